@@ -1,0 +1,39 @@
+# Everything starts here; needs python3 (3.11 to 3.13), pip or python3-venv, and make.
+# All set-up logic is in bootstrap.py. Paths are relative on purpose: the folder may have spaces.
+
+PYTHON ?= python3
+ARGS ?=
+
+# A caller's Python settings would put other versions before those of requirements.lock.
+unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
+MAKEFLAGS += --no-print-directory
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test exact bench lint clean
+
+help:  ## show this list
+	@echo 'Medusa: start with "make demo".'
+	@sed -n 's/^\([a-z]*\):.*##/  make \1\t/p' Makefile | expand -t 14
+
+setup:  ## make .venv as requirements.lock says (done by the others when needed)
+	@$(PYTHON) bootstrap.py setup
+
+demo: setup  ## run the main job on Spark: ends with a table here and a report as a file
+	@.venv/bin/medusa demo $(ARGS)
+
+test: setup  ## run the tests (ARGS="-k name" to choose)
+	@.venv/bin/python -m pytest $(ARGS)
+
+exact: setup  ## replay all recorded data in every cut and compare row for row (long)
+	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)
+
+bench: setup  ## measure against bare Spark and Structured Streaming
+	@.venv/bin/python -m bench $(ARGS)
+
+lint: setup  ## ruff and mypy
+	@.venv/bin/python -m ruff check .
+	@.venv/bin/python -m ruff format --check .
+	@.venv/bin/python -m mypy --strict medusa_core pipelines
+
+clean:  ## remove .venv, .medusa and caches (stops a server that still runs there)
+	@$(PYTHON) bootstrap.py clean

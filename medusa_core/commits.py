@@ -1,0 +1,197 @@
+"""What a step hands to the catalog in one piece, and what the catalog answers.
+
+The commit is the only way in which progress is made. It is keyed by what was computed, so that the
+same commit sent again after a lost reply finds the first one; it names the lease under which it was
+computed, so that a driver that slept past its lease is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from hashlib import sha256
+
+from medusa_core.digest import Digest
+from medusa_core.errors import Refused
+from medusa_core.frozen import freeze
+from medusa_core.grid import Range
+from medusa_core.names import Epoch, PlanId, StreamName, Version
+from medusa_core.segments import Producer, Read, SegmentFile, Stability, check_buckets
+
+
+class Lane(Enum):
+    """Which part of a fragment's work a lease is for."""
+
+    LIVE = "live"
+    BACKLOG = "backlog"
+
+
+class Cause(Enum):
+    """Why a step was made; it is metered and billed by cause."""
+
+    LANDING = "landing"
+    NORMAL = "normal"
+    TENTATIVE = "tentative"
+    CORRECTION = "correction"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseKey:
+    """What a lease is for: one driver at a time computes (fragment, partition, producer, lane)."""
+
+    fragment: str
+    producer: Producer
+    partition: int = 0
+    lane: Lane = Lane.LIVE
+
+    def __str__(self) -> str:
+        return f"{self.fragment} p{self.partition} of {self.producer} ({self.lane.value})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lease:
+    """A lease as granted: `holder` is unique to the driver, times are the catalog's clock."""
+
+    key: LeaseKey
+    epoch: Epoch
+    holder: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputSegment:
+    """A segment to be written; the catalog gives it its version."""
+
+    stream: StreamName
+    range: Range
+    stability: Stability
+    buckets: Mapping[int, Digest] = field(default_factory=dict)
+    files: tuple[SegmentFile, ...] = ()
+    age_ms: int = 0
+    missing: tuple[StreamName, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "buckets")
+        check_buckets(self.stream, self.range, self.buckets)
+        if bool(self.missing) and self.stability.is_final:
+            raise Refused(f"segment of {self.stream} misses inputs but is {self.stability.value}")
+        if self.files and not self.buckets:
+            raise Refused(f"segment of {self.stream} names files but holds no rows")
+        if self.buckets and not self.files:
+            raise Refused(f"segment of {self.stream} holds rows but names no file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantinedRecord:
+    """A record that could not be used: where it came from, why, and its first bytes.
+
+    `origin` is a file or a box; `position` a line of the file, a row, or a bucket start; `field` a
+    column or an expression.
+    """
+
+    stream: StreamName
+    origin: str
+    position: int | None
+    field: str
+    reason: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepMetrics:
+    """What a step cost: records in and out, Spark jobs, milliseconds per phase."""
+
+    records_in: int = 0
+    records_out: int = 0
+    spark_jobs: int = 0
+    phases_ms: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        freeze(self, "phases_ms")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Commit:
+    """One step's results: segments of one or more streams, lineage, quarantine, metering.
+
+    `ends` tells that the output streams end with this commit: their boundary becomes FOREVER_US.
+    """
+
+    lease: Lease
+    plan: PlanId
+    cause: Cause
+    segments: tuple[OutputSegment, ...]
+    lineage: tuple[Read, ...] = ()
+    quarantine: tuple[QuarantinedRecord, ...] = ()
+    metrics: StepMetrics = field(default_factory=StepMetrics)
+    ends: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.segments:
+            raise Refused(f"commit of {self.lease.key} has no segments")
+        written = {s.stream for s in self.segments}
+        for read in self.lineage:
+            if read.output not in written:
+                raise Refused(f"commit of {self.lease.key} has lineage of {read.output}, unwritten")
+
+    @property
+    def key(self) -> str:
+        """The same for the same computation: fragment, producer, ranges, lineage, plan, epoch."""
+        parts = [
+            str(self.lease.key),
+            str(self.lease.epoch),
+            self.plan,
+            *(f"{s.stream}{s.range}{s.stability.value}" for s in self.segments),
+            *(
+                f"{r.output}<{r.input}@{r.producer}{r.range}v{r.version}d{r.drop_rate}"
+                for r in self.lineage
+            ),
+        ]
+        return sha256("\n".join(parts).encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Committed:
+    """The catalog's answer: the version each stream got, and when, by the catalog's clock.
+
+    `again` tells that this very commit had been made before and nothing was written now.
+    """
+
+    versions: Mapping[StreamName, Version]
+    committed_at_ms: int
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        freeze(self, "versions")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandedBatch:
+    """A file of landed records, sorted by event time; keyed so that it lands once.
+
+    `counts` maps bucket start to records. Nothing is promised of a bucket until it is closed.
+    """
+
+    stream: StreamName
+    query_id: str
+    batch_id: int
+    file: SegmentFile | None
+    counts: Mapping[int, int]
+    quarantine: tuple[QuarantinedRecord, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "counts")
+        if (self.file.rows if self.file else 0) != sum(self.counts.values()):
+            raise Refused(f"batch {self.batch_id} of {self.stream} counts other rows than its file")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hold:
+    """Something that keeps buckets of a stream from being trimmed: from `from_us` on."""
+
+    stream: StreamName
+    holder: str
+    purpose: str
+    from_us: int
+    limit_ms: int | None = None

@@ -1,0 +1,62 @@
+"""The ways in which Medusa says no, branched by what the caller should do next.
+
+    MedusaError
+    ├── CheckFailed      a check ran and found something wrong          exit code 1
+    ├── Refused          the input is wrong: do not try again           exit code 2
+    ├── Conflict         somebody was first: read and decide again      exit code 3
+    ├── Unavailable      not reachable now: try later                   exit code 4
+    ├── OutcomeUnknown   the answer was lost: look before acting        exit code 5
+    └── Diverged         what must be equal is not: stop, call a person exit code 6
+
+Every message is one sentence that names the file, line, field or row and says what to do.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class MedusaError(Exception):
+    """Root of every error that Medusa raises on purpose."""
+
+    exit_code: ClassVar[int] = 70
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return text or (type(self).__doc__ or type(self).__name__).splitlines()[0]
+
+
+class CheckFailed(MedusaError):
+    """A check ran to its end and found something wrong."""
+
+    exit_code = 1
+
+
+class Refused(MedusaError):
+    """The input is wrong; trying again will not help."""
+
+    exit_code = 2
+
+
+class Conflict(MedusaError):
+    """Somebody else was first; read again and decide anew."""
+
+    exit_code = 3
+
+
+class Unavailable(MedusaError):
+    """A part that is needed cannot be reached now; try later."""
+
+    exit_code = 4
+
+
+class OutcomeUnknown(MedusaError):
+    """The reply was lost; look at the catalog before doing it again."""
+
+    exit_code = 5
+
+
+class Diverged(MedusaError):
+    """What must be equal is not; nothing more becomes stable until a person has looked."""
+
+    exit_code = 6

@@ -1,0 +1,174 @@
+"""Fragments: the pieces of a query network that are placed, leased, moved and computed as one.
+
+Boxes that carry the same fragment name form one; what crosses from one fragment to another is a
+stream with a name of its own, kept in the catalog like any other. Fragments form no cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from medusa_core.errors import Refused
+from medusa_core.frozen import freeze
+from medusa_core.grid import Range, ceil_us, floor_us
+from medusa_core.names import FragmentName, StreamName
+from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fragment:
+    """Some boxes of a network (in topological order) and the streams they read and write."""
+
+    network: Network
+    name: FragmentName
+    boxes: tuple[Box, ...]
+    inputs: Mapping[Port, StreamName]
+    outputs: Mapping[StreamName, Port]
+
+    def __post_init__(self) -> None:
+        freeze(self, "inputs", "outputs")
+
+    @property
+    def id(self) -> str:
+        """The name by which the catalog knows it: network/fragment."""
+        return f"{self.network.name}/{self.name}"
+
+    @property
+    def input_streams(self) -> tuple[StreamName, ...]:
+        """Every stream it reads, once."""
+        return tuple(dict.fromkeys(self.inputs.values()))
+
+    def needed(self, output: StreamName, part: Range) -> dict[StreamName, Range]:
+        """Which range of each input the range `part` of an output is computed from, at least."""
+        need: dict[StreamName, Range] = {}
+        self._need(self.outputs[output], part, need)
+        return need
+
+    def _need(self, port: Port, part: Range, need: dict[StreamName, Range]) -> None:
+        if port in self.inputs:
+            stream = self.inputs[port]
+            need[stream] = need[stream].hull(part) if stream in need else part
+            return
+        box = self.network.box(port.owner)
+        behind = windows_within(box, part) if isinstance(box, Aggregate) else part
+        if behind is not None:
+            for reference in inputs_of(box):
+                self._need(self.network.port(reference, box.name), behind, need)
+
+    def needed_by_all(self, part: Range) -> dict[StreamName, Range]:
+        """Which range of each input the range `part` of all outputs together needs."""
+        need: dict[StreamName, Range] = {}
+        for output in self.outputs:
+            for stream, range_ in self.needed(output, part).items():
+                need[stream] = need[stream].hull(range_) if stream in need else range_
+        return need
+
+    def ends_us(self, output: StreamName, input_ends_us: Mapping[StreamName, int]) -> int:
+        """Before which event time every record of an output lies, given the ends of the inputs."""
+        return self._end(self.outputs[output], input_ends_us)
+
+    def _end(self, port: Port, input_ends_us: Mapping[StreamName, int]) -> int:
+        if port in self.inputs:
+            return input_ends_us[self.inputs[port]]
+        box = self.network.box(port.owner)
+        end_us = max(
+            self._end(self.network.port(r, box.name), input_ends_us) for r in inputs_of(box)
+        )
+        if isinstance(box, Aggregate):
+            return floor_us(end_us - 1, box.advance_us) + box.size_us
+        return end_us
+
+
+def windows_within(box: Aggregate, part: Range) -> Range | None:
+    """The input range of the windows whose records (at window end - 1 us) lie in `part`."""
+    first_us = floor_us(part.from_us - box.size_us, box.advance_us) + box.advance_us
+    last_us = floor_us(part.to_us - box.size_us, box.advance_us)
+    return Range(first_us, last_us + box.size_us) if first_us <= last_us else None
+
+
+def crossing_name(port: Port) -> StreamName:
+    """The name of a stream that crosses between fragments without being an output."""
+    return StreamName(f"{port.owner}_{port.port}" if port.port else port.owner)
+
+
+def fragments_of(network: Network) -> tuple[Fragment, ...]:
+    """The fragments of a network, each after those it reads; Refused if they form a cycle."""
+    home = {box.name: FragmentName(box.fragment) for box in network.boxes}
+    names: dict[Port, StreamName] = {
+        arc.start: StreamName(arc.end) for arc in reversed(network.output_arcs)
+    }
+    for arc in network.box_arcs:
+        start, reader = arc.start, home[arc.end]
+        if network.is_source(start.owner):
+            names[start] = StreamName(start.owner)
+        elif home[start.owner] != reader:
+            names.setdefault(start, crossing_name(start))
+    if len(set(names.values())) < len(names):
+        raise Refused(f"two streams of network {network.name} share one name: rename a box")
+    found = {name: _fragment(network, name, names, home) for name in dict.fromkeys(home.values())}
+    return _in_order(network, found)
+
+
+def _fragment(
+    network: Network,
+    name: FragmentName,
+    names: Mapping[Port, StreamName],
+    home: Mapping[str, FragmentName],
+) -> Fragment:
+    inputs = {
+        arc.start: names[arc.start]
+        for arc in network.box_arcs
+        if home[arc.end] == name and home.get(arc.start.owner) != name
+    }
+    outputs = {
+        StreamName(arc.end): arc.start
+        for arc in network.output_arcs
+        if home[arc.start.owner] == name
+    }
+    for arc in network.box_arcs:
+        crosses = home.get(arc.start.owner) == name and home[arc.end] != name
+        if crosses and arc.start not in outputs.values():
+            outputs[names[arc.start]] = arc.start
+    return Fragment(
+        network=network,
+        name=name,
+        boxes=tuple(network.box(b) for b in network.order if home[b] == name),
+        inputs=inputs,
+        outputs=outputs,
+    )
+
+
+def _in_order(network: Network, found: Mapping[FragmentName, Fragment]) -> tuple[Fragment, ...]:
+    writer = {stream: f.name for f in found.values() for stream in f.outputs}
+    waiting = {f.name: {writer[s] for s in f.input_streams if s in writer} for f in found.values()}
+    order: list[Fragment] = []
+    while waiting:
+        ready = [name for name, reads in waiting.items() if not reads & set(waiting)]
+        if not ready:
+            names = ", ".join(sorted(waiting))
+            raise Refused(f"fragments {names} of network {network.name} read each other in a cycle")
+        order += [found[name] for name in ready]
+        for name in ready:
+            del waiting[name]
+    return tuple(order)
+
+
+def check_width(output: str, width_us: int, input_: str, input_width_us: int) -> None:
+    """Refuse an output whose buckets are not made of whole buckets of an input."""
+    if width_us % input_width_us:
+        raise Refused(
+            f"output {output} has buckets of {width_us} us, no multiple of the {input_width_us} us "
+            f"of its input {input_}: choose another width"
+        )
+
+
+def origin_of(input_origins_us: Mapping[StreamName, int], width_us: int) -> int:
+    """The start of an output: no record lies before the first of its inputs."""
+    return floor_us(min(input_origins_us.values()), width_us)
+
+
+def end_of(fragment: Fragment, output: StreamName, ends_us: Mapping[StreamName, int],
+           width_us: int) -> int:  # fmt: skip
+    """The end of an output's last bucket, given the ends of the inputs."""
+    return ceil_us(fragment.ends_us(output, ends_us), width_us)

@@ -1,0 +1,90 @@
+"""Event time, cut into buckets: integer microseconds UTC, every grid starting at the Unix epoch.
+
+A bucket is a half-open interval [k * width, (k + 1) * width); a Range is a run of event time that
+need not lie on a grid. Nothing here is aligned to the first record seen: two replicas that start at
+different records cut time at the same places (Borealis calls it independent window alignment).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from medusa_core.errors import Refused
+
+FOREVER_US = 2**63 - 1
+"""The boundary of a stream that has ended: no later record can come."""
+
+BEGINNING_US = -(2**63)
+"""Before any record: the boundary of a stream that has not begun."""
+
+_UNIT_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
+_UNIT_US["d"] = 24 * _UNIT_US["h"]
+_DURATION = re.compile(r"(\d{1,15})\s*(us|ms|s|m|h|d)")
+DURATION_US_MAX = 366 * _UNIT_US["d"]
+
+
+def parse_duration_us(text: str | int) -> int:
+    """Microseconds of a duration such as '10s', '250ms', '15m'; an integer is seconds.
+
+    Raises Refused for anything else, for zero, and beyond a year.
+    """
+    if isinstance(text, bool) or not isinstance(text, str | int):
+        raise Refused(f"duration {text!r} is not one: write a number and us, ms, s, m, h or d")
+    match = _DURATION.fullmatch(f"{text}s" if isinstance(text, int) else text.strip())
+    if not match:
+        raise Refused(f"duration {text!r} is not one: write a number and us, ms, s, m, h or d")
+    duration_us = int(match[1]) * _UNIT_US[match[2]]
+    if not 0 < duration_us <= DURATION_US_MAX:
+        raise Refused(f"duration {text!r} is out of range: above 0 and at most 366 days")
+    return duration_us
+
+
+def floor_us(time_us: int, width_us: int) -> int:
+    """The start of the bucket that holds `time_us`."""
+    return time_us - time_us % width_us
+
+
+def ceil_us(time_us: int, width_us: int) -> int:
+    """The first bucket start at or after `time_us`."""
+    return -floor_us(-time_us, width_us)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Range:
+    """A half-open run of event time [from_us, to_us), never empty."""
+
+    from_us: int
+    to_us: int
+
+    def __post_init__(self) -> None:
+        if not self.from_us < self.to_us:
+            raise Refused(f"range [{self.from_us}, {self.to_us}) is empty: give from before to")
+
+    def holds(self, time_us: int) -> bool:
+        """Whether `time_us` lies inside."""
+        return self.from_us <= time_us < self.to_us
+
+    def overlaps(self, other: Range) -> bool:
+        """Whether the two share an instant."""
+        return self.from_us < other.to_us and other.from_us < self.to_us
+
+    def covers(self, other: Range) -> bool:
+        """Whether `other` lies wholly inside."""
+        return self.from_us <= other.from_us and other.to_us <= self.to_us
+
+    def intersection(self, other: Range) -> Range | None:
+        """What both share, or None."""
+        from_us, to_us = max(self.from_us, other.from_us), min(self.to_us, other.to_us)
+        return Range(from_us, to_us) if from_us < to_us else None
+
+    def hull(self, other: Range) -> Range:
+        """The least range that covers both."""
+        return Range(min(self.from_us, other.from_us), max(self.to_us, other.to_us))
+
+    def widened(self, width_us: int) -> Range:
+        """The least run of whole buckets of `width_us` that covers this range."""
+        return Range(floor_us(self.from_us, width_us), ceil_us(self.to_us, width_us))
+
+    def __str__(self) -> str:
+        return f"[{self.from_us}, {self.to_us})"

@@ -1,0 +1,107 @@
+"""What one participant may know when it decides: values read in one snapshot of its own catalog.
+
+Nothing else enters a decision: no clock, no file, no partner's catalog. Lists are cut where a step
+could not use more; `known_through_us` says how far they reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from medusa_core.fragments import Fragment
+from medusa_core.frozen import freeze
+from medusa_core.names import Epoch, Participant, PlanId, StreamName
+from medusa_core.segments import Producer, Read, Segment
+
+RECORDS_PER_STEP_MAX = 250_000
+BUCKETS_PER_STEP_MAX = 1_024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How much one step may take at most; a single bucket is never cut."""
+
+    records_per_step_max: int = RECORDS_PER_STEP_MAX
+    buckets_per_step_max: int = BUCKETS_PER_STEP_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LandingKnowledge:
+    """A source's landed records that no segment holds yet.
+
+    `closed_us`: the stream's boundary, the end of its live rows (or the origin). `boundary_us`: the
+    source's promise. `end_us`: the end of the last bucket, once the source has ended. `counts`:
+    records per non-empty bucket from `closed_us` to `known_through_us`.
+    """
+
+    stream: StreamName
+    producer: Producer
+    epoch: Epoch
+    width_us: int
+    closed_us: int
+    boundary_us: int
+    end_us: int | None
+    counts: Mapping[int, int]
+    known_through_us: int
+
+    def __post_init__(self) -> None:
+        freeze(self, "counts")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputKnowledge:
+    """A stream as this home reads it: its live segments from where a fragment needs them on."""
+
+    stream: StreamName
+    width_us: int
+    origin_us: int
+    boundary_us: int
+    end_us: int | None
+    segments: tuple[Segment, ...]
+    known_through_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputKnowledge:
+    """A stream that a fragment writes here: how far its live rows reach without a hole."""
+
+    stream: StreamName
+    width_us: int
+    boundary_us: int
+    has_ended: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TentativeKnowledge:
+    """A live tentative segment of this producer and what it was computed from."""
+
+    segment: Segment
+    reads: tuple[Read, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FragmentKnowledge:
+    """A fragment assigned here: under which plan and epoch, and how its streams stand."""
+
+    fragment: Fragment
+    plan: PlanId
+    producer: Producer
+    epoch: Epoch
+    partition: int
+    inputs: Mapping[StreamName, InputKnowledge]
+    outputs: Mapping[StreamName, OutputKnowledge]
+    tentative: tuple[TentativeKnowledge, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "inputs", "outputs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """Everything one participant may know now; `fragments` each after those it reads."""
+
+    participant: Participant
+    landings: tuple[LandingKnowledge, ...]
+    fragments: tuple[FragmentKnowledge, ...]
+    limits: Limits = field(default_factory=Limits)

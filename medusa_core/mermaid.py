@@ -1,0 +1,51 @@
+"""A query network drawn as a Mermaid flowchart, for documents and pull requests."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Union
+
+
+def describe_box(box: Box) -> str:
+    """One line that says what the box does."""
+    match box:
+        case Filter():
+            return "Filter " + "; ".join(box.cases.values())
+        case Map():
+            return "Map " + ", ".join(box.columns)
+        case Union():
+            return "Union"
+        case Aggregate():
+            window = box.size if box.advance is None else f"{box.size} by {box.advance}"
+            groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
+            return f"Aggregate {window}{groups}: {', '.join(box.columns)}"
+        case Function():
+            return "Function"
+    assert_never(box)
+
+
+_ENTITIES = str.maketrans(
+    {'"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "#": "#35;", "|": "#124;"}
+)
+
+
+def _label(text: str) -> str:
+    """Text as a Mermaid label: entities for what would end it or be read as markup."""
+    return " ".join(text.translate(_ENTITIES).split())
+
+
+def draw(network: Network) -> str:
+    """The flowchart, one line for each source, box, output and arrow."""
+    lines = ["flowchart LR"]
+    lines += [f'  source_{s.name}[("{s.name}")]' for s in network.sources]
+    lines += [
+        f'  box_{b.name}["<b>{b.name}</b><br>{_label(describe_box(b))}"]' for b in network.boxes
+    ]
+    lines += [f'  output_{o.name}(["{o.name}"])' for o in network.outputs]
+    for arcs, end in ((network.box_arcs, "box"), (network.output_arcs, "output")):
+        for arc in arcs:
+            start = "source" if network.is_source(arc.start.owner) else "box"
+            label = f"|{arc.start.port}|" if arc.start.port else ""
+            lines.append(f"  {start}_{arc.start.owner} -->{label} {end}_{arc.end}")
+    return "\n".join(lines) + "\n"

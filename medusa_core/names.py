@@ -1,0 +1,33 @@
+"""Names: who and what is spoken of. A name that passes here is safe in a path, a role and a URL."""
+
+from __future__ import annotations
+
+import re
+from typing import NewType
+
+from medusa_core.errors import Refused
+
+Participant = NewType("Participant", str)
+StreamName = NewType("StreamName", str)
+NetworkName = NewType("NetworkName", str)
+FragmentName = NewType("FragmentName", str)
+BoxName = NewType("BoxName", str)
+PlanId = NewType("PlanId", str)
+Epoch = NewType("Epoch", int)
+Version = NewType("Version", int)
+
+NAME_LENGTH_MAX = 63
+_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+
+def check_name(kind: str, name: str) -> str:
+    """Return `name` if it is one: a lower-case letter, then letters, digits and `_`, 63 at most.
+
+    Raises Refused, naming the kind and the name.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
+        raise Refused(
+            f"{kind} {name!r} is not a name: begin with a lower-case letter, go on with lower-case "
+            f"letters, digits and '_', {NAME_LENGTH_MAX} characters at most"
+        )
+    return name

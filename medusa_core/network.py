@@ -1,0 +1,362 @@
+"""The query network as frozen data: sources, boxes, arcs and outputs, with Spark SQL expressions.
+
+Aurora's boxes and arrows (VLDB Journal 2003, section 2) as values: a network can be drawn, checked,
+fingerprinted and tested without an engine. The core checks shapes: names, cycles, dangling arcs,
+windows, widths. Columns, types and functions are checked where a parser is at hand, in
+`pipelines/networks`. Boxes are named by other boxes: `"busy"` is the only port of box `busy`,
+`"split.big"` the port `big` of a Filter with several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, assert_never
+
+from medusa_core.columns import declare_columns
+from medusa_core.errors import Refused
+from medusa_core.frozen import freeze
+from medusa_core.grid import parse_duration_us
+from medusa_core.names import check_name
+
+MAIN = "main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """A stream that comes from outside: its columns and which of them is event time.
+
+    `time_unit` is s, ms, us, ns or None: recognised from the column's name, type and values.
+    `disorder` is how far behind its running maximum a live record may be. `key` names the columns
+    that make a record unique, if any.
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    time: str
+    time_unit: str | None = None
+    disorder: str = "0s"
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """Case semantics: a record leaves by the first port whose predicate is true.
+
+    It leaves by `otherwise` if none is (NULL is not true), and is dropped if there is no such port.
+    """
+
+    name: str
+    input: str
+    cases: Mapping[str, str]
+    otherwise: str | None = None
+    fragment: str = MAIN
+
+    def __post_init__(self) -> None:
+        freeze(self, "cases")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """One record out for each record in: column name -> expression; event time passes unchanged."""
+
+    name: str
+    input: str
+    columns: Mapping[str, str]
+    fragment: str = MAIN
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union:
+    """All records of inputs that have the same columns."""
+
+    name: str
+    inputs: tuple[str, ...]
+    fragment: str = MAIN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """Windows [k * advance, k * advance + size) of event time, per group: one record for each.
+
+    Windows start at multiples of `advance` (default: `size`, tumbling) whatever the first record
+    is; a window without records gives none. The output has `window_start`, the group's columns and
+    `columns` (name -> aggregate expression); its event time is the window's end - 1 us.
+    """
+
+    name: str
+    input: str
+    size: str
+    advance: str | None = None
+    group_by: tuple[str, ...] = ()
+    columns: Mapping[str, str]
+    fragment: str = MAIN
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+    @property
+    def size_us(self) -> int:
+        """Length of a window in microseconds."""
+        return parse_duration_us(self.size)
+
+    @property
+    def advance_us(self) -> int:
+        """Distance between the starts of two windows in microseconds."""
+        return parse_duration_us(self.advance) if self.advance else self.size_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """The escape hatch: a PySpark function `f(frame) -> frame`, for what no other box can say.
+
+    Each row it returns must depend on one row it was given and carry that row's `stime`. It is
+    sworn in when deployed: run again over shuffled rows and other partitions, it must give the same
+    digests.
+    """
+
+    name: str
+    input: str
+    function: Callable[[Any], Any]
+    columns: Mapping[str, str]
+    fragment: str = MAIN
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+
+# Join, BSort and Resample take their place in this union; a reader ends in assert_never.
+Box = Filter | Map | Union | Aggregate | Function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A stream that the network gives: its name and the port that it comes from."""
+
+    name: str
+    input: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Port:
+    """Where an arc begins: a source (port "") or a box and one of its ports."""
+
+    owner: str
+    port: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.owner}.{self.port}" if self.port else self.owner
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """An arrow: from a port to a box or an output."""
+
+    start: Port
+    end: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """Sources, boxes and outputs. A Network that exists is well shaped; else Refused is raised.
+
+    `bucket` is the width of every stream of the network unless a deployment says otherwise.
+    """
+
+    name: str
+    sources: tuple[Source, ...]
+    boxes: tuple[Box, ...]
+    outputs: tuple[Output, ...]
+    bucket: str = "10s"
+    order: tuple[str, ...] = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        check_name("network", self.name)
+        check_names(self)
+        for box in self.boxes:
+            check_box(box)
+        parse_duration_us(self.bucket)
+        object.__setattr__(self, "order", topological_order(self))
+        check_every_box_is_used(self)
+
+    def box(self, name: str) -> Box:
+        """The box of that name."""
+        return next(b for b in self.boxes if b.name == name)
+
+    def source(self, name: str) -> Source:
+        """The source of that name."""
+        return next(s for s in self.sources if s.name == name)
+
+    def is_source(self, name: str) -> bool:
+        """Whether a source has this name."""
+        return any(s.name == name for s in self.sources)
+
+    def output(self, name: str) -> Output:
+        """The output of that name; raises Refused naming those that are there."""
+        for output in self.outputs:
+            if output.name == name:
+                return output
+        known = ", ".join(o.name for o in self.outputs)
+        raise Refused(f"network {self.name} has no output {name!r}; it has {known}")
+
+    def port(self, reference: str, wanted_by: str) -> Port:
+        """The port that a reference such as `busy` or `split.big` names.
+
+        Raises Refused with the box that names it if there is none.
+        """
+        owner, _, port = reference.partition(".")
+        if self.is_source(owner) and not port:
+            return Port(owner)
+        ports = next((ports_of(b) for b in self.boxes if b.name == owner), None)
+        if ports is None:
+            raise Refused(
+                f"{wanted_by} of network {self.name} reads {reference!r}, which is neither a "
+                "source nor a box: a dangling arc"
+            )
+        if not port and len(ports) == 1:
+            return Port(owner, ports[0])
+        if port not in ports or not port:
+            known = " or ".join(f"{owner}.{p}" for p in ports)
+            raise Refused(f"{wanted_by} of network {self.name} reads {reference!r}: name {known}")
+        return Port(owner, port)
+
+    @property
+    def box_arcs(self) -> tuple[Arc, ...]:
+        """Every arrow that ends at a box, in the order of the boxes."""
+        return tuple(
+            Arc(self.port(r, f"box {b.name}"), b.name) for b in self.boxes for r in inputs_of(b)
+        )
+
+    @property
+    def output_arcs(self) -> tuple[Arc, ...]:
+        """Every arrow that ends at an output, in the order of the outputs."""
+        return tuple(Arc(self.port(o.input, f"output {o.name}"), o.name) for o in self.outputs)
+
+
+def inputs_of(box: Box) -> tuple[str, ...]:
+    """The references that a box reads, in order."""
+    return box.inputs if isinstance(box, Union) else (box.input,)
+
+
+def ports_of(box: Box) -> tuple[str, ...]:
+    """The names of a box's output ports; boxes other than Filter have one, without a name."""
+    match box:
+        case Filter():
+            return (*box.cases, *((box.otherwise,) if box.otherwise else ()))
+        case Map() | Union() | Aggregate() | Function():
+            return ("",)
+    assert_never(box)
+
+
+def check_names(network: Network) -> None:
+    """Refuse names that are none, or that two parts of the network share."""
+    where = f"of network {network.name}"
+    if not network.sources or not network.outputs:
+        raise Refused(f"network {network.name} needs at least one source and one output")
+    for source in network.sources:
+        check_name(f"source {where},", source.name)
+        declare_columns(f"source {source.name!r} {where}", source.columns)
+        for column in (source.time, *source.key):
+            if column not in source.columns:
+                raise Refused(f"source {source.name!r} {where} names {column!r}, no column of it")
+        if source.time_unit not in (None, "s", "ms", "us", "ns"):
+            raise Refused(f"time unit {source.time_unit!r} of source {source.name!r} {where} is "
+                          "not one of s, ms, us, ns")  # fmt: skip
+    seen: set[str] = set()
+    for part in (*network.sources, *network.boxes):
+        check_name(f"part {where},", part.name)
+        if part.name in seen:
+            raise Refused(f"two parts {where} are named {part.name!r}: rename one")
+        seen.add(part.name)
+    streams = {source.name for source in network.sources}
+    for output in network.outputs:
+        check_name(f"output {where},", output.name)
+        if output.name in streams:
+            raise Refused(f"two streams {where} are named {output.name!r}: rename one")
+        streams.add(output.name)
+
+
+def check_box(box: Box) -> None:
+    """Refuse a box whose own parameters cannot be, naming it."""
+    check_name(f"fragment of box {box.name},", box.fragment)
+    match box:
+        case Filter():
+            if not box.cases:
+                raise Refused(f"filter {box.name} has no cases: give a port and its predicate")
+            for port in ports_of(box):
+                check_name(f"port of filter {box.name},", port)
+            if box.otherwise in box.cases:
+                raise Refused(f"filter {box.name} has two ports named {box.otherwise!r}")
+        case Aggregate():
+            if box.advance_us > box.size_us:
+                raise Refused(
+                    f"aggregate {box.name} advances by {box.advance} but its windows are "
+                    f"{box.size} long: records between them would be lost"
+                )
+            for name in (*box.group_by, *box.columns):
+                check_name(f"column of aggregate {box.name},", name)
+            names = ["window_start", *box.group_by, *box.columns]
+            if len(set(names)) < len(names):
+                raise Refused(f"aggregate {box.name} has two columns of one name among {names}")
+        case Map():
+            if not box.columns:
+                raise Refused(f"map {box.name} has no columns: name at least one")
+            for name in box.columns:
+                check_name(f"column of map {box.name},", name)
+        case Function():
+            declare_columns(f"function {box.name!r}", box.columns)
+            if not callable(box.function):
+                raise Refused(f"function {box.name} has no function to call")
+        case Union():
+            if len(box.inputs) < 2:
+                raise Refused(f"union {box.name} needs at least two inputs")
+
+
+def topological_order(network: Network) -> tuple[str, ...]:
+    """Box names so that each comes after what it reads; raises Refused naming a cycle's boxes."""
+    upstream = {
+        box.name: [network.port(r, f"box {box.name}").owner for r in inputs_of(box)]
+        for box in network.boxes
+    }
+    order: list[str] = []
+    while upstream:
+        ready = [b for b, reads in upstream.items() if not any(r in upstream for r in reads)]
+        if not ready:
+            cycle = " -> ".join(_a_cycle(upstream))
+            raise Refused(f"boxes of network {network.name} form a cycle: {cycle}")
+        for name in ready:
+            del upstream[name]
+        order.extend(ready)
+    return tuple(order)
+
+
+def _a_cycle(upstream: Mapping[str, list[str]]) -> Iterator[str]:
+    """The boxes of one cycle, from a graph in which every box waits for another."""
+    path = [next(iter(upstream))]
+    while path[-1] not in path[:-1]:
+        path.append(next(r for r in upstream[path[-1]] if r in upstream))
+    yield from reversed(path[path.index(path[-1]) :])
+
+
+def check_every_box_is_used(network: Network) -> None:
+    """Refuse a source or box that nothing reads: its work would be lost."""
+    for arc in network.output_arcs:
+        if network.is_source(arc.start.owner):
+            raise Refused(
+                f"output {arc.end} of network {network.name} comes straight from source "
+                f"{arc.start.owner}: put a box between them, or read the source itself"
+            )
+    read = {arc.start.owner for arc in (*network.box_arcs, *network.output_arcs)}
+    for part in (*network.sources, *network.boxes):
+        if part.name not in read:
+            kind = "source" if isinstance(part, Source) else "box"
+            raise Refused(
+                f"{kind} {part.name} of network {network.name} is read by no box and no output: "
+                "a dangling arc"
+            )

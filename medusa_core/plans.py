@@ -1,0 +1,78 @@
+"""Plans: the fingerprint of everything that could change a result.
+
+Two buckets computed under one plan from equal lineage are equal, row for row; that is what lets
+replicas stand in for each other and an oracle be believed. So the fingerprint covers the network,
+its expressions and function sources, the widths, the engine's versions and its settings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from hashlib import sha256
+
+from medusa_core.frozen import freeze
+from medusa_core.names import PlanId, StreamName
+from medusa_core.network import Function, Network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A network with all that gives its boxes their meaning, and its fingerprint.
+
+    `widths_us` maps every stream to its bucket width; `function_sources` every Function box to its
+    source text; `engine` names versions and semantic settings.
+    """
+
+    network: Network
+    widths_us: Mapping[StreamName, int]
+    function_sources: Mapping[str, str]
+    engine: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        freeze(self, "widths_us", "function_sources", "engine")
+
+    @property
+    def document(self) -> str:
+        """Everything the fingerprint covers, as JSON with sorted keys."""
+        return json.dumps(
+            {
+                "network": network_document(self.network),
+                "widths_us": dict(self.widths_us),
+                "function_sources": dict(self.function_sources),
+                "engine": dict(self.engine),
+            },
+            sort_keys=True,
+            separators=(",", ":"),
+        )
+
+    @property
+    def id(self) -> PlanId:
+        """The fingerprint: the first 128 bits of the document's SHA-256, in hexadecimal."""
+        return PlanId(sha256(self.document.encode()).hexdigest()[:32])
+
+
+def network_document(network: Network) -> dict[str, object]:
+    """The network as plain JSON values; a function is named, its source stands apart."""
+    return {
+        "name": network.name,
+        "bucket": network.bucket,
+        "sources": [_document(s) for s in network.sources],
+        "boxes": [{"kind": type(b).__name__.lower(), **_document(b)} for b in network.boxes],
+        "outputs": [_document(o) for o in network.outputs],
+    }
+
+
+def _document(value: object) -> dict[str, object]:
+    document: dict[str, object] = {}
+    for field in fields(value):  # type: ignore[arg-type]
+        item = getattr(value, field.name)
+        if isinstance(value, Function) and field.name == "function":
+            item = getattr(item, "__qualname__", "function")
+        elif isinstance(item, Mapping):
+            item = [[name, text] for name, text in item.items()]
+        elif isinstance(item, tuple):
+            item = list(item)
+        document[field.name] = item
+    return document

@@ -1,0 +1,112 @@
+"""Segments: runs of whole buckets with one stability and one version, the unit of row, file, job.
+
+Nothing is overwritten: a later version supersedes an earlier one, and every output says exactly
+what it was computed from. Stable and gap are final; only tentative segments are superseded, and by
+final ones alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from medusa_core.digest import EMPTY, Digest, sum_of
+from medusa_core.errors import Refused
+from medusa_core.frozen import FrozenMap, freeze
+from medusa_core.grid import Range
+from medusa_core.names import Participant, PlanId, StreamName, Version
+
+
+class Stability(Enum):
+    """What a segment promises; the values are the labels in the catalog."""
+
+    STABLE = "stable"
+    TENTATIVE = "tentative"
+    GAP = "gap"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the content never changes again in its generation."""
+        return self is not Stability.TENTATIVE
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Producer:
+    """Who wrote a segment: a participant and which of its replicas."""
+
+    participant: Participant
+    replica: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.participant}/{self.replica}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentFile:
+    """One file with rows of one stream; `path` is relative to the home's storage root."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A run of buckets as its producer wrote it; `buckets` maps bucket start to digest, if rows."""
+
+    stream: StreamName
+    producer: Producer
+    range: Range
+    stability: Stability
+    version: Version
+    plan: PlanId
+    buckets: Mapping[int, Digest] = field(default_factory=dict)
+    files: tuple[SegmentFile, ...] = ()
+    age_ms: int = 0
+    missing: tuple[StreamName, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "buckets")
+        check_buckets(self.stream, self.range, self.buckets)
+        if bool(self.missing) and self.stability.is_final:
+            raise Refused(f"segment of {self.stream} misses inputs but is {self.stability.value}")
+
+    @property
+    def digest(self) -> Digest:
+        """The digest of the whole segment: the sum over its buckets."""
+        return sum_of(self.buckets.values())
+
+    def within(self, part: Range) -> Mapping[int, Digest]:
+        """The non-empty buckets that lie in `part`."""
+        return FrozenMap({at: d for at, d in self.buckets.items() if part.holds(at)})
+
+
+def check_buckets(stream: str, whole: Range, buckets: Mapping[int, Digest]) -> None:
+    """Refuse buckets outside of the segment or listed without a row in them."""
+    for at_us, digest in buckets.items():
+        if not whole.holds(at_us):
+            raise Refused(f"bucket {at_us} of {stream} lies outside of its segment {whole}")
+        if digest.rows <= 0 or digest == EMPTY:
+            raise Refused(f"bucket {at_us} of {stream} is listed but has no rows: leave it out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One line of lineage: what an output stream was computed from, and at which drop rate.
+
+    `version` is the producer's own version that was read; a range without rows is read too.
+    """
+
+    output: StreamName
+    input: StreamName
+    producer: Producer
+    range: Range
+    version: Version
+    drop_rate: float = 0.0
+
+
+def digest_over(segments: tuple[Segment, ...], part: Range) -> Digest:
+    """The digest of `part` of a stream, whatever way its producer cut it into segments."""
+    return sum_of(d for segment in segments for d in segment.within(part).values())

@@ -1,0 +1,141 @@
+"""Homes: a database per participant, with roles that own nothing but what they must.
+
+One server may hold many homes, so everything that the server knows by name begins with the name of
+the database. The owner owns database and tables; the others log in as themselves and see what
+`medusa.grant_to_roles` gives them. Names are checked and quoted before they reach SQL.
+
+Passwords are drawn from the administrator's by HMAC, so that creating a home again gives the same
+URLs and nothing is kept. Limit: where the administrator logs in without a password they are random,
+and creating the home again sets new ones.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+
+import psycopg2.extensions
+from psycopg2.sql import SQL, Identifier, Literal
+from sqlalchemy import Connection, create_engine, text
+from sqlalchemy.engine import URL
+
+from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
+from pipelines.catalog.migrations import migrate
+from pipelines.catalog.postgres import catalog_url
+from pipelines.catalog.postgres_errors import errors_of_catalog
+
+ROLES = ("owner", "job", "airflow", "analyst", "reader")
+_ROLE_LENGTH_MAX = max(len(f"_{role}") for role in ROLES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeUrls:
+    """A home and how each role logs in: owner for migrations, job for drivers, and the others."""
+
+    participant: Participant
+    database: str
+    owner: str
+    job: str
+    airflow: str
+    analyst: str
+    reader: str
+
+
+def database_of(participant: Participant) -> str:
+    """The name of a participant's database, short enough for its roles' names to fit."""
+    check_name("participant", participant)
+    name = f"medusa_{participant}"
+    if len(name) + _ROLE_LENGTH_MAX > NAME_LENGTH_MAX:
+        name = f"{name[:40]}_{sha256(participant.encode()).hexdigest()[:12]}"
+    return name
+
+
+def create_home(admin_url: str, participant: Participant, database: str | None = None) -> HomeUrls:
+    """Create a participant's database and roles and migrate it; what is there already stays.
+
+    `admin_url` is a superuser's, or of a login that may create databases and roles. Raises
+    Unavailable if it cannot be reached and Refused if it may not, or if somebody else lives there.
+    """
+    check_name("participant", participant)
+    database = check_name("database", database) if database else database_of(participant)
+    check_name("role", f"{database}_{max(ROLES, key=len)}")
+    admin = catalog_url(admin_url)
+    passwords = {role: _password(admin, database, role) for role in ROLES}
+    with _administrator(admin) as connection:
+        for role in ROLES:
+            _create_role(connection, f"{database}_{role}", passwords[role])
+        _create_database(connection, database)
+    urls = {
+        role: admin.set(
+            username=f"{database}_{role}", password=passwords[role], database=database
+        ).render_as_string(hide_password=False)
+        for role in ROLES
+    }
+    migrate(urls["owner"], participant)
+    return HomeUrls(participant=participant, database=database, **urls)
+
+
+def drop_home(admin_url: str, database: str) -> None:
+    """Remove a home with all that is in it, and its roles; nothing if there is none."""
+    check_name("database", database)
+    with _administrator(catalog_url(admin_url)) as connection:
+        _run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
+        for role in ROLES:
+            _run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(f"{database}_{role}"))
+
+
+def _create_role(connection: Connection, role: str, password: str) -> None:
+    there = text("SELECT 1 FROM pg_roles WHERE rolname = :role")
+    if not connection.execute(there, {"role": role}).scalar():
+        _run(connection, SQL("CREATE ROLE {} LOGIN NOINHERIT"), Identifier(role))
+    secret = psycopg2.extensions.encrypt_password(
+        password, role, _driver(connection), "scram-sha-256"
+    )
+    _run(connection, SQL("ALTER ROLE {} PASSWORD {}"), Identifier(role), Literal(secret))
+
+
+def _create_database(connection: Connection, database: str) -> None:
+    owner, name = Identifier(f"{database}_owner"), Identifier(database)
+    there = text("SELECT 1 FROM pg_database WHERE datname = :database")
+    if not connection.execute(there, {"database": database}).scalar():
+        superuser = text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+        if not connection.execute(superuser).scalar():
+            _run(connection, SQL("GRANT {} TO CURRENT_USER"), owner)
+        create = SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0")
+        _run(connection, create, name, owner)
+    _run(connection, SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"), name)
+    for role in ROLES[1:]:
+        _run(connection, SQL("GRANT CONNECT ON DATABASE {} TO {}"), name,
+             Identifier(f"{database}_{role}"))  # fmt: skip
+
+
+def _password(admin: URL, database: str, role: str) -> str:
+    if not admin.password:
+        return secrets.token_urlsafe(24)
+    key = str(admin.password).encode()
+    return hmac.new(key, f"medusa {database} {role}".encode(), sha256).hexdigest()[:40]
+
+
+@contextmanager
+def _administrator(url: URL) -> Iterator[Connection]:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    try:
+        with errors_of_catalog(), engine.connect() as connection:
+            yield connection
+    finally:
+        engine.dispose()
+
+
+def _driver(connection: Connection) -> psycopg2.extensions.connection:
+    driver = connection.connection.driver_connection
+    assert isinstance(driver, psycopg2.extensions.connection)
+    return driver
+
+
+def _run(connection: Connection, statement: SQL, *parts: Identifier | Literal) -> None:
+    with _driver(connection).cursor() as cursor:
+        cursor.execute(statement.format(*parts))

@@ -1,0 +1,237 @@
+"""The one door to a participant's catalog, its only truth about its progress.
+
+Two implementations behave alike, kept so by one suite: `postgres` (the product) and `memory` (for
+tests and simulation). A `Catalog` answers whole calls; a `Session` lets a test hold a transaction
+open between a call and its end, to see lock waits and isolation.
+
+Errors: Refused (the input or a law is broken), Conflict (lease lost or held, somebody was first),
+Unavailable (cannot be reached), OutcomeUnknown (the connection broke during a commit).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from medusa_core.commits import (
+    Commit,
+    Committed,
+    Hold,
+    LandedBatch,
+    Lease,
+    LeaseKey,
+    QuarantinedRecord,
+    StepMetrics,
+)
+from medusa_core.fragments import Fragment
+from medusa_core.frozen import freeze
+from medusa_core.grid import Range
+from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
+from medusa_core.segments import Producer, Read, Segment, SegmentFile
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRecord:
+    """A stream as deployed: `kind` is source or derived; columns map name to type."""
+
+    name: StreamName
+    kind: str
+    width_us: int
+    columns: Mapping[str, str]
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One line of the assignment log: who computes a fragment from a bucket on, under which plan.
+
+    The log is append-only; an epoch is one higher than the last of (fragment, partition).
+    """
+
+    fragment: str
+    producer: Producer
+    epoch: Epoch
+    plan: PlanId
+    partition: int = 0
+    from_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What a network needs in a home: its streams, plan, fragments, and who computes them.
+
+    `fragments` maps a fragment's id to (input streams, output streams); a source's landing is a
+    fragment of its own, `landing/<stream>`, without inputs.
+    """
+
+    network: NetworkName
+    document: str
+    plan: PlanId
+    plan_document: str
+    streams: tuple[StreamRecord, ...]
+    fragments: Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
+    assignments: tuple[Assignment, ...]
+
+    def __post_init__(self) -> None:
+        freeze(self, "fragments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStatus:
+    """How a (stream, producer) stands: `boundary_us` ends its live rows, `rows` and `segments` are
+    the live ones, `promised_us` is what a source has promised, `end_us` where it ends.
+
+    `boundary_us` is BEGINNING_US before the first row or promise, FOREVER_US once it has ended.
+    """
+
+    stream: StreamRecord
+    producer: Producer
+    version: Version
+    origin_us: int | None
+    boundary_us: int
+    promised_us: int | None
+    end_us: int | None
+    segments: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """A commit as it was made."""
+
+    commit_key: str
+    fragment: str
+    plan: PlanId
+    cause: str
+    range: Range
+    committed_at_ms: int
+    versions: Mapping[StreamName, Version]
+    metrics: StepMetrics = field(default_factory=StepMetrics)
+
+
+class Session(Protocol):
+    """A connection on which a test opens and ends transactions itself.
+
+    `begin(snapshot=True)` is REPEATABLE READ, READ ONLY; else READ COMMITTED. Calls outside of a
+    transaction are transactions of their own. A call that must wait for another session's lock
+    raises `Waiting` where the implementation is told not to block (see the suites).
+    """
+
+    def begin(self, *, snapshot: bool = False) -> None: ...
+
+    def end(self, *, keep: bool) -> None:
+        """COMMIT (`keep`) or ROLLBACK."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalog's calls, made inside this session."""
+
+
+class Catalog(Protocol):
+    """One home. Times are milliseconds of the catalog's own clock."""
+
+    @property
+    def participant(self) -> Participant:
+        """Whose home this is."""
+
+    def read_clock_ms(self) -> int:
+        """The catalog's clock."""
+
+    # deploying
+
+    def deploy(self, deployment: Deployment) -> None:
+        """Bring streams, network, plan, fragments and assignments in; the same again is nothing.
+
+        Refused if a stream stands with another shape; Conflict if an epoch is not the next one.
+        """
+
+    # leases
+
+    def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
+        """Take a free or expired lease (the same holder renews); Conflict while another has it.
+
+        Conflict too if `epoch` is older than the assignment log's newest for the fragment.
+        """
+
+    def renew_lease(self, lease: Lease, ttl_ms: int) -> Lease:
+        """Hold on; Conflict if it expired or was taken."""
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give it back; nothing if it is no longer ours."""
+
+    # landing
+
+    def land(self, lease: Lease, batch: LandedBatch) -> bool:
+        """Log a landed file once: False if (stream, query id, batch id) had landed before."""
+
+    def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
+                end_us: int | None) -> None:  # fmt: skip
+        """A source's promise: no later record before `boundary_us`. S1: it never goes back."""
+
+    def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
+        """Landed files that hold a record of `part`."""
+
+    def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
+        """Batch id -> records, of what has landed under a query id (to go on after a crash)."""
+
+    def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
+        """The query ids under which something has landed, by name."""
+
+    def landed_extent(self, stream: StreamName) -> tuple[int, int] | None:
+        """Starts of the first and of the last bucket with landed records; None if there is none."""
+
+    # committing
+
+    def commit(self, commit: Commit) -> Committed:
+        """Design 7.5: one server-side function, one round trip, in this order:
+
+        1 the same key committed before? its answer again · 2 lock the lease; Conflict unless holder
+        and epoch are right and clock < expires_at (S8) · 3 lock the (stream, producer) rows in one
+        order; number them · 4 supersede overlapped tentative rows, splitting those that reach
+        beyond; Conflict over stable or gap ones (S2, S3) · 5 write segments, files, lineage,
+        boundaries (S1), quarantine, metrics.
+        """
+
+    # reading
+
+    def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
+        """One snapshot of all that is needed to decide; `fragments` by id, as deployed here."""
+
+    def segments(self, stream: StreamName, part: Range | None = None, *,
+                 producer: Producer | None = None,
+                 as_of: Version | None = None) -> tuple[Segment, ...]:  # fmt: skip
+        """Live segments in event-time order (those live at `as_of` of the producer, if given)."""
+
+    def lineage(self, segment: Segment) -> tuple[Read, ...]:
+        """What a segment was computed from."""
+
+    def streams(self) -> tuple[StreamStatus, ...]:
+        """Every (stream, producer), by name."""
+
+    def steps(self, limit: int | None = None) -> tuple[StepRecord, ...]:
+        """Commits in the order they were made (the last `limit`)."""
+
+    def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
+        """Records in quarantine, oldest first."""
+
+    def quarantine_count(self) -> int:
+        """How many records are in quarantine."""
+
+    # holds
+
+    def place_hold(self, hold: Hold) -> None:
+        """Keep buckets from `hold.from_us` on; the same holder and purpose moves its hold."""
+
+    def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
+        """Give a hold up; nothing if there is none."""
+
+    def holds(self, stream: StreamName) -> tuple[Hold, ...]:
+        """The holds on a stream, by start."""
+
+    def close(self) -> None:
+        """Give connections back."""

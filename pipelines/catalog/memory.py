@@ -1,0 +1,346 @@
+"""The catalog in memory: the same calls, answers, errors and waits as the one in Postgres.
+
+For tests, and for the simulation, whose clock it takes as an argument. It is the model too: one
+suite and one machine of random commands hold the two against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+
+from medusa_core.commits import (
+    Commit,
+    Committed,
+    Hold,
+    LandedBatch,
+    Lease,
+    LeaseKey,
+    QuarantinedRecord,
+)
+from medusa_core.errors import Conflict, Refused
+from medusa_core.fragments import Fragment
+from medusa_core.grid import FOREVER_US, Range
+from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.names import Epoch, Participant, StreamName, Version
+from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from pipelines.catalog import memory_commit, memory_deploy, memory_reading, standing
+from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.interface import Deployment, StepRecord, StreamStatus
+from pipelines.catalog.memory_store import Clock, Store, Transaction, Waiting
+from pipelines.catalog.memory_tables import BatchRow, LeaseRow
+
+
+class MemoryCatalog:
+    """A `Catalog` of values. Calls are transactions of their own unless a session holds one open.
+
+    A call that would wait for a session's lock raises `Waiting`.
+    """
+
+    def __init__(self, participant: Participant, clock: Clock, store: Store | None = None) -> None:
+        self._participant = participant
+        self._store = store or Store(clock)
+        self._open: Transaction | None = None
+
+    @property
+    def participant(self) -> Participant:
+        """Whose home this is."""
+        return self._participant
+
+    def session(self) -> MemorySession:
+        """A session on the same home."""
+        return MemorySession(MemoryCatalog(self._participant, self._store.clock, self._store))
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
+    @contextmanager
+    def _work(self) -> Iterator[Transaction]:
+        if self._open is not None:
+            with self._open.call():
+                yield self._open
+            return
+        work = Transaction(self._store)
+        try:
+            with work.call():
+                yield work
+        except Waiting:
+            work.end(keep=False)
+            raise
+        work.end(keep=True)
+
+    # deploying and leases
+
+    def read_clock_ms(self) -> int:
+        """The catalog's clock."""
+        with self._work() as work:
+            return work.store.clock.now_ms
+
+    def deploy(self, deployment: Deployment) -> None:
+        """See `Catalog.deploy`."""
+        with self._work() as work:
+            memory_deploy.deploy(work, deployment)
+
+    def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
+        """See `Catalog.acquire_lease`."""
+        with self._work() as work:
+            if work.get(tables.FRAGMENTS, key.fragment) is None:
+                raise Refused(f"fragment {key.fragment} is not deployed here: deploy it first")
+            work.lock_name(tables.LEASES, key)
+            memory_commit.check_epoch(work, key, epoch)
+            held, now_ms = work.get(tables.LEASES, key), work.store.clock.now_ms
+            if held and held.holder != holder and held.expires_at_ms > now_ms:
+                raise Conflict(f"the lease of {key} is held by {held.holder}: wait for its end")
+            row = LeaseRow(epoch, holder, now_ms + ttl_ms)
+            work.put(tables.LEASES, key, row)
+            return Lease(key=key, epoch=epoch, holder=holder, expires_at_ms=row.expires_at_ms)
+
+    def renew_lease(self, lease: Lease, ttl_ms: int) -> Lease:
+        """See `Catalog.renew_lease`."""
+        with self._work() as work:
+            memory_commit.check_lease(work, lease)
+            row = LeaseRow(lease.epoch, lease.holder, work.store.clock.now_ms + ttl_ms)
+            work.put(tables.LEASES, lease.key, row)
+            return replace(lease, expires_at_ms=row.expires_at_ms)
+
+    def release_lease(self, lease: Lease) -> None:
+        """See `Catalog.release_lease`."""
+        with self._work() as work:
+            held = work.lock_row(tables.LEASES, lease.key)
+            if held and (held.holder, held.epoch) == (lease.holder, lease.epoch):
+                ends_ms = min(held.expires_at_ms, work.store.clock.now_ms)
+                work.put(tables.LEASES, lease.key, replace(held, expires_at_ms=ends_ms))
+
+    # landing
+
+    def land(self, lease: Lease, batch: LandedBatch) -> bool:
+        """See `Catalog.land`."""
+        stream, producer = batch.stream, lease.key.producer
+        key = (stream, batch.query_id, batch.batch_id)
+        with self._work() as work:
+            memory_commit.check_lease(work, lease)
+            memory_commit.check_writes(work, lease.key.fragment, stream)
+            # Replicas of a source land one after the other: a batch lands once for all of them.
+            work.lock_row(tables.STREAMS, stream)
+            if work.get(tables.BATCHES, key) is not None:
+                return False
+            line = work.lock_row(tables.LINES, (stream, producer))
+            assert line is not None, "an assignment brings the lines of its outputs"
+            width_us = memory_commit.width_of(work, stream)
+            for at_us in batch.counts:
+                if at_us % width_us:
+                    raise Refused(f"batch {batch.batch_id} of {stream} counts {at_us}, off grid")
+            for at_us in batch.counts:
+                closed = line.boundary_us is not None and at_us < line.boundary_us
+                promised = line.promised_us is not None and at_us + width_us <= line.promised_us
+                if closed or promised:
+                    raise Refused(f"batch {batch.batch_id} of {stream} has late records in {at_us}")
+            if batch.file:
+                memory_commit.record_files(work, stream, (batch.file,))
+            row = BatchRow(work.next_number(), producer, batch.file, batch.counts)
+            work.put(tables.BATCHES, key, row)
+            memory_commit.put_aside(work, batch.quarantine)
+            return True
+
+    def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
+                end_us: int | None) -> None:  # fmt: skip
+        """See `Catalog.promise`."""
+        with self._work() as work:
+            memory_commit.check_lease(work, lease)
+            memory_commit.check_writes(work, lease.key.fragment, stream)
+            key = (stream, lease.key.producer)
+            line, record = work.lock_row(tables.LINES, key), work.get(tables.STREAMS, stream)
+            assert line is not None, "an assignment brings the lines of its outputs"
+            assert record is not None, "a line implies its stream"
+            if record.kind != "source":
+                raise Refused(f"{stream} is computed, not landed: only a source makes promises")
+            last_us = origin_us if end_us is None else end_us
+            if origin_us % record.width_us or last_us % record.width_us or last_us < origin_us:
+                raise Refused(f"the origin and end of {stream} are not on its grid or in order")
+            landed = memory_reading.landed_counts(work, *key, from_us=-FOREVER_US)
+            if any(at_us < origin_us for at_us in landed):
+                raise Refused(f"stream {stream} has landed records before {origin_us}")
+            if end_us is not None and any(at_us >= end_us for at_us in landed):
+                raise Refused(f"stream {stream} has landed records behind {end_us}")
+            if line.promised_us is not None and boundary_us < line.promised_us:
+                raise Refused(f"source {stream} has promised {line.promised_us} already (S1)")
+            if line.origin_us not in (None, origin_us) or (
+                line.end_us is not None and end_us not in (None, line.end_us)
+            ):
+                raise Refused(f"stream {stream} has another origin or end for ever")
+            ends_us = line.end_us if end_us is None else end_us
+            reached_us = origin_us if line.boundary_us is None else line.boundary_us
+            if end_us is not None and reached_us >= end_us:
+                reached_us = FOREVER_US
+            moved = replace(
+                line,
+                origin_us=origin_us,
+                boundary_us=reached_us,
+                promised_us=boundary_us,
+                end_us=ends_us,
+            )
+            work.put(tables.LINES, key, moved)
+
+    def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
+        """See `Catalog.landed_files`."""
+        with self._work() as work:
+            record = work.get(tables.STREAMS, stream)
+            width_us = record.width_us if record else 0
+            batches = [
+                batch
+                for (name, _, _), batch in work.rows(tables.BATCHES).items()
+                if name == stream
+                and any(part.from_us - width_us < at < part.to_us for at in batch.counts)
+            ]
+            return tuple(b.file for b in sorted(batches, key=lambda b: b.number) if b.file)
+
+    def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
+        """See `Catalog.landed_batches`."""
+        with self._work() as work:
+            return {
+                batch_id: sum(batch.counts.values())
+                for (name, query, batch_id), batch in sorted(work.rows(tables.BATCHES).items(),
+                                                             key=lambda item: item[0])
+                if (name, query) == (stream, query_id)
+            }  # fmt: skip
+
+    def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
+        """See `Catalog.landed_queries`."""
+        with self._work() as work:
+            found = {query for name, query, _ in work.rows(tables.BATCHES) if name == stream}
+            return tuple(sorted(found))
+
+    def landed_extent(self, stream: StreamName) -> tuple[int, int] | None:
+        """See `Catalog.landed_extent`."""
+        with self._work() as work:
+            starts = [
+                at_us
+                for (name, _, _), batch in work.rows(tables.BATCHES).items()
+                if name == stream
+                for at_us in batch.counts
+            ]
+            return (min(starts), max(starts)) if starts else None
+
+    # committing
+
+    def commit(self, commit: Commit) -> Committed:
+        """See `Catalog.commit`."""
+        with self._work() as work:
+            return memory_commit.commit_step(work, commit)
+
+    # reading
+
+    def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
+        """See `Catalog.read_knowledge`."""
+        with self._work() as work:
+            stands = memory_reading.read_standing(work, self._participant, fragments, limits)
+            tentative = memory_reading.read_tentative(work, stands, limits)
+            seen = [
+                standing.second_sight(
+                    fragment,
+                    [
+                        (request, memory_reading.read_segments(work, request, limits))
+                        for request in standing.requests_of(fragment, stands)
+                    ],
+                )
+                for fragment in standing.first_sight(stands, fragments, tentative)
+            ]
+            landings = standing.landings_of(stands, limits)
+            return standing.knowledge_of(self._participant, landings, seen, limits)
+
+    def segments(self, stream: StreamName, part: Range | None = None, *,
+                 producer: Producer | None = None,
+                 as_of: Version | None = None) -> tuple[Segment, ...]:  # fmt: skip
+        """See `Catalog.segments`."""
+        with self._work() as work:
+            rows = memory_reading.segment_rows(work, stream, part, producer, as_of)
+            return tuple(row.segment for row in rows)
+
+    def lineage(self, segment: Segment) -> tuple[Read, ...]:
+        """See `Catalog.lineage`."""
+        with self._work() as work:
+            line = work.get(tables.LINES, (segment.stream, segment.producer))
+            for row in (*line.live, *line.superseded) if line else ():
+                same = row.segment.version == segment.version
+                if same and row.segment.range.overlaps(segment.range):
+                    return memory_reading.lineage_of(work, row)
+            return ()
+
+    def streams(self) -> tuple[StreamStatus, ...]:
+        """See `Catalog.streams`."""
+        with self._work() as work:
+            return memory_reading.stream_statuses(work)
+
+    def steps(self, limit: int | None = None) -> tuple[StepRecord, ...]:
+        """See `Catalog.steps`."""
+        with self._work() as work:
+            made = sorted(work.rows(tables.COMMITS).values(), key=lambda row: row.number)
+            if limit is not None:
+                made = made[max(len(made) - limit, 0) :]
+            return tuple(memory_reading.step_of(row) for row in made)
+
+    def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
+        """See `Catalog.quarantined`."""
+        with self._work() as work:
+            rows = sorted(work.rows(tables.QUARANTINE).items(), key=lambda item: item[0])
+            return tuple(record for _, record in rows[:limit])
+
+    def quarantine_count(self) -> int:
+        """See `Catalog.quarantine_count`."""
+        with self._work() as work:
+            return len(work.rows(tables.QUARANTINE))
+
+    # holds
+
+    def place_hold(self, hold: Hold) -> None:
+        """See `Catalog.place_hold`."""
+        with self._work() as work:
+            if work.get(tables.STREAMS, hold.stream) is None:
+                raise Refused(f"stream {hold.stream} is not deployed here: hold one that is")
+            if hold.limit_ms is not None and hold.limit_ms <= 0:
+                raise Refused("the limit of a hold is above 0")
+            key = (hold.stream, hold.holder, hold.purpose)
+            work.lock_name(tables.HOLDS, key)
+            work.put(tables.HOLDS, key, hold)
+
+    def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
+        """See `Catalog.release_hold`."""
+        with self._work() as work:
+            if work.lock_row(tables.HOLDS, (stream, holder, purpose)) is not None:
+                work.remove(tables.HOLDS, (stream, holder, purpose))
+
+    def holds(self, stream: StreamName) -> tuple[Hold, ...]:
+        """See `Catalog.holds`."""
+        with self._work() as work:
+            found = [hold for hold in work.rows(tables.HOLDS).values() if hold.stream == stream]
+            return tuple(sorted(found, key=lambda h: (h.from_us, h.holder, h.purpose)))
+
+
+class MemorySession:
+    """A `Session`: its catalog's calls are in one transaction between `begin` and `end`."""
+
+    def __init__(self, catalog: MemoryCatalog) -> None:
+        self._catalog = catalog
+
+    @property
+    def catalog(self) -> MemoryCatalog:
+        """The catalog's calls, made inside this session."""
+        return self._catalog
+
+    def begin(self, *, snapshot: bool = False) -> None:
+        """Open a transaction; a snapshot is taken now."""
+        store = self._catalog._store
+        assert self._catalog._open is None, "one transaction at a time"
+        self._catalog._open = Transaction(store, store.committed if snapshot else None)
+
+    def end(self, *, keep: bool) -> None:
+        """COMMIT (`keep`) or ROLLBACK."""
+        work, self._catalog._open = self._catalog._open, None
+        assert work is not None, "no transaction is open"
+        work.end(keep=keep)
+
+    def close(self) -> None:
+        """Forget what is open."""
+        if self._catalog._open is not None:
+            self.end(keep=False)

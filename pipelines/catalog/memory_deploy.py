@@ -1,0 +1,87 @@
+"""Deploying in memory: desired state comes in; the same again is nothing."""
+
+from __future__ import annotations
+
+import re
+
+from medusa_core.errors import Conflict, Refused
+from medusa_core.names import check_name
+from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory_tables import FragmentRow, LineRow
+
+_STREAM_NAME = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)?")
+
+
+def deploy(work: Transaction, deployment: Deployment) -> None:
+    """See `Catalog.deploy`."""
+    work.lock_name(tables.HOME, "only")
+    for record in deployment.streams:
+        _declare(work, record)
+    work.put(tables.NETWORKS, deployment.network, deployment.document)
+    plan = (deployment.network, deployment.plan_document)
+    if (work.get(tables.PLANS, deployment.plan) or plan) != plan:
+        raise Refused(f"plan {deployment.plan} stands with another document")
+    work.put(tables.PLANS, deployment.plan, plan)
+    for fragment, (inputs, outputs) in deployment.fragments.items():
+        _bring_in(work, fragment, FragmentRow(deployment.network, tuple(inputs), tuple(outputs)))
+    for assignment in deployment.assignments:
+        _assign(work, assignment)
+
+
+def _declare(work: Transaction, record: StreamRecord) -> None:
+    if not _STREAM_NAME.fullmatch(record.name) or record.kind not in ("source", "derived"):
+        raise Refused(f"stream {record.name} of kind {record.kind} is none: correct its name")
+    stands = work.get(tables.STREAMS, record.name)
+    if record.width_us <= 0 or (stands is not None and _shape(stands) != _shape(record)):
+        raise Refused(f"stream {record.name} stands with another shape: choose another name")
+    work.put(tables.STREAMS, record.name, record)
+
+
+def _shape(record: StreamRecord) -> tuple[object, ...]:
+    return (record.kind, record.width_us, tuple(record.columns.items()), record.key)
+
+
+def _bring_in(work: Transaction, fragment: str, row: FragmentRow) -> None:
+    records = {name: work.get(tables.STREAMS, name) for name in (*row.inputs, *row.outputs)}
+    for name, record in records.items():
+        if record is None:
+            raise Refused(f"fragment {fragment} names stream {name}, which is not declared")
+    for output in row.outputs:
+        for input_ in row.inputs:
+            wide, narrow = records[output], records[input_]
+            if wide and narrow and wide.width_us % narrow.width_us:
+                raise Refused(f"the buckets of {output} are no multiple of those of {input_}")
+    for other, stands in work.rows(tables.FRAGMENTS).items():
+        if other != fragment and set(stands.outputs) & set(row.outputs):
+            raise Refused(f"fragment {fragment} writes a stream that {other} writes already")
+        if other == fragment and stands.network != row.network:
+            raise Refused(f"fragment {fragment} belongs to network {stands.network}")
+    work.put(tables.FRAGMENTS, fragment, row)
+
+
+def _assign(work: Transaction, assignment: Assignment) -> None:
+    fragment = work.get(tables.FRAGMENTS, assignment.fragment)
+    if fragment is None or work.get(tables.PLANS, assignment.plan) is None:
+        raise Refused(f"the assignment of {assignment.fragment} names what is not deployed")
+    if assignment.partition < 0 or assignment.producer.replica < 0:
+        raise Refused(f"the assignment of {assignment.fragment} counts below 0")
+    check_name("participant", assignment.producer.participant)
+    for output in fragment.outputs:
+        if work.get(tables.LINES, (output, assignment.producer)) is None:
+            work.put(tables.LINES, (output, assignment.producer), LineRow())
+    log = [
+        epoch
+        for name, partition, epoch in work.rows(tables.ASSIGNMENTS)
+        if (name, partition) == (assignment.fragment, assignment.partition)
+    ]
+    key = (assignment.fragment, assignment.partition, assignment.epoch)
+    if work.get(tables.ASSIGNMENTS, key) == assignment:
+        return
+    if assignment.epoch != max(log, default=0) + 1:
+        raise Conflict(
+            f"epoch {assignment.epoch} of fragment {assignment.fragment} is not the next one: "
+            "read again and decide anew"
+        )
+    work.put(tables.ASSIGNMENTS, key, assignment)

@@ -1,0 +1,199 @@
+"""Reading the in-memory catalog: the two strides of knowledge, and time travel."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.knowledge import Limits, TentativeKnowledge
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.segments import Producer, Read
+from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.interface import Assignment, StepRecord, StreamStatus
+from pipelines.catalog.memory_commit import is_tentative
+from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory_tables import CommitRow, LineRow, SegmentRow
+from pipelines.catalog.standing import Assigned, Line, SegmentAnswer, SegmentRequest, Standing
+
+Lines = list[tuple[StreamName, Producer]]
+
+
+def read_standing(
+    work: Transaction, participant: Participant, fragments: Collection[str], limits: Limits
+) -> Standing:
+    """How everything that is assigned to this home stands."""
+    assigned = tuple(
+        found
+        for found in _newest(work)
+        if found.producer.participant == participant
+        and (not found.inputs or found.fragment in fragments)
+    )
+    wanted = {stream for a in assigned for stream in (*a.inputs, *a.outputs)}
+    lines: list[Line] = []
+    landed: dict[int, dict[int, int]] = {}
+    for line_id, ((stream, producer), row) in enumerate(_lines(work)):
+        record = work.get(tables.STREAMS, stream)
+        assert record is not None, f"a line of {stream} implies the stream"
+        if stream not in wanted:
+            continue
+        lines.append(
+            Line(
+                line_id=line_id,
+                stream=stream,
+                producer=producer,
+                kind=record.kind,
+                width_us=record.width_us,
+                origin_us=row.origin_us,
+                boundary_us=row.boundary_us,
+                promised_us=row.promised_us,
+                end_us=row.end_us,
+                has_tentative=any(map(is_tentative, row.live)),
+            )
+        )
+        if row.boundary_us is not None:
+            counts = landed_counts(work, stream, producer, row.boundary_us)
+            first = sorted(counts)[: limits.buckets_per_step_max + 1]
+            landed[line_id] = {at_us: counts[at_us] for at_us in first}
+    return Standing(assigned=assigned, lines=tuple(lines), landed=landed)
+
+
+def _newest(work: Transaction) -> Iterator[Assigned]:
+    newest: dict[tuple[str, int, int], Assignment] = {}
+    for (fragment, partition, _), row in sorted(work.rows(tables.ASSIGNMENTS).items()):
+        newest[fragment, partition, row.producer.replica] = row
+    for (fragment, partition, _), row in sorted(newest.items()):
+        wiring = work.get(tables.FRAGMENTS, fragment)
+        assert wiring is not None, "an assignment implies its fragment"
+        yield Assigned(
+            fragment=fragment,
+            partition=partition,
+            producer=row.producer,
+            epoch=row.epoch,
+            plan=row.plan,
+            inputs=wiring.inputs,
+            outputs=wiring.outputs,
+        )
+
+
+def _lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
+    return sorted(work.rows(tables.LINES).items(), key=lambda item: item[0])
+
+
+def landed_counts(
+    work: Transaction, stream: StreamName, producer: Producer, from_us: int
+) -> dict[int, int]:
+    """Landed records per bucket from an event time on."""
+    counts: dict[int, int] = {}
+    for (name, _, _), batch in work.rows(tables.BATCHES).items():
+        if (name, batch.producer) == (stream, producer):
+            for at_us, records in batch.counts.items():
+                if at_us >= from_us:
+                    counts[at_us] = counts.get(at_us, 0) + records
+    return counts
+
+
+def read_tentative(
+    work: Transaction, standing: Standing, limits: Limits
+) -> list[TentativeKnowledge]:
+    """The oldest live tentative rows of the lines that are written here, with their lineage."""
+    written = {(s, a.producer) for a in standing.assigned for s in a.outputs}
+    found: list[TentativeKnowledge] = []
+    for line in standing.lines:
+        if (line.stream, line.producer) not in written:
+            continue
+        row = work.get(tables.LINES, (line.stream, line.producer))
+        live = [r for r in row.live if is_tentative(r)] if row else []
+        found += [
+            TentativeKnowledge(segment=r.segment, reads=lineage_of(work, r))
+            for r in live[: limits.buckets_per_step_max]
+        ]
+    return found
+
+
+def lineage_of(work: Transaction, row: SegmentRow) -> tuple[Read, ...]:
+    """What a row's content was computed from."""
+    made = work.get(tables.COMMITS, row.commit_key)
+    assert made is not None, "content implies its commit"
+    return tuple(read for read in made.commit.lineage if read.output == row.segment.stream)
+
+
+def read_segments(work: Transaction, request: SegmentRequest, limits: Limits) -> SegmentAnswer:
+    """Segments as a step needs them: see `SegmentRequest`."""
+    line = work.get(tables.LINES, (request.line.stream, request.line.producer))
+    taken: list[SegmentRow] = []
+    rows = buckets = beyond = 0
+    for row in line.live_after(request.from_us) if line else ():
+        segment = row.segment
+        if segment.range.from_us >= request.need_us:
+            beyond += 1
+            too_much = (
+                rows > limits.records_per_step_max
+                or buckets > limits.buckets_per_step_max
+                or beyond > limits.buckets_per_step_max
+            )
+            if too_much or not request.goes_on:
+                next_us = segment.range.from_us
+                return SegmentAnswer(tuple(r.segment for r in taken), next_us)
+        taken.append(row)
+        rows += segment.digest.rows
+        buckets += len(segment.buckets)
+    return SegmentAnswer(tuple(r.segment for r in taken), None)
+
+
+def segment_rows(
+    work: Transaction,
+    stream: StreamName,
+    part: Range | None,
+    producer: Producer | None,
+    as_of: Version | None,
+) -> list[SegmentRow]:
+    """Rows of a stream that are live, or were at a version, in event-time order."""
+    found: list[SegmentRow] = []
+    for (name, who), line in _lines(work):
+        if name != stream or producer not in (None, who):
+            continue
+        rows = line.live if as_of is None else (*line.live, *line.superseded)
+        found += [
+            row
+            for row in rows
+            if (as_of is None or row.is_live_at(as_of))
+            and (part is None or row.segment.range.overlaps(part))
+        ]
+    return sorted(found, key=lambda row: (row.segment.range.from_us, row.segment.producer))
+
+
+def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
+    """Every line as it stands."""
+    statuses: list[StreamStatus] = []
+    for (stream, producer), line in _lines(work):
+        record = work.get(tables.STREAMS, stream)
+        assert record is not None, f"a line of {stream} implies the stream"
+        statuses.append(
+            StreamStatus(
+                stream=record,
+                producer=producer,
+                version=line.version,
+                origin_us=line.origin_us,
+                boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
+                promised_us=line.promised_us,
+                end_us=line.end_us,
+                segments=len(line.live),
+                rows=sum(row.segment.digest.rows for row in line.live),
+            )
+        )
+    return tuple(statuses)
+
+
+def step_of(row: CommitRow) -> StepRecord:
+    """A commit as it was made."""
+    commit, ranges = row.commit, [segment.range for segment in row.commit.segments]
+    return StepRecord(
+        commit_key=commit.key,
+        fragment=commit.lease.key.fragment,
+        plan=commit.plan,
+        cause=commit.cause.value,
+        range=Range(min(r.from_us for r in ranges), max(r.to_us for r in ranges)),
+        committed_at_ms=row.committed_at_ms,
+        versions=row.versions,
+        metrics=commit.metrics,
+    )

@@ -1,0 +1,162 @@
+"""What the in-memory catalog keeps: immutable tables, transactions over them, and row locks.
+
+A transaction keeps its own changes beside the committed tables until it ends, so a snapshot is a
+reference and READ COMMITTED is looking again. A lock is on a row's name, exclusive, and held to the
+end of its transaction; a call that meets another's lock raises `Waiting` instead of waiting, having
+written nothing, and is made again when that transaction has ended. Like Postgres, an error inside a
+transaction fails all of it.
+
+Limit: single-threaded, and without deadlock detection; a caller that waits for itself sees Waiting.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from medusa_core.errors import MedusaError, Refused
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Clock(Protocol):
+    """Where the catalog's time comes from."""
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds of now."""
+
+
+@dataclass(slots=True)
+class ManualClock:
+    """A clock that stands until it is told to advance."""
+
+    now_ms: int = 0
+
+    def advance(self, by_ms: int) -> None:
+        """Let time pass."""
+        assert by_ms >= 0, "time does not go back"
+        self.now_ms += by_ms
+
+
+class Waiting(Exception):
+    """The call waits for a lock that another transaction holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table(Generic[K, V]):
+    """The name of a table whose rows are values of type V by keys of type K."""
+
+    name: str
+
+
+Tables = Mapping[str, Mapping[Hashable, Any]]
+_GONE = object()
+
+
+@dataclass(slots=True)
+class Store:
+    """One home's tables as committed, who holds which lock, and the numbers given so far."""
+
+    clock: Clock
+    committed: Tables = field(default_factory=dict)
+    locks: dict[Hashable, Transaction] = field(default_factory=dict)
+    numbers: Iterator[int] = field(default_factory=lambda: count(1))
+
+
+@dataclass(slots=True, eq=False)
+class Transaction:
+    """One transaction: READ COMMITTED, or a read-only snapshot as of its beginning."""
+
+    store: Store
+    snapshot: Tables | None = None
+    changes: dict[str, dict[Hashable, Any]] = field(default_factory=dict)
+    has_failed: bool = False
+
+    def get(self, table: Table[K, V], key: K) -> V | None:
+        """A row as this transaction sees it."""
+        value = self.changes.get(table.name, {}).get(key, None)
+        if value is None:
+            value = self._base.get(table.name, {}).get(key)
+        return None if value is _GONE else cast("V | None", value)
+
+    def rows(self, table: Table[K, V]) -> dict[K, V]:
+        """All rows as this transaction sees them."""
+        merged = {**self._base.get(table.name, {}), **self.changes.get(table.name, {})}
+        return cast("dict[K, V]", {k: v for k, v in merged.items() if v is not _GONE})
+
+    def put(self, table: Table[K, V], key: K, value: V) -> None:
+        """Write a row."""
+        self._check_writes()
+        self.changes.setdefault(table.name, {})[key] = value
+
+    def remove(self, table: Table[K, V], key: K) -> None:
+        """Take a row away."""
+        self._check_writes()
+        self.changes.setdefault(table.name, {})[key] = _GONE
+
+    def lock_row(self, table: Table[K, V], key: K) -> V | None:
+        """Lock a row and return it, or None if this transaction sees none (and locks nothing)."""
+        self._check_writes()
+        if self.get(table, key) is None:
+            return None
+        self.lock_name(table, key)
+        return self.get(table, key)
+
+    def lock_name(self, table: Table[K, V], key: K) -> None:
+        """Lock the name of a row, whether it is there or about to be."""
+        self._check_writes()
+        if self.store.locks.setdefault((table.name, key), self) is not self:
+            raise Waiting(f"{table.name} {key}")
+
+    def next_number(self) -> int:
+        """The next of the home's numbers; like a sequence's it is not given back."""
+        return next(self.store.numbers)
+
+    def end(self, *, keep: bool) -> None:
+        """Make the changes visible to all, or forget them; locks go either way."""
+        if keep and not self.has_failed:
+            changed = {
+                name: {
+                    k: v
+                    for k, v in {**self.store.committed.get(name, {}), **rows}.items()
+                    if v is not _GONE
+                }
+                for name, rows in self.changes.items()
+            }
+            self.store.committed = {**self.store.committed, **changed}
+        self._let_go()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """One call: whole or, if it waits, not at all; an error fails the transaction."""
+        if self.has_failed:
+            raise Refused("this transaction has failed: end it first")
+        before = {name: dict(rows) for name, rows in self.changes.items()}
+        try:
+            yield
+        except Waiting:
+            self.changes = before
+            raise
+        except MedusaError:
+            self.has_failed = True
+            self._let_go()
+            raise
+
+    @property
+    def _base(self) -> Tables:
+        return self.store.committed if self.snapshot is None else self.snapshot
+
+    def _check_writes(self) -> None:
+        if self.snapshot is not None:
+            raise Refused("this transaction reads a snapshot and cannot write: begin another")
+
+    def _let_go(self) -> None:
+        self.changes = {}
+        held = [name for name, holder in self.store.locks.items() if holder is self]
+        for name in held:
+            del self.store.locks[name]

@@ -1,0 +1,116 @@
+"""The rows of the in-memory catalog: frozen values; their tables carry the names of `sql/`."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from medusa_core.commits import Commit, Hold, LeaseKey, QuarantinedRecord
+from medusa_core.grid import Range
+from medusa_core.names import NetworkName, PlanId, StreamName, Version
+from medusa_core.segments import Producer, Segment, SegmentFile
+from pipelines.catalog.interface import Assignment, StreamRecord
+from pipelines.catalog.memory_store import Table
+
+NEVER = Version(0)
+"""The version of a line before its first commit."""
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentRow:
+    """A fragment as last deployed."""
+
+    network: NetworkName
+    inputs: tuple[StreamName, ...]
+    outputs: tuple[StreamName, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRow:
+    """Who has, or last had, a lease."""
+
+    epoch: int
+    holder: str
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRow:
+    """A segment with the versions of its line between which it is live, and its commit's key."""
+
+    segment: Segment
+    begin_version: Version
+    commit_key: str
+    end_version: Version | None = None
+
+    def is_live_at(self, version: Version) -> bool:
+        """Whether it was live at a version."""
+        ends = self.end_version
+        return self.begin_version <= version and (ends is None or version < ends)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRow:
+    """What one producer wrote of one stream; `live` in event-time order, without overlaps."""
+
+    version: Version = NEVER
+    origin_us: int | None = None
+    boundary_us: int | None = None
+    promised_us: int | None = None
+    end_us: int | None = None
+    live: tuple[SegmentRow, ...] = ()
+    superseded: tuple[SegmentRow, ...] = ()
+
+    def live_after(self, time_us: int) -> tuple[SegmentRow, ...]:
+        """The live rows that end behind an event time."""
+        return self.live[bisect_right(self.live, time_us, key=lambda r: r.segment.range.to_us) :]
+
+    def live_over(self, part: Range) -> tuple[SegmentRow, ...]:
+        """The live rows that overlap a range."""
+        return tuple(
+            row for row in self.live_after(part.from_us) if row.segment.range.from_us < part.to_us
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class CommitRow:
+    """A commit as it was made."""
+
+    number: int
+    commit: Commit
+    versions: Mapping[StreamName, Version]
+    committed_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRow:
+    """A landed batch."""
+
+    number: int
+    producer: Producer
+    file: SegmentFile | None
+    counts: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file and the stream whose rows it holds."""
+
+    stream: StreamName
+    file: SegmentFile
+
+
+HOME: Table[str, None] = Table("home")
+STREAMS: Table[StreamName, StreamRecord] = Table("stream")
+NETWORKS: Table[NetworkName, str] = Table("network")
+PLANS: Table[PlanId, tuple[NetworkName, str]] = Table("plan")
+FRAGMENTS: Table[str, FragmentRow] = Table("fragment")
+ASSIGNMENTS: Table[tuple[str, int, int], Assignment] = Table("assignment")
+LEASES: Table[LeaseKey, LeaseRow] = Table("lease")
+LINES: Table[tuple[StreamName, Producer], LineRow] = Table("stream_producer")
+FILES: Table[str, FileRow] = Table("file")
+COMMITS: Table[str, CommitRow] = Table("commit")
+BATCHES: Table[tuple[StreamName, str, int], BatchRow] = Table("landed_batch")
+QUARANTINE: Table[int, QuarantinedRecord] = Table("quarantine")
+HOLDS: Table[tuple[StreamName, str, str], Hold] = Table("hold")

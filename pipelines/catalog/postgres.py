@@ -1,0 +1,341 @@
+"""The catalog in Postgres: every call one statement, but for knowledge, which is one snapshot.
+
+Writing calls are functions of the database; nothing here holds a lock across a round trip. What
+they decide (laws, leases, versions) is in `sql/schema.sql`; here is only how to call them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, text
+from sqlalchemy.engine import URL
+
+from medusa_core.commits import (
+    Commit,
+    Committed,
+    Hold,
+    LandedBatch,
+    Lease,
+    LeaseKey,
+    QuarantinedRecord,
+)
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.fragments import Fragment
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
+from medusa_core.names import Epoch, Participant, StreamName, Version
+from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from pipelines.catalog import postgres_rows as rows
+from pipelines.catalog import standing as stands
+from pipelines.catalog.interface import Deployment, StepRecord, StreamStatus
+from pipelines.catalog.migrations import check_connection
+from pipelines.catalog.postgres_errors import errors_of_catalog
+from pipelines.catalog.queries import query
+
+BIGINT_MAX = 2**63 - 1
+_SNAPSHOT = text("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+
+def catalog_url(url: str) -> URL:
+    """The URL with the driver that is used here, whichever way it was written."""
+    return make_url(url).set(drivername="postgresql+psycopg2")
+
+
+def catalog_engine(url: str, pool_size: int = 5) -> Engine:
+    """An engine whose statements are transactions of their own: one round trip each."""
+    return create_engine(
+        catalog_url(url),
+        isolation_level="AUTOCOMMIT",
+        pool_size=pool_size,
+        connect_args={"connect_timeout": 10, "application_name": "medusa"},
+    )
+
+
+class PostgresCatalog:
+    """A `Catalog` in a Postgres database that `medusa migrate` has prepared."""
+
+    def __init__(self, url: str, participant: Participant) -> None:
+        self._participant = participant
+        self._engine = catalog_engine(url)
+        with errors_of_catalog(), self._engine.connect() as connection:
+            check_connection(connection)
+            home = connection.execute(query("read_home")).mappings().first()
+        if home is None:
+            raise Unavailable(
+                f"nobody lives in this database: run medusa migrate for {participant}"
+            )
+        if home["participant"] != participant:
+            raise Refused(f"this is the home of {home['participant']}, not of {participant}")
+
+    @property
+    def participant(self) -> Participant:
+        """Whose home this is."""
+        return self._participant
+
+    def close(self) -> None:
+        """Give connections back."""
+        self._engine.dispose()
+
+    # how statements are sent
+
+    def _connect(self) -> AbstractContextManager[Connection]:
+        return self._engine.connect()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        with self._connect() as connection:
+            connection.execute(_SNAPSHOT)
+            try:
+                yield connection
+            except BaseException:
+                if not connection.invalidated:
+                    connection.execute(text("ROLLBACK"))
+                raise
+            connection.execute(text("COMMIT"))
+
+    def _rows(self, name: str, *, committing: bool = False, **values: Any) -> Sequence[RowMapping]:
+        with errors_of_catalog():
+            opened = self._connect()
+            connection = opened.__enter__()
+        try:
+            with errors_of_catalog(committing=committing):
+                return connection.execute(query(name), values).mappings().all()
+        finally:
+            opened.__exit__(None, None, None)
+
+    def _value(self, name: str, *, committing: bool = False, **values: Any) -> Any:
+        (row,) = self._rows(name, committing=committing, **values)
+        (value,) = row.values()
+        return value
+
+    # deploying and leases
+
+    def read_clock_ms(self) -> int:
+        """The catalog's clock."""
+        return int(self._value("read_clock"))
+
+    def deploy(self, deployment: Deployment) -> None:
+        """See `Catalog.deploy`."""
+        self._value("deploy", request=rows.deployment_document(deployment))
+
+    def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
+        """See `Catalog.acquire_lease`."""
+        ends_ms = self._value(
+            "acquire_lease", **rows.key_fields(key), epoch=epoch, holder=holder, ttl_ms=ttl_ms
+        )
+        return Lease(key=key, epoch=epoch, holder=holder, expires_at_ms=ends_ms)
+
+    def renew_lease(self, lease: Lease, ttl_ms: int) -> Lease:
+        """See `Catalog.renew_lease`."""
+        ends_ms = self._value("renew_lease", **_lease_fields(lease), ttl_ms=ttl_ms)
+        return Lease(key=lease.key, epoch=lease.epoch, holder=lease.holder, expires_at_ms=ends_ms)
+
+    def release_lease(self, lease: Lease) -> None:
+        """See `Catalog.release_lease`."""
+        self._value("release_lease", **_lease_fields(lease))
+
+    # landing
+
+    def land(self, lease: Lease, batch: LandedBatch) -> bool:
+        """See `Catalog.land`."""
+        document = rows.landing_document(_lease_fields(lease), batch)
+        return bool(self._value("land", request=document))
+
+    def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
+                end_us: int | None) -> None:  # fmt: skip
+        """See `Catalog.promise`."""
+        self._value(
+            "promise",
+            **_lease_fields(lease),
+            stream=stream,
+            origin_us=origin_us,
+            boundary_us=boundary_us,
+            end_us=end_us,
+        )
+
+    def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
+        """See `Catalog.landed_files`."""
+        found = self._rows("landed_files", stream=stream, from_us=part.from_us, to_us=part.to_us)
+        return tuple(rows.file_of(*row.values()) for row in found)
+
+    def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
+        """See `Catalog.landed_batches`."""
+        found = self._rows("landed_batches", stream=stream, query_id=query_id)
+        return {row["batch_id"]: row["records"] for row in found}
+
+    def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
+        """See `Catalog.landed_queries`."""
+        return tuple(row["query_id"] for row in self._rows("landed_queries", stream=stream))
+
+    def landed_extent(self, stream: StreamName) -> tuple[int, int] | None:
+        """See `Catalog.landed_extent`."""
+        (row,) = self._rows("landed_extent", stream=stream)
+        return None if row["first_us"] is None else (row["first_us"], row["last_us"])
+
+    # committing
+
+    def commit(self, commit: Commit) -> Committed:
+        """See `Catalog.commit`: the numbers are in `medusa.commit_step`."""
+        answer = self._value("commit_step", committing=True, request=rows.commit_document(commit))
+        return Committed(
+            versions=answer["versions"],
+            committed_at_ms=answer["committed_at_ms"],
+            again=answer["again"],
+        )
+
+    # reading
+
+    def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
+        """See `Catalog.read_knowledge`: two strides in one snapshot, more if something is owed."""
+        with errors_of_catalog(), self._snapshot() as connection:
+            standing = self._standing(connection, fragments, limits)
+            tentative = self._tentative(connection, standing, limits)
+            seen = stands.first_sight(standing, fragments, tentative)
+            wanted = [(at, r) for at, f in enumerate(seen) for r in stands.requests_of(f, standing)]
+            answers = self._answers(connection, [request for _, request in wanted], limits)
+        pairs = [(at, pair) for (at, _), pair in zip(wanted, answers, strict=True)]
+        return stands.knowledge_of(
+            self._participant,
+            stands.landings_of(standing, limits),
+            (
+                stands.second_sight(f, [pair for of, pair in pairs if of == at])
+                for at, f in enumerate(seen)
+            ),
+            limits,
+        )
+
+    def _standing(
+        self, connection: Connection, fragments: Mapping[str, Fragment], limits: Limits
+    ) -> stands.Standing:
+        values = {
+            "participant": self._participant,
+            "fragments": list(fragments),
+            "buckets_max": limits.buckets_per_step_max + 1,
+        }
+        document = connection.execute(query("knowledge_standing"), values).scalar_one()
+        return rows.standing_of(document)
+
+    def _tentative(
+        self, connection: Connection, standing: stands.Standing, limits: Limits
+    ) -> list[TentativeKnowledge]:
+        written = {(s, a.producer) for a in standing.assigned for s in a.outputs}
+        lines = {
+            ln.line_id: ln
+            for ln in standing.lines
+            if ln.has_tentative and (ln.stream, ln.producer) in written
+        }
+        if not lines:
+            return []
+        values = {"line_ids": list(lines), "segments_max": limits.buckets_per_step_max}
+        found = connection.execute(query("knowledge_tentative"), values).mappings().all()
+        reads: dict[int, list[Read]] = {}
+        commit_ids = {"commit_ids": list({row["commit_id"] for row in found})}
+        for row in connection.execute(query("knowledge_lineage"), commit_ids).mappings():
+            reads.setdefault(row["commit_id"], []).append(rows.read_of(row))
+        tentative: list[TentativeKnowledge] = []
+        for row in found:
+            line = lines[row["line_id"]]
+            mine = (r for r in reads.get(row["commit_id"], ()) if r.output == line.stream)
+            segment = rows.segment_of(row, line.stream, line.producer)
+            tentative.append(TentativeKnowledge(segment=segment, reads=tuple(mine)))
+        return tentative
+
+    def _answers(
+        self, connection: Connection, requests: Sequence[stands.SegmentRequest], limits: Limits
+    ) -> list[tuple[stands.SegmentRequest, stands.SegmentAnswer]]:
+        if not requests:
+            return []
+        values = {
+            "requests": list(range(len(requests))),
+            "line_ids": [r.line.line_id for r in requests],
+            "from_us": [r.from_us for r in requests],
+            "need_us": [r.need_us for r in requests],
+            "beyond": [limits.buckets_per_step_max if r.goes_on else -1 for r in requests],
+            "records_max": limits.records_per_step_max,
+            "buckets_max": limits.buckets_per_step_max,
+        }
+        found: list[list[Segment]] = [[] for _ in requests]
+        next_us: list[int | None] = [None] * len(requests)
+        for row in connection.execute(query("knowledge_segments"), values).mappings():
+            at = row["request"]
+            line = requests[at].line
+            found[at].append(rows.segment_of(row, line.stream, line.producer))
+            next_us[at] = row["next_from_us"]
+        return [
+            (request, stands.SegmentAnswer(tuple(found[at]), next_us[at]))
+            for at, request in enumerate(requests)
+        ]
+
+    def segments(self, stream: StreamName, part: Range | None = None, *,
+                 producer: Producer | None = None,
+                 as_of: Version | None = None) -> tuple[Segment, ...]:  # fmt: skip
+        """See `Catalog.segments`."""
+        values: dict[str, Any] = {
+            "stream": stream,
+            "from_us": part.from_us if part else BEGINNING_US,
+            "to_us": part.to_us if part else FOREVER_US,
+            "participant": producer.participant if producer else None,
+            "replica": producer.replica if producer else None,
+        }
+        if as_of is None:
+            found = self._rows("segments", **values)
+        else:
+            found = self._rows("segments_as_of", **values, as_of=as_of)
+        return tuple(rows.segment_of(row, stream, rows.producer_of(row)) for row in found)
+
+    def lineage(self, segment: Segment) -> tuple[Read, ...]:
+        """See `Catalog.lineage`."""
+        found = self._rows(
+            "lineage",
+            stream=segment.stream,
+            participant=segment.producer.participant,
+            replica=segment.producer.replica,
+            from_us=segment.range.from_us,
+            to_us=segment.range.to_us,
+            version=segment.version,
+        )
+        return tuple(rows.read_of(row) for row in found)
+
+    def streams(self) -> tuple[StreamStatus, ...]:
+        """See `Catalog.streams`."""
+        return tuple(rows.status_of(row) for row in self._rows("streams"))
+
+    def steps(self, limit: int | None = None) -> tuple[StepRecord, ...]:
+        """See `Catalog.steps`."""
+        return tuple(rows.step_of(row) for row in self._rows("steps", limit=limit))
+
+    def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
+        """See `Catalog.quarantined`."""
+        return tuple(QuarantinedRecord(**row) for row in self._rows("quarantined", limit=limit))
+
+    def quarantine_count(self) -> int:
+        """See `Catalog.quarantine_count`."""
+        return int(self._value("quarantine_count"))
+
+    # holds
+
+    def place_hold(self, hold: Hold) -> None:
+        """See `Catalog.place_hold`."""
+        self._value(
+            "place_hold",
+            stream=hold.stream,
+            holder=hold.holder,
+            purpose=hold.purpose,
+            from_us=hold.from_us,
+            limit_ms=hold.limit_ms,
+        )
+
+    def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
+        """See `Catalog.release_hold`."""
+        self._value("release_hold", stream=stream, holder=holder, purpose=purpose)
+
+    def holds(self, stream: StreamName) -> tuple[Hold, ...]:
+        """See `Catalog.holds`."""
+        return tuple(Hold(**row) for row in self._rows("holds", stream=stream))
+
+
+def _lease_fields(lease: Lease) -> dict[str, Any]:
+    return {**rows.key_fields(lease.key), "epoch": lease.epoch, "holder": lease.holder}

@@ -1,0 +1,84 @@
+"""What the database says no with, as Medusa's errors: the one place that knows SQLSTATEs.
+
+A message of our own functions is one sentence already and passes as it is; the database's own are
+put into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg2
+from sqlalchemy.exc import DBAPIError
+
+from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
+
+_OURS: dict[str, type[MedusaError]] = {
+    "MD001": Refused,
+    "MD002": Conflict,
+    "MDS01": Refused,
+    "MDS02": Refused,
+    "MDS08": Conflict,
+    "MDLOG": Refused,
+}
+_OF_POSTGRES: dict[str, tuple[type[MedusaError], str]] = {
+    "23P01": (Conflict, "live segments of one line never overlap (S3): read again"),
+    "25006": (Refused, "this transaction reads a snapshot and cannot write: begin another"),
+    "25P02": (Refused, "this transaction has failed: end it first"),
+    "40001": (Conflict, "another transaction was first: read again"),
+    "40P01": (Conflict, "two transactions waited for each other: try again"),
+    "42501": (Refused, "this login has no right to do that: use the role that has"),
+    "53100": (Unavailable, "the catalog's disk is full: free some space"),
+    "53300": (Unavailable, "the catalog has no connection left: try later"),
+}
+_CLASSES: dict[str, tuple[type[MedusaError], str]] = {
+    "22": (Refused, "the catalog cannot hold that value: correct it"),
+    "23": (Refused, "the catalog's constraints forbid it: correct it"),
+    "28": (Unavailable, "the catalog does not accept this login: check its URL"),
+    "3D": (Unavailable, "there is no such database: create the home first"),
+    "57": (Unavailable, "the catalog is stopping or was told to: try later"),
+}
+
+
+def error_of(error: psycopg2.Error, *, committing: bool = False) -> MedusaError | None:
+    """The error to raise for one of the driver's, or None for what would be a bug of ours.
+
+    `committing`: if the connection broke, the commit may have been made all the same.
+    """
+    state = error.pgcode
+    if state is None or state[:2] in ("08", "57") or state == "25P03":
+        if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
+            return None
+        if committing:
+            return OutcomeUnknown(
+                "the connection to the catalog broke during a commit: send the same commit again"
+            )
+        return Unavailable(f"the catalog cannot be reached: {_sentence(error)}")
+    if state in _OURS:
+        return _OURS[state](_sentence(error))
+    kind, what = _OF_POSTGRES.get(state) or _CLASSES.get(state[:2]) or (None, "")
+    return kind(f"{what} ({_sentence(error)})") if kind else None
+
+
+@contextmanager
+def errors_of_catalog(*, committing: bool = False) -> Iterator[None]:
+    """Raise Medusa's errors instead of the driver's."""
+    try:
+        yield
+    except DBAPIError as error:
+        cause = error.orig
+        ours = error_of(cause, committing=committing) if isinstance(cause, psycopg2.Error) else None
+        if ours is None:
+            raise
+        raise ours from None
+    except psycopg2.Error as error:
+        ours = error_of(error, committing=committing)
+        if ours is None:
+            raise
+        raise ours from None
+
+
+def _sentence(error: psycopg2.Error) -> str:
+    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    return " ".join(text.split())

@@ -1,0 +1,277 @@
+"""Values as the catalog's functions take them (JSON), and rows as values again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from medusa_core.commits import Commit, LandedBatch, LeaseKey, QuarantinedRecord, StepMetrics
+from medusa_core.digest import Digest
+from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
+from medusa_core.segments import Producer, Read, Segment, SegmentFile, Stability
+from pipelines.catalog.interface import Deployment, StepRecord, StreamRecord, StreamStatus
+from pipelines.catalog.standing import Assigned, Line, Standing
+
+Row = Mapping[str, Any] | RowMapping
+
+
+def key_fields(key: LeaseKey) -> dict[str, Any]:
+    """A lease key as the functions' arguments."""
+    return {
+        "fragment": key.fragment,
+        "partition": key.partition,
+        "participant": key.producer.participant,
+        "replica": key.producer.replica,
+        "lane": key.lane.value,
+    }
+
+
+def deployment_document(deployment: Deployment) -> str:
+    """What medusa.deploy takes."""
+    return json.dumps(
+        {
+            "network": deployment.network,
+            "document": deployment.document,
+            "plan": deployment.plan,
+            "plan_document": deployment.plan_document,
+            "streams": [
+                {
+                    "name": s.name,
+                    "kind": s.kind,
+                    "width_us": s.width_us,
+                    "columns": [[name, type_] for name, type_ in s.columns.items()],
+                    "key_columns": list(s.key),
+                }
+                for s in deployment.streams
+            ],
+            "fragments": [
+                {"id": id_, "inputs": list(inputs), "outputs": list(outputs)}
+                for id_, (inputs, outputs) in deployment.fragments.items()
+            ],
+            "assignments": [
+                {
+                    "fragment": a.fragment,
+                    "partition": a.partition,
+                    "epoch": a.epoch,
+                    "participant": a.producer.participant,
+                    "replica": a.producer.replica,
+                    "plan": a.plan,
+                    "from_us": a.from_us,
+                }
+                for a in deployment.assignments
+            ],
+        }
+    )
+
+
+def commit_document(commit: Commit) -> str:
+    """What medusa.commit_step takes."""
+    streams: dict[StreamName, list[dict[str, Any]]] = {}
+    for segment in commit.segments:
+        buckets = sorted(segment.buckets.items())
+        streams.setdefault(segment.stream, []).append(
+            {
+                "from_us": segment.range.from_us,
+                "to_us": segment.range.to_us,
+                "stability": segment.stability.value,
+                "age_ms": segment.age_ms,
+                "missing": list(segment.missing),
+                "bucket_us": [at_us for at_us, _ in buckets],
+                "bucket_rows": [digest.rows for _, digest in buckets],
+                "sum_a": [digest.sum_a for _, digest in buckets],
+                "sum_b": [digest.sum_b for _, digest in buckets],
+                "files": _files(segment.files),
+            }
+        )
+    return json.dumps(
+        {
+            "key": commit.key,
+            **key_fields(commit.lease.key),
+            "epoch": commit.lease.epoch,
+            "holder": commit.lease.holder,
+            "plan": commit.plan,
+            "cause": commit.cause.value,
+            "ends": commit.ends,
+            "streams": streams,
+            "lineage": [
+                {
+                    "output": read.output,
+                    "position": position,
+                    "input": read.input,
+                    "participant": read.producer.participant,
+                    "replica": read.producer.replica,
+                    "from_us": read.range.from_us,
+                    "to_us": read.range.to_us,
+                    "read_version": read.version,
+                    "drop_rate": read.drop_rate,
+                }
+                for position, read in enumerate(commit.lineage)
+            ],
+            "quarantine": _quarantine(commit.quarantine),
+            "metrics": {
+                "records_in": commit.metrics.records_in,
+                "records_out": commit.metrics.records_out,
+                "spark_jobs": commit.metrics.spark_jobs,
+                "phases_ms": dict(commit.metrics.phases_ms),
+            },
+        }
+    )
+
+
+def landing_document(lease: Mapping[str, Any], batch: LandedBatch) -> str:
+    """What medusa.land takes; `lease` as the functions' arguments."""
+    return json.dumps(
+        {
+            **lease,
+            "stream": batch.stream,
+            "query_id": batch.query_id,
+            "batch_id": batch.batch_id,
+            "files": _files((batch.file,) if batch.file else ()),
+            "bucket_us": list(batch.counts.keys()),
+            "bucket_records": list(batch.counts.values()),
+            "quarantine": _quarantine(batch.quarantine),
+        }
+    )
+
+
+def _files(files: Iterable[SegmentFile]) -> list[dict[str, Any]]:
+    return [
+        {"path": f.path, "size_bytes": f.size_bytes, "sha256": f.sha256, "rows": f.rows}
+        for f in files
+    ]
+
+
+def _quarantine(records: Iterable[QuarantinedRecord]) -> list[dict[str, Any]]:
+    return [
+        {
+            "stream": r.stream,
+            "origin": r.origin,
+            "position": r.position,
+            "field": r.field,
+            "reason": r.reason,
+            "content": r.content,
+        }
+        for r in records
+    ]
+
+
+def producer_of(row: Row) -> Producer:
+    """From the columns participant and replica."""
+    return Producer(Participant(row["participant"]), row["replica"])
+
+
+def file_of(path: str, size_bytes: int, sha256: str, rows: int) -> SegmentFile:
+    """From its columns."""
+    return SegmentFile(path=path, size_bytes=size_bytes, sha256=sha256, rows=rows)
+
+
+def segment_of(row: Row, stream: StreamName, producer: Producer) -> Segment:
+    """From the columns that every query of segments has."""
+    sums_a = map(int, row["sum_a"].split(",")) if row["sum_a"] else ()
+    sums_b = map(int, row["sum_b"].split(",")) if row["sum_b"] else ()
+    digests = map(Digest, row["bucket_rows"], sums_a, sums_b)
+    return Segment(
+        stream=stream,
+        producer=producer,
+        range=Range(row["from_us"], row["to_us"]),
+        stability=Stability(row["stability"]),
+        version=Version(row["version"]),
+        plan=PlanId(row["plan"]),
+        buckets=dict(zip(row["bucket_us"], digests, strict=True)),
+        files=tuple(file_of(*f) for f in row["files"] or ()),
+        age_ms=row["age_ms"],
+        missing=tuple(StreamName(name) for name in row["missing"]),
+    )
+
+
+def read_of(row: Row) -> Read:
+    """A line of lineage."""
+    return Read(
+        output=StreamName(row["output"]),
+        input=StreamName(row["input"]),
+        producer=producer_of(row),
+        range=Range(row["from_us"], row["to_us"]),
+        version=Version(row["read_version"]),
+        drop_rate=row["drop_rate"],
+    )
+
+
+def status_of(row: Row) -> StreamStatus:
+    """A stream and producer as they stand."""
+    return StreamStatus(
+        stream=StreamRecord(
+            name=StreamName(row["name"]),
+            kind=row["kind"],
+            width_us=row["width_us"],
+            columns=dict(row["columns"]),
+            key=tuple(row["key_columns"]),
+        ),
+        producer=producer_of(row),
+        version=Version(row["last_version"]),
+        origin_us=row["origin_us"],
+        boundary_us=BEGINNING_US if row["boundary_us"] is None else row["boundary_us"],
+        promised_us=row["promised_us"],
+        end_us=row["end_us"],
+        segments=row["segments"],
+        rows=row["rows"],
+    )
+
+
+def step_of(row: Row) -> StepRecord:
+    """A commit as it was made."""
+    return StepRecord(
+        commit_key=row["key"],
+        fragment=row["fragment"],
+        plan=PlanId(row["plan"]),
+        cause=row["cause"],
+        range=Range(row["from_us"], row["to_us"]),
+        committed_at_ms=row["committed_at_ms"],
+        versions=row["versions"],
+        metrics=StepMetrics(
+            records_in=row["records_in"],
+            records_out=row["records_out"],
+            spark_jobs=row["spark_jobs"],
+            phases_ms=row["phases_ms"],
+        ),
+    )
+
+
+def standing_of(document: Row) -> Standing:
+    """The document of the query `knowledge_standing`."""
+    landed: dict[int, dict[int, int]] = {}
+    for line_id, bucket_us, records in document["landed"] or ():
+        landed.setdefault(line_id, {})[bucket_us] = records
+    return Standing(
+        assigned=tuple(
+            Assigned(
+                fragment=a["fragment"],
+                partition=a["partition"],
+                producer=producer_of(a),
+                epoch=Epoch(a["epoch"]),
+                plan=PlanId(a["plan"]),
+                inputs=tuple(a["inputs"]),
+                outputs=tuple(a["outputs"]),
+            )
+            for a in document["assigned"] or ()
+        ),
+        lines=tuple(
+            Line(
+                line_id=ln["line_id"],
+                stream=StreamName(ln["stream"]),
+                producer=producer_of(ln),
+                kind=ln["kind"],
+                width_us=ln["width_us"],
+                origin_us=ln["origin_us"],
+                boundary_us=ln["boundary_us"],
+                promised_us=ln["promised_us"],
+                end_us=ln["end_us"],
+                has_tentative=ln["has_tentative"],
+            )
+            for ln in document["lines"] or ()
+        ),
+        landed=landed,
+    )

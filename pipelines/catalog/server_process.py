@@ -1,0 +1,118 @@
+"""A program that never outlives the process that started it, run as another user if need be.
+
+Linux tells a child when its parent dies (PR_SET_PDEATHSIG), even after `kill -9`; elsewhere only
+the owner's own exit ends the child. Nothing here knows Postgres but for its signals: SIGINT is its
+fast shutdown, SIGQUIT its immediate one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+STOP_MS_MAX = 30_000
+# Nothing of the user's PG* variables or locale.
+QUIET_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}
+
+# Run in a fresh interpreter between us and Postgres: gives up root, then asks Linux to be told when
+# the owner dies. The order matters (a change of user forgets the request), and so does doing it
+# outside of this process: code between fork and exec is not safe in a process with threads.
+BECOME = """
+import ctypes, os, sys
+owner, uid, gid = (int(word) for word in sys.argv[1:4])
+libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+if uid >= 0:
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+if libc is not None:
+    libc.prctl(1, 2)  # PR_SET_PDEATHSIG, SIGINT: fast shutdown
+    if os.getppid() != owner:
+        sys.exit("the owner ended before the start")
+os.umask(0o077)
+os.chdir("/")
+os.execv(sys.argv[4], sys.argv[4:])
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunsAs:
+    """The user that Postgres runs as; -1 stands for ours (only root can be somebody else)."""
+
+    name: str
+    uid: int = -1
+    gid: int = -1
+
+    def can(self, permission: str, path: Path) -> bool:
+        """Whether that user may `-r`, `-w` or `-x` a path, asked by trying it as that user."""
+        if self.uid < 0:
+            return os.access(path, {"-r": os.R_OK, "-w": os.W_OK, "-x": os.X_OK}[permission])
+        shell = ["/bin/sh", "-c", f'test {permission} "$0"', str(path)]
+        return not subprocess.run(
+            shell, user=self.uid, group=self.gid, extra_groups=[], cwd="/", check=False
+        ).returncode
+
+
+class OwnedProcess:
+    """A program that ends when this process ends, with its words in a log.
+
+    A thread of its own starts it and waits for it: Linux counts the *thread* that started a child
+    as its parent, so a child of a short-lived thread would be told to end much too early.
+    """
+
+    def __init__(self, command: list[str], runs_as: RunsAs, log: Path) -> None:
+        self.ended = threading.Event()
+        self._started = threading.Event()
+        self._failure: OSError | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        # -I -S: nothing of the user's Python settings, and 15 ms instead of 60.
+        numbers = [str(number) for number in (os.getpid(), runs_as.uid, runs_as.gid)]
+        self._command = [sys.executable, "-I", "-S", "-c", BECOME, *numbers, *command]
+        self._log = log
+        threading.Thread(target=self._keep, name="keeper of postgres", daemon=True).start()
+        self._started.wait()
+        if self._failure is not None:
+            raise self._failure
+
+    def _keep(self) -> None:
+        try:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=QUIET_ENVIRONMENT,
+                    start_new_session=True,  # the terminal's Ctrl-C is for the owner alone
+                )
+        except OSError as error:
+            self._failure = error
+            return
+        finally:
+            self._started.set()
+        self._process.wait()
+        self.ended.set()
+
+    @property
+    def exit_code(self) -> int | None:
+        return None if self._process is None else self._process.returncode
+
+    def stop(self) -> None:
+        """End it the fast way, then the hard way; returns when it is gone."""
+        assert self._process is not None
+        for signal_number, wait_ms in (
+            (signal.SIGINT, STOP_MS_MAX),
+            (signal.SIGQUIT, 5_000),
+            (signal.SIGKILL, 5_000),
+        ):
+            if self.ended.is_set():
+                return
+            self._process.send_signal(signal_number)
+            if self.ended.wait(wait_ms / 1000):
+                return

@@ -1,0 +1,240 @@
+"""The command line: parse, open, call one function, print, exit code.
+
+Nothing heavy is imported before a command needs it: `medusa --help` knows neither Spark nor Arrow.
+Exit codes are those of medusa_core.errors; a fault of ours is 70, one sentence, and a log file that
+holds the trace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from medusa_core.errors import MedusaError, Refused
+from pipelines.settings import Settings
+
+BUG, INTERRUPTED = 70, 130
+Command = Callable[[argparse.Namespace, Settings], int]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    options = parser().parse_args(arguments)
+    try:
+        settings = Settings.from_environment(os.environ)
+        command: Command = options.command
+        return command(options, settings)
+    except MedusaError as error:
+        print(f"medusa: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("medusa: interrupted; what was committed stays", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`): not an error, and nothing more to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        print(f"medusa: {_bug(error)}", file=sys.stderr)
+        return BUG
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    # A second signal must not interrupt the clean-up.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _bug(error: Exception) -> str:
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="medusa-", suffix=".log", delete=False, encoding="utf-8"
+    ) as log:
+        traceback.print_exception(error, file=log)
+    return f"a fault of Medusa's own ({type(error).__name__}); the trace is in {log.name}"
+
+
+class _Parser(argparse.ArgumentParser):
+    """Wrong usage is one sentence and exit code 2, like every refusal."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"medusa: {message} (see {self.prog} --help)", file=sys.stderr)
+        raise SystemExit(Refused.exit_code)
+
+
+def parser() -> argparse.ArgumentParser:
+    """All commands and their options."""
+    top = _Parser(
+        prog="medusa",
+        description="Federated, fault-tolerant stream processing: an answer in time, and the right "
+        "answer in the end.",
+        epilog="MEDUSA_DIR (default .medusa) holds catalog, storage, logs and reports; "
+        "MEDUSA_CATALOG_URL names another Postgres.",
+    )
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+
+    def add(name: str, command: Command, text: str) -> argparse.ArgumentParser:
+        added: argparse.ArgumentParser = commands.add_parser(name, help=text, description=text)
+        added.set_defaults(command=command)
+        return added
+
+    added = add("demo", _demo, "generate connections, replay netmon, show the results")
+    added.add_argument("--records", type=_positive, default=200_000, help="how many to generate")
+    added.add_argument("--seed", type=int, default=1)
+
+    added = add("replay", _replay, "run a network over recorded files to the end")
+    shipped = "netmon, road_sensors, trade_bars or a file with a module-level value `network`"
+    added.add_argument("network", metavar="NETWORK", help=shipped)
+    added.add_argument(
+        "--input",
+        action="append",
+        nargs="+",
+        required=True,
+        metavar="[STREAM=]FILE",
+        help="CSV or Parquet, gzip or not; STREAM= where there are several sources",
+    )
+    added.add_argument("--export", type=Path, metavar="DIR", help="write outputs as CSV there")
+    kept = "keep catalog and storage there; the same call goes on from the last commit"
+    added.add_argument("--keep", type=Path, metavar="DIR", help=kept)
+    added.add_argument("--bucket", metavar="WIDTH", help="bucket width, such as 10s")
+    added.add_argument("--records-per-step-max", type=_positive, default=None, metavar="N")
+    added.add_argument("--report", type=Path, metavar="FILE", help="write an HTML report there")
+    _json(added)
+
+    added = add("generate", _generate, "write generated connections for netmon")
+    added.add_argument("directory", type=Path, metavar="DIR")
+    added.add_argument("--records", type=_positive, default=200_000)
+    added.add_argument("--seed", type=int, default=1)
+    added.add_argument("--files", type=_positive, default=1)
+    added.add_argument("--format", choices=("csv", "parquet"), default="csv")
+
+    added = add("streams", _streams, "the streams of a home and how far each has come")
+    _home(added)
+    _json(added)
+
+    added = add("read", _read, "rows of a stream, final ones, in event-time order")
+    added.add_argument("stream", metavar="STREAM", nargs="?")
+    added.add_argument("--from", dest="from_", metavar="TIME", help="ISO 8601 or Unix seconds")
+    added.add_argument("--to", metavar="TIME", help="event time, exclusive")
+    added.add_argument("--limit", type=_positive, default=20, metavar="N")
+    added.add_argument("--quarantine", action="store_true", help="the records put aside, instead")
+    _home(added)
+    _json(added)
+
+    added = add("status", _status, "what a home has done and what it would do next")
+    _home(added)
+    _json(added)
+
+    added = add("migrate", _migrate, "bring a catalog to this version's schema")
+    _home(added)
+
+    added = add("doctor", _doctor, "look whether this machine has all that is needed")
+    _json(added)
+    return top
+
+
+def _json(added: argparse.ArgumentParser) -> None:
+    added.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _home(added: argparse.ArgumentParser) -> None:
+    added.add_argument("--participant", metavar="P", help="whose home (default: the only one)")
+
+
+def _positive(text: str) -> int:
+    try:
+        number = int(text.replace("_", ""))
+    except ValueError:
+        number = 0
+    if not 0 < number < 2**62:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return number
+
+
+def _demo(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.demo import demo
+
+    return demo(settings, records=options.records, seed=options.seed)
+
+
+def _replay(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.replay import run_replay
+
+    return run_replay(
+        settings,
+        network=options.network,
+        inputs=[word for words in options.input for word in words],
+        export=options.export,
+        keep=options.keep,
+        bucket=options.bucket,
+        records_per_step_max=options.records_per_step_max,
+        report=options.report,
+        as_json=options.json,
+    )
+
+
+def _generate(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.generate import generate
+
+    return generate(
+        options.directory,
+        seed=options.seed,
+        records=options.records,
+        files=options.files,
+        format_=options.format,
+    )
+
+
+def _streams(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.reading import show_streams
+
+    return show_streams(settings, options.participant, as_json=options.json)
+
+
+def _read(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.reading import show_quarantine, show_rows
+
+    if options.quarantine:
+        return show_quarantine(
+            settings, options.participant, limit=options.limit, as_json=options.json
+        )
+    if options.stream is None:
+        raise Refused("name the stream to read, or give --quarantine")
+    return show_rows(
+        settings,
+        options.participant,
+        options.stream,
+        from_=options.from_,
+        to=options.to,
+        limit=options.limit,
+        as_json=options.json,
+    )
+
+
+def _status(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.reading import show_status
+
+    return show_status(settings, options.participant, as_json=options.json)
+
+
+def _migrate(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.migrating import run_migrate
+
+    return run_migrate(settings, options.participant)
+
+
+def _doctor(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.doctor import examine
+
+    return examine(settings, as_json=options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What each command does and prints; deciding and doing lie in the other rooms."""

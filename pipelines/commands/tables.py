@@ -1,0 +1,69 @@
+"""Plain tables for a terminal: columns as wide as their content, numbers to the right."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+
+CELL_WIDTH_MAX = 60
+
+
+def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """The rows under their column names, a line each."""
+    body = [[_cell(value) for value in row] for row in rows]
+    numeric = [_is_numeric(row[at] for row in body) for at in range(len(names))]
+    widths = [
+        max(len(name), *(len(row[at]) for row in body)) if body else len(name)
+        for at, name in enumerate(names)
+    ]
+    lines = [_line(names, widths, numeric), _line(["-" * w for w in widths], widths, numeric)]
+    lines += [_line(row, widths, numeric) for row in body]
+    return "\n".join(lines)
+
+
+def _cell(value: object) -> str:
+    text = "" if value is None else f"{value:,}" if type(value) is int else str(value)
+    # A name or a record may hold anything: what would move the cursor is shown as an escape.
+    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return text if len(text) <= CELL_WIDTH_MAX else text[: CELL_WIDTH_MAX - 1] + "…"
+
+
+def _is_numeric(cells: Iterable[str]) -> bool:
+    texts = [cell for cell in cells if cell]
+    return bool(texts) and all(
+        t.replace(",", "").lstrip("-").replace(".", "", 1).isdigit() for t in texts
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) -> str:
+    parts = [
+        cell.rjust(width) if right else cell.ljust(width)
+        for cell, width, right in zip(cells, widths, numeric, strict=True)
+    ]
+    return "  ".join(parts).rstrip()
+
+
+class Progress:
+    """Lines of progress on standard error: rewritten in a terminal, sparse in a file."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self._prefix = prefix
+        self._live = sys.stderr.isatty()
+        self._open = False
+        self._last = ""
+
+    def __call__(self, line: str) -> None:
+        """Say how far it is."""
+        text = f"{self._prefix}{line}"
+        if self._live:
+            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+            self._open = True
+        elif text.split(" ")[0] != self._last.split(" ")[0] or "exported" in text:
+            print(text, file=sys.stderr, flush=True)
+        self._last = text
+
+    def end(self) -> None:
+        """Leave the last line standing."""
+        if self._open:
+            print(file=sys.stderr, flush=True)
+            self._open = False

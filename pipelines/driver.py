@@ -1,0 +1,124 @@
+"""The driver of one participant: read knowledge, decide, apply; again and again.
+
+Applying does what a decision says and decides nothing. The order of a step is numbered in
+docs/architecture.md; every number is a place at which the driver may die.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_never
+
+from medusa_core.commits import Commit, Committed, LeaseKey
+from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait, decide
+from medusa_core.errors import OutcomeUnknown
+from medusa_core.fragments import Fragment
+from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.names import PlanId
+from medusa_core.network import Port
+from medusa_core.plans import Plan
+from pipelines.catalog.interface import Catalog
+from pipelines.leases import LeaseKeeper
+from pipelines.networks.check import CheckedNetwork
+from pipelines.streams.landing import close_buckets, landing_fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipelines.spark.step import StepEngine
+
+COMMIT_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """A decision that was carried out, and what the catalog answered."""
+
+    decision: CloseBuckets | ComputeStep
+    commit: Commit
+    committed: Committed
+
+
+class Driver:
+    """Runs the fragments of one plan in one home."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        root: Path,
+        plan: Plan,
+        checked: CheckedNetwork,
+        fragments: Sequence[Fragment],
+        leases: LeaseKeeper,
+        engine: Callable[[], StepEngine],
+        limits: Limits,
+    ) -> None:
+        self._catalog = catalog
+        self._root = root
+        self._plan_id: PlanId = plan.id
+        self._checked = checked
+        self._fragments: Mapping[str, Fragment] = {f.id: f for f in fragments}
+        self._leases = leases
+        self._engine = engine
+        self._limits = limits
+
+    def read(self) -> Knowledge:
+        """What this participant knows now (1)."""
+        return self._catalog.read_knowledge(self._fragments, self._limits)
+
+    def decide(self) -> list[Decision]:
+        """What it would do now (1, 2)."""
+        return decide(self.read(), self._catalog.read_clock_ms())
+
+    def tick(self) -> list[Applied]:
+        """One round: decide, then apply in order. Empty when there is nothing to do."""
+        applied = []
+        for decision in self.decide():
+            match decision:
+                case Wait():
+                    continue
+                case CloseBuckets():
+                    commit = self._close(decision)
+                case ComputeStep():
+                    commit = self._compute(decision)
+                case _:
+                    assert_never(decision)
+            committed = commit_until_known(self._catalog, commit)
+            applied.append(Applied(decision=decision, commit=commit, committed=committed))
+        return applied
+
+    def _close(self, decision: CloseBuckets) -> Commit:
+        landing = decision.landing
+        lease = self._leases.lease(
+            LeaseKey(fragment=landing_fragment(landing.stream), producer=landing.producer)
+        )
+        columns = self._checked.columns[Port(landing.stream)]
+        return close_buckets(decision, self._catalog, self._root, columns, lease, self._plan_id)
+
+    def _compute(self, step: ComputeStep) -> Commit:
+        from pipelines.spark.step import commit_of
+
+        engine = self._engine()
+        result = engine.compute(step)
+        engine.swear_in(step, result)
+        known = step.fragment
+        lease = self._leases.lease(
+            LeaseKey(fragment=known.fragment.id, producer=known.producer, partition=known.partition)
+        )
+        return commit_of(step, result, lease)
+
+
+def commit_until_known(catalog: Catalog, commit: Commit) -> Committed:
+    """Commit (5); after a lost reply the same commit again, which finds the first if it was made.
+
+    Raises OutcomeUnknown if the catalog stays away, Conflict if the lease was lost.
+    """
+    for _ in range(COMMIT_TRIES - 1):
+        try:
+            return catalog.commit(commit)
+        except OutcomeUnknown:
+            continue
+    return catalog.commit(commit)

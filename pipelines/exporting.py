@@ -1,0 +1,59 @@
+"""Reading a stream's rows from the files its live segments name: for export and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from medusa_core.columns import Column, declare_columns
+from medusa_core.errors import Refused
+from medusa_core.grid import Range
+from medusa_core.names import StreamName
+from medusa_core.segments import Segment
+from pipelines.catalog.interface import Catalog, StreamRecord
+from pipelines.spark.files import read_checked
+from pipelines.streams.export import export_csv
+from pipelines.streams.schemas import BUCKET, STIME, file_schema
+
+
+def stream_record(catalog: Catalog, stream: str) -> StreamRecord:
+    """The stream as deployed; Refused, naming those that are there, if it is unknown."""
+    known = {status.stream.name: status.stream for status in catalog.streams()}
+    if stream not in known:
+        names = ", ".join(sorted(known)) or "none"
+        raise Refused(f"there is no stream {stream!r} in this home; it has {names}")
+    return known[StreamName(stream)]
+
+
+def columns_of(record: StreamRecord) -> tuple[Column, ...]:
+    """The stream's declared columns."""
+    return declare_columns(f"stream {record.name}", record.columns)
+
+
+def read_segments(
+    root: Path, segments: Sequence[Segment], columns: Sequence[Column], part: Range | None = None
+) -> Iterator[pa.Table]:
+    """The rows of the segments (those in `part`), one table per segment, with `_stime`."""
+    schema = file_schema(columns)
+    for segment in segments:
+        span = segment.range if part is None else segment.range.intersection(part)
+        if span is None or not segment.within(span):
+            continue
+        for file in segment.files:
+            table = pq.read_table(pa.BufferReader(read_checked(root, file))).cast(schema)
+            inside = pc.and_(
+                pc.greater_equal(table[BUCKET], span.from_us), pc.less(table[BUCKET], span.to_us)
+            )
+            yield table.filter(inside).drop_columns([BUCKET])
+
+
+def export_stream(catalog: Catalog, root: Path, stream: StreamName, path: Path) -> int:
+    """Write a stream's final rows as CSV, sorted by all columns; returns how many rows."""
+    columns = columns_of(stream_record(catalog, stream))
+    segments = [s for s in catalog.segments(stream) if s.stability.is_final]
+    tables = (t.drop_columns([STIME]) for t in read_segments(root, segments, columns))
+    return export_csv(path, columns, tables)

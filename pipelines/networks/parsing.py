@@ -1,0 +1,194 @@
+"""From text to a tree: one Spark SQL expression, read by sqlglot, or one sentence about why not.
+
+sqlglot is asked for plain syntax only. Functions keep the names they were written with, since its
+own classes for them forget what Spark means (formats, defaults, order of arguments). Where sqlglot
+and Spark bind operators differently, parentheses are asked for instead of guessing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import ClassVar
+
+from sqlglot import exp
+from sqlglot.dialects.spark import Spark
+from sqlglot.errors import ParseError, TokenError
+from sqlglot.parsers.spark import SparkParser
+from sqlglot.tokenizer_core import Token, TokenType
+
+from medusa_core.errors import Refused
+
+TEXT_LENGTH_MAX = 10_000
+
+
+class _Parser(SparkParser):
+    FUNCTIONS: ClassVar = {}
+    FUNCTION_PARSERS: ClassVar = {
+        name: parse
+        for name, parse in SparkParser.FUNCTION_PARSERS.items()
+        if name in ("CAST", "TRY_CAST")
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar = {
+        name: parse
+        for name, parse in SparkParser.NO_PAREN_FUNCTION_PARSERS.items()
+        if name in ("CASE", "IF")
+    }
+
+
+class _PlainSpark(Spark):
+    Parser = _Parser
+
+
+_ESCAPES = re.compile(r"\\(?![\\'\"ntr])")
+_NUMBER = re.compile(r"\d+(\.\d+)?([eE][+-]?\d+)?(L|D)?", re.IGNORECASE)
+
+_ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.IntDiv)
+_BITWISE = (
+    exp.BitwiseAnd,
+    exp.BitwiseOr,
+    exp.BitwiseXor,
+    exp.BitwiseLeftShift,
+    exp.BitwiseRightShift,
+)
+_COMPARISON = (
+    exp.EQ,
+    exp.NEQ,
+    exp.LT,
+    exp.LTE,
+    exp.GT,
+    exp.GTE,
+    exp.NullSafeEQ,
+    exp.NullSafeNEQ,
+    exp.Like,
+    exp.ILike,
+    exp.RegexpLike,
+    exp.In,
+    exp.Between,
+)
+_LOGICAL = (exp.And, exp.Or, exp.Not)
+_OPERATORS = (*_ARITHMETIC, *_BITWISE, *_COMPARISON, *_LOGICAL, exp.DPipe)
+
+
+def parse(text: str, where: str) -> exp.Expr:
+    """The tree of one expression; raises Refused naming `where`, the text and the position."""
+    if not isinstance(text, str) or not text.strip():
+        raise Refused(f"{where} has no expression: write a Spark SQL expression as text")
+    if len(text) > TEXT_LENGTH_MAX:
+        raise Refused(
+            f"{where} has an expression of {len(text)} characters, more than {TEXT_LENGTH_MAX}: "
+            "split it over two boxes"
+        )
+
+    def refused(reason: str, at: int | None = None) -> Refused:
+        return Refused(f"{where}: {quoted(text)} {reason}{position(text, at)}")
+
+    dialect = _PlainSpark()
+    try:
+        tokens = dialect.tokenize(text)
+        _check_tokens(text, tokens, refused)
+        trees = dialect.parser().parse(tokens, text)
+    except TokenError:
+        raise refused("has a text or quoted name that does not end") from None
+    except ParseError as error:
+        raise refused("cannot be read: look", _place(text, error)) from None
+    except RecursionError:
+        raise refused("is nested too deeply: split it over two boxes") from None
+    tree = trees[0] if len(trees) == 1 else None
+    if tree is None or isinstance(tree, exp.Query | exp.DDL | exp.DML | exp.Command | exp.Drop):
+        raise refused("is no expression: write one value, such as `connections > 100`")
+    _check_binding(tree, refused)
+    return tree
+
+
+def quoted(text: str) -> str:
+    """An expression as a sentence shows it: one line, shortened in the middle."""
+    line = " ".join(text.split())
+    return f"`{line}`" if len(line) <= 120 else f"`{line[:80]} … {line[-30:]}`"
+
+
+def position(text: str, at: int | None) -> str:
+    """` at character 5`, or with the line where the text has several."""
+    if at is None:
+        return ""
+    line = text.count("\n", 0, at) + 1
+    character = at - (text.rfind("\n", 0, at) + 1) + 1
+    return f" at character {character}" + (f" of line {line}" if "\n" in text.strip() else "")
+
+
+def _place(text: str, error: ParseError) -> int | None:
+    if not error.errors or error.errors[0].get("line") is None:
+        return None
+    line, end = int(error.errors[0]["line"]), int(error.errors[0]["col"])
+    start = sum(len(row) + 1 for row in text.split("\n")[: line - 1])
+    return max(start, start + end - len(error.errors[0].get("highlight") or " "))
+
+
+def _check_tokens(
+    text: str, tokens: list[Token], refused: Callable[[str, int | None], Refused]
+) -> None:
+    """Refuse what may hide something or is read in two ways: comments, `;`, odd texts, numbers."""
+    previous: Token | None = None
+    for token in tokens:
+        written = text[token.start : token.end + 1]
+        if token.comments:
+            raise refused("has a comment: put it beside the expression, not into it", None)
+        match token.token_type:
+            case TokenType.SEMICOLON:
+                raise refused("has a `;`: write one expression", token.start)
+            case TokenType.STRING:
+                escape = _ESCAPES.search(written.replace("\\\\", "  "))
+                if escape:
+                    odd = written[escape.start() : escape.start() + 2]
+                    raise refused(
+                        f"has the escape {odd} in a text: write r'…' for a text with backslashes, "
+                        "or double them",
+                        token.start + escape.start(),
+                    )
+                if previous is not None and previous.token_type is TokenType.STRING:
+                    raise refused("has two texts side by side: write \\' for a quote inside a "
+                                  "text, || to join two", token.start)  # fmt: skip
+            case TokenType.NUMBER if not _NUMBER.fullmatch(written):
+                raise refused(f"has the number {written}: write 10, 0.5, 1e3, 10L or 0.5D",
+                              token.start)  # fmt: skip
+            case TokenType.PARAMETER | TokenType.PLACEHOLDER:
+                raise refused("has a parameter: write the value itself", token.start)
+            case _:
+                pass
+        previous = token
+    if any(token.comments for token in tokens) or not tokens:
+        raise refused("has nothing but a comment", None)
+
+
+def _check_binding(tree: exp.Expr, refused: Callable[[str, int | None], Refused]) -> None:
+    """Refuse operators side by side that sqlglot and Spark would group differently."""
+    for node in tree.walk():
+        if not isinstance(node, _OPERATORS):
+            continue
+        for part in node.iter_expressions():
+            if isinstance(part, _OPERATORS) and not _bind_alike(node, part):
+                raise refused(
+                    f"mixes {_sign(node)} and {_sign(part)}: put parentheses around what belongs "
+                    "together",
+                    None,
+                )
+
+
+def _bind_alike(outer: exp.Expr, inner: exp.Expr) -> bool:
+    if isinstance(outer, _LOGICAL):
+        return True
+    if isinstance(outer, _COMPARISON):
+        return not isinstance(inner, (*_COMPARISON, *_LOGICAL))
+    if isinstance(outer, _ARITHMETIC):
+        return isinstance(inner, _ARITHMETIC)
+    return type(inner) is type(outer) and inner is outer.args.get("this")
+
+
+def _sign(node: exp.Expr) -> str:
+    signs = {
+        "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "intdiv": "div",
+        "bitwiseand": "&", "bitwiseor": "|", "bitwisexor": "^", "bitwiseleftshift": "<<",
+        "bitwiserightshift": ">>", "eq": "=", "neq": "<>", "lt": "<", "lte": "<=", "gt": ">",
+        "gte": ">=", "nullsafeeq": "<=>", "dpipe": "||",
+    }  # fmt: skip
+    return signs.get(node.key, node.key.upper())

@@ -1,0 +1,98 @@
+"""What a function box means, as text: the part of a plan's fingerprint that no expression says.
+
+Two functions of one source can differ in what they remember. So the text holds the source and
+every value the function reads by name: defaults, closures, constants of its file, and, in turn, the
+functions of its file that it calls. Libraries count by their versions, which a plan names apart.
+
+Limit: plain values only (numbers, texts, dates, tuples, lists, sets, mappings of them); a function
+that remembers anything else, or reads names in a way that Python decides at run time, has no
+fingerprint, or one that says too little; the oath at deploy is there for that.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Iterator, Mapping
+from datetime import date, timedelta
+from decimal import Decimal
+from enum import Enum
+from types import CodeType, FunctionType, ModuleType
+
+from medusa_core.errors import Refused
+from medusa_core.network import Function, Network
+
+
+def function_sources(network: Network) -> dict[str, str]:
+    """The text of every function box by its name; raises Refused naming box and value."""
+    return {
+        box.name: _text_of(f"function {box.name} of network {network.name}", box.function)
+        for box in network.boxes
+        if isinstance(box, Function)
+    }
+
+
+def _text_of(owner: str, function: object) -> str:
+    if not isinstance(function, FunctionType):
+        raise Refused(f"{owner} is no plain function: write it with def")
+    parts: dict[str, str] = {}
+    _collect(owner, function, parts)
+    return "\n".join(parts.values())
+
+
+def _collect(owner: str, function: FunctionType, parts: dict[str, str]) -> None:
+    """Add a function's source and what it reads by name, each once."""
+    key = f"{function.__module__}.{function.__qualname__}:{function.__code__.co_firstlineno}"
+    if key in parts:
+        return
+    try:
+        parts[key] = textwrap.dedent(inspect.getsource(function)).rstrip()
+    except (OSError, TypeError):
+        raise Refused(f"{owner} has no source text: write it in the network's file") from None
+    defaults = inspect.signature(function).parameters.values()
+    named = {p.name: p.default for p in defaults if p.default is not inspect.Parameter.empty}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        named[name] = cell.cell_contents
+    for name in sorted(set(_names(function.__code__))):
+        if name in function.__globals__:
+            named.setdefault(name, function.__globals__[name])
+    for name, value in named.items():
+        if isinstance(value, FunctionType) and value.__module__ == function.__module__:
+            _collect(owner, value, parts)
+        elif isinstance(value, type) and value.__module__ == function.__module__:
+            raise Refused(f"{owner} uses class {name} of its file: functions only, or a library")
+        elif isinstance(value, ModuleType | type) or callable(value):
+            where = getattr(value, "__module__", None) or getattr(value, "__name__", "")
+            parts[f"{key}/{name}"] = f"# {name} = {where}.{getattr(value, '__qualname__', '')}"
+        else:
+            parts[f"{key}/{name}"] = f"# {name} = {_plain(owner, name, value)}"
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """Names that a function and those inside it look up."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _plain(owner: str, name: str, value: object) -> str:
+    """A value as text that is the same in every process; raises Refused for other values."""
+    match value:
+        case None | bool() | int() | float() | str() | bytes() | Decimal() | date() | timedelta():
+            return repr(value)
+        case Enum():
+            return str(value)
+        case list() | tuple():
+            return f"[{', '.join(_plain(owner, name, item) for item in value)}]"
+        case set() | frozenset():
+            return f"{{{', '.join(sorted(_plain(owner, name, item) for item in value))}}}"
+        case Mapping():
+            items = (
+                f"{_plain(owner, name, k)}: {_plain(owner, name, v)}" for k, v in value.items()
+            )
+            return f"{{{', '.join(sorted(items))}}}"
+    raise Refused(
+        f"{owner} remembers {name!r}, a {type(value).__name__}: a plan can only hold plain values, "
+        "such as numbers and texts; make it inside the function"
+    )

@@ -1,0 +1,142 @@
+"""The records that a step reads, as a relation: from files named by segments, in named ranges.
+
+Few records are read by Arrow and handed over as one table: no listing, no scan, no bound in the
+plan. Many are scanned by Spark; a bound is put into the plan only where a file holds more than is
+needed, which windows that reach back and splits of segments bring about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from medusa_core.columns import Column
+from medusa_core.grid import Range
+from medusa_core.names import StreamName
+from medusa_core.segments import Read, Segment, SegmentFile
+from pipelines.spark.files import check_file, read_checked
+from pipelines.streams.schemas import BUCKET, STIME, record_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SMALL_RECORDS = 20_000
+"""Up to how many records a step hands its inputs over as Arrow tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A piece of one segment: its files and which buckets of them are read."""
+
+    files: tuple[SegmentFile, ...]
+    range: Range
+    rows: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row of the files is read."""
+        return sum(f.rows for f in self.files) == self.rows
+
+
+@dataclass(frozen=True, slots=True)
+class InputRecords:
+    """What a step reads of one stream."""
+
+    stream: StreamName
+    columns: tuple[Column, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many records that is."""
+        return sum(p.rows for p in self.parts)
+
+
+def input_records(
+    stream: StreamName,
+    columns: tuple[Column, ...],
+    segments: Iterable[Segment],
+    reads: Iterable[Read],
+) -> InputRecords:
+    """The parts of live segments that lineage names of one input, each once."""
+    wanted: dict[tuple[object, int], Range] = {}
+    for read in reads:
+        if read.input == stream:
+            key = (read.producer, read.version)
+            wanted[key] = wanted[key].hull(read.range) if key in wanted else read.range
+    parts = []
+    for segment in segments:
+        range_ = wanted.get((segment.producer, segment.version))
+        overlap = range_.intersection(segment.range) if range_ else None
+        rows = sum(d.rows for d in segment.within(overlap).values()) if overlap else 0
+        if overlap and rows:
+            parts.append(Part(segment.files, overlap, rows))
+    return InputRecords(stream, columns, tuple(parts))
+
+
+def read_table(root: Path, records: InputRecords) -> pa.Table:
+    """The records as one Arrow table: declared columns and `_stime`."""
+    schema = record_schema(records.columns)
+    tables = [_read_part(root, part, schema) for part in records.parts]
+    return pa.concat_tables(tables) if tables else schema.empty_table()
+
+
+def _read_part(root: Path, part: Part, schema: pa.Schema) -> pa.Table:
+    tables = []
+    for file in part.files:
+        table = pq.read_table(
+            pa.BufferReader(read_checked(root, file)), columns=[*schema.names, BUCKET]
+        )
+        if not part.is_whole:
+            inside = pc.and_(
+                pc.greater_equal(table[BUCKET], part.range.from_us),
+                pc.less(table[BUCKET], part.range.to_us),
+            )
+            table = table.filter(inside)
+        tables.append(table.select(schema.names).cast(schema))
+    return pa.concat_tables(tables)
+
+
+def open_relation(
+    session: SparkSession, root: Path, records: InputRecords, *, is_small: bool,
+    shuffled: bool = False,
+) -> DataFrame:  # fmt: skip
+    """The records as a DataFrame; `shuffled` puts them in another order and other partitions."""
+    if is_small or not records.rows:
+        table = read_table(root, records)
+        if shuffled and table.num_rows:
+            table = table.take(pc.sort_indices(pc.bit_wise_xor(table[STIME], 0x5555)))
+            return session.createDataFrame(table.slice(0)).repartition(3)
+        return session.createDataFrame(table).coalesce(1)
+    whole = [p for p in records.parts if p.is_whole]
+    partial = [p for p in records.parts if not p.is_whole]
+    frames = [_scan(session, root, whole, records.columns)] if whole else []
+    for part in partial:
+        frame = _scan(session, root, [part], records.columns)
+        frames.append(
+            frame.where(f"{BUCKET} >= {part.range.from_us} AND {BUCKET} < {part.range.to_us}")
+        )
+    frame = frames[0]
+    for other in frames[1:]:
+        frame = frame.unionAll(other)
+    frame = frame.drop(BUCKET)
+    return frame.repartition(3) if shuffled else frame
+
+
+def _scan(
+    session: SparkSession, root: Path, parts: Iterable[Part], columns: tuple[Column, ...]
+) -> DataFrame:
+    paths = [str(check_file(root, f)) for part in parts for f in part.files]
+    fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
+    return session.read.schema(f"{fields}, {STIME} bigint, {BUCKET} bigint").parquet(*paths)
+
+
+def rows_by_stream(inputs: Iterable[InputRecords]) -> Mapping[StreamName, int]:
+    """Records read of each input."""
+    return {i.stream: i.rows for i in inputs}

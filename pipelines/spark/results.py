@@ -1,0 +1,221 @@
+"""From the tagged relation of a step to files, digests and quarantined records.
+
+Few rows come to the driver as Arrow and become one file for each output. Many are written where
+they are computed: each Spark task writes its files and returns one row of manifest for each, so
+that only the files of tasks that succeeded are ever named; both ways give the same digests.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from medusa_core.commits import QuarantinedRecord
+from medusa_core.digest import Digest
+from medusa_core.grid import Range
+from medusa_core.names import StreamName
+from medusa_core.segments import SegmentFile
+from pipelines.spark.compiler import TAG, CompiledFragment, FallibleBox, OutputShape
+from pipelines.spark.digests import digests_by_bucket
+from pipelines.spark.files import new_attempt, write_file
+from pipelines.streams.schemas import BUCKET, STIME, file_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CONTENT_LENGTH_MAX = 1_024
+MANIFEST_SCHEMA = (
+    "tag int, path string, size_bytes bigint, sha256 string, rows bigint, detail string"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What a step wrote of one output: its files and the digest of each non-empty bucket."""
+
+    stream: StreamName
+    files: tuple[SegmentFile, ...]
+    buckets: Mapping[int, Digest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Where rows of the tagged relation go: shape, width, the range that the step computes."""
+
+    root: str
+    attempt: str
+    shapes: tuple[OutputShape, ...]
+    fallible: tuple[FallibleBox, ...]
+    widths_us: Mapping[StreamName, int]
+    ranges: Mapping[StreamName, Range]
+
+
+def target_of(
+    compiled: CompiledFragment, root: Path, widths_us: Mapping[StreamName, int],
+    ranges: Mapping[StreamName, Range],
+) -> Target:  # fmt: skip
+    """A target under a new attempt; outputs that `ranges` does not name are left out."""
+    return Target(
+        root=str(root),
+        attempt=new_attempt(),
+        shapes=tuple(s for s in compiled.outputs if s.stream in ranges),
+        fallible=compiled.fallible,
+        widths_us=dict(widths_us),
+        ranges=dict(ranges),
+    )
+
+
+def rows_of_output(target: Target, shape: OutputShape, tagged: pa.Table) -> pa.Table:
+    """An output's rows within the step's range, in event-time order, as they lie in its file."""
+    part = target.ranges[shape.stream]
+    width_us = target.widths_us[shape.stream]
+    mask = pc.equal(tagged[TAG], shape.tag)
+    mask = pc.and_(mask, pc.greater_equal(tagged[STIME], part.from_us))
+    mask = pc.and_(mask, pc.less(tagged[STIME], part.to_us))
+    mine = tagged.filter(mask)
+    mine = mine.select([*shape.slots, STIME])
+    stimes = mine[STIME].to_numpy()
+    mine = mine.append_column(BUCKET, pa.array(stimes - stimes % width_us, pa.int64()))
+    schema = file_schema(shape.columns)
+    mine = pa.table(mine.columns, names=schema.names).cast(schema)
+    order = np.argsort(stimes, kind="stable")
+    return mine if bool((order[1:] > order[:-1]).all()) else mine.take(order)
+
+
+def failed_records(target: Target, tagged: pa.Table) -> Iterator[QuarantinedRecord]:
+    """The records on which an expression failed, each in the step whose range holds it."""
+    if not target.ranges:
+        return
+    part = next(iter(target.ranges.values()))
+    for box in target.fallible:
+        mask = pc.equal(tagged[TAG], box.tag)
+        mask = pc.and_(mask, pc.greater_equal(tagged[STIME], part.from_us))
+        mine = tagged.filter(pc.and_(mask, pc.less(tagged[STIME], part.to_us)))
+        rows = mine.select([STIME, *box.slots]).to_pylist()
+        for row in sorted(rows, key=lambda r: (r[STIME], r[box.slots[1]] or "")):
+            yield QuarantinedRecord(
+                stream=target.shapes[0].stream,
+                origin=f"box {box.box}",
+                position=row[STIME],
+                field=box.expressions[row[box.slots[0]]],
+                reason="the expression failed on this record",
+                content=(row[box.slots[1]] or "")[:CONTENT_LENGTH_MAX],
+            )
+
+
+def write_in_driver(
+    target: Target, tagged: pa.Table
+) -> tuple[list[Written], list[QuarantinedRecord]]:
+    """One file for each output that has rows."""
+    written = []
+    for shape in target.shapes:
+        rows = rows_of_output(target, shape, tagged)
+        files: tuple[SegmentFile, ...] = ()
+        if rows.num_rows:
+            files = (write_file(Path(target.root), shape.stream, target.attempt, rows),)
+        buckets = digests_by_bucket(rows, shape.columns, rows[BUCKET].to_numpy())
+        written.append(Written(stream=shape.stream, files=files, buckets=buckets))
+    return written, list(failed_records(target, tagged))
+
+
+def write_in_tasks(
+    target: Target, frame: DataFrame
+) -> tuple[list[Written], list[QuarantinedRecord]]:
+    """Files written by the Spark tasks; the driver reads only their manifest."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from write_partition(target, batches)
+
+    manifest = frame.mapInArrow(write, MANIFEST_SCHEMA).toArrow().to_pylist()
+    return read_manifest(target, manifest)
+
+
+def write_partition(target: Target, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What one Spark task does with its rows: files of its own, a row of manifest for each."""
+    tables = [pa.Table.from_batches([b]) for b in batches]
+    if not tables:
+        return
+    tagged = pa.concat_tables(tables)
+    mine = Target(
+        root=target.root,
+        attempt=f"{target.attempt}-{new_attempt()}",
+        shapes=target.shapes,
+        fallible=target.fallible,
+        widths_us=target.widths_us,
+        ranges=target.ranges,
+    )
+    written, failed = write_in_driver(mine, tagged)
+    tags = {shape.stream: shape.tag for shape in target.shapes}
+    rows = [_manifest_row(tags[w.stream], file, w.buckets) for w in written for file in w.files]
+    rows += [
+        {"tag": -1, "path": None, "size_bytes": None, "sha256": None, "rows": None,
+         "detail": json.dumps([f.stream, f.origin, f.position, f.field, f.reason, f.content])}
+        for f in failed
+    ]  # fmt: skip
+    if rows:
+        yield from pa.Table.from_pylist(rows, schema=_MANIFEST).to_batches()
+
+
+_MANIFEST = pa.schema(
+    [
+        ("tag", pa.int32()),
+        ("path", pa.string()),
+        ("size_bytes", pa.int64()),
+        ("sha256", pa.string()),
+        ("rows", pa.int64()),
+        ("detail", pa.string()),
+    ]
+)
+
+
+def _manifest_row(tag: int, file: SegmentFile, buckets: Mapping[int, Digest]) -> dict[str, object]:
+    detail = [[at, d.rows, str(d.sum_a), str(d.sum_b)] for at, d in buckets.items()]
+    return {
+        "tag": tag,
+        "path": file.path,
+        "size_bytes": file.size_bytes,
+        "sha256": file.sha256,
+        "rows": file.rows,
+        "detail": json.dumps(detail),
+    }
+
+
+def read_manifest(
+    target: Target, manifest: Sequence[Mapping[str, object]]
+) -> tuple[list[Written], list[QuarantinedRecord]]:
+    """Files and digests of every output, and failed records, from the tasks' rows."""
+    files: dict[int, list[SegmentFile]] = {shape.tag: [] for shape in target.shapes}
+    buckets: dict[int, dict[int, Digest]] = {shape.tag: {} for shape in target.shapes}
+    failed = []
+    for row in manifest:
+        tag, detail = int(str(row["tag"])), json.loads(str(row["detail"]))
+        if tag < 0:
+            stream, origin, position, field, reason, content = detail
+            failed.append(
+                QuarantinedRecord(stream=stream, origin=origin, position=position, field=field,
+                                  reason=reason, content=content)
+            )  # fmt: skip
+            continue
+        files[tag].append(
+            SegmentFile(path=str(row["path"]), size_bytes=int(str(row["size_bytes"])),
+                        sha256=str(row["sha256"]), rows=int(str(row["rows"])))
+        )  # fmt: skip
+        for at, rows, sum_a, sum_b in detail:
+            old = buckets[tag].get(at, Digest())
+            buckets[tag][at] = old + Digest(rows, int(sum_a), int(sum_b))
+    written = [
+        Written(
+            stream=shape.stream,
+            files=tuple(files[shape.tag]),
+            buckets=dict(sorted(buckets[shape.tag].items())),
+        )
+        for shape in target.shapes
+    ]
+    return written, failed

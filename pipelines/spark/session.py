@@ -1,0 +1,135 @@
+"""The Spark session of one driver: long-lived, local by default, quiet, in UTC, under ANSI rules.
+
+One driver per participant and never a JVM per step: a JVM costs seconds, a small step tens of
+milliseconds. What is set here and could change a result is part of every plan's fingerprint.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.errors import Unavailable
+from pipelines.spark.java import check_memory, java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEMANTIC_SETTINGS = {
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.caseSensitive": "true",
+}
+"""Settings that give expressions their meaning: part of the plan."""
+
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.%i
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d{{ISO8601}} %p %c{{1}}: %m%n%ex
+appender.file.policies.type = Policies
+appender.file.policies.size.type = SizeBasedTriggeringPolicy
+appender.file.policies.size.size = 10MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 3
+"""
+
+
+def engine_settings() -> Mapping[str, str]:
+    """What of the engine enters a plan: its version and the semantic settings."""
+    import pyspark
+
+    return {"spark": pyspark.__version__, **SEMANTIC_SETTINGS}
+
+
+def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
+    """A session whose scratch files and log lie in `directory` (which is made).
+
+    Raises Unavailable if Java or memory is missing or the JVM does not start.
+    """
+    check_memory()
+    cores = cores or len(os.sched_getaffinity(0))
+    directory = directory.resolve()
+    (directory / "logs").mkdir(parents=True, exist_ok=True)
+    (directory / "spark").mkdir(exist_ok=True)
+    log = directory / "logs" / "spark.log"
+    log4j = directory / "spark" / "log4j2.properties"
+    log4j.write_text(_LOG4J.format(log=_escaped(log)))
+    os.environ["JAVA_HOME"] = java_home(directory)
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    os.environ["SPARK_LOCAL_DIRS"] = str(directory / "spark")
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("medusa")
+    for key, value in {**SEMANTIC_SETTINGS, **_working_settings(cores, log4j)}.items():
+        builder = builder.config(key, value)
+    try:
+        session = builder.getOrCreate()
+    except (PySparkRuntimeError, OSError) as error:
+        raise Unavailable(
+            f"Spark did not start ({str(error).splitlines()[0]}): see {log}, check that Java 17 or "
+            "newer runs and that memory is free, then try again"
+        ) from error
+    return session
+
+
+def _escaped(path: Path) -> str:
+    """A path as the value of a Java property."""
+    return str(path).replace("\\", "\\\\")
+
+
+def _working_settings(cores: int, log4j: Path) -> dict[str, str]:
+    """Settings that change speed and noise, never a result."""
+    return {
+        "spark.driver.memory": os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.ui.retainedJobs": "20",
+        "spark.ui.retainedStages": "20",
+        "spark.ui.retainedTasks": "100",
+        "spark.sql.ui.retainedExecutions": "5",
+        "spark.scheduler.mode": "FAIR",
+        "spark.speculation": "false",
+        # Small steps: adaptive plans and more partitions than cores cost more than they give.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": str(cores),
+        "spark.default.parallelism": str(cores),
+        "spark.sql.files.openCostInBytes": "65536",
+        "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        # A set per group beats sorting; the fallback would begin at 128 groups.
+        "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "1000000",
+        "spark.sql.inMemoryColumnarStorage.compressed": "false",
+        "spark.python.worker.reuse": "true",
+        "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "true",
+    }
+
+
+def close_session(session: SparkSession) -> None:
+    """Stop Spark and the JVM under it, and wait until the JVM is gone."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    session.stop()
+    if gateway is None:
+        return
+    process = getattr(gateway, "proc", None)
+    gateway.shutdown()
+    SparkContext._gateway = SparkContext._jvm = None
+    if process is not None:
+        # The JVM ends when its input does; it must not outlive the command that started it.
+        process.stdin.close()
+        process.wait(timeout=30)

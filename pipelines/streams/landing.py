@@ -1,0 +1,151 @@
+"""Landing: records from outside become a log of files, and closed buckets become segments.
+
+A landed batch is one file sorted by event time, logged once under its key; nothing is promised of
+it. Closing a run of buckets, once the source's boundary has passed it, reads the landed files that
+overlap it and commits their records as one stable segment. Purity starts at the landed record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from medusa_core.columns import Column
+from medusa_core.commits import (
+    Cause,
+    Commit,
+    LandedBatch,
+    Lease,
+    OutputSegment,
+    QuarantinedRecord,
+    StepMetrics,
+)
+from medusa_core.decide import CloseBuckets
+from medusa_core.errors import Refused
+from medusa_core.names import PlanId, StreamName
+from medusa_core.segments import SegmentFile, Stability
+from pipelines.catalog.interface import Catalog
+from pipelines.spark.digests import digests_by_bucket
+from pipelines.spark.files import check_file, new_attempt, sync_folders, write_file
+from pipelines.spark.phases import Phases
+from pipelines.streams.schemas import STIME, file_schema, record_schema
+
+LANDED = "landed"
+"""The folder of landed files inside a stream's folder."""
+
+
+def landing_fragment(stream: StreamName) -> str:
+    """The fragment under which a source's landing is assigned and leased."""
+    return f"landing/{stream}"
+
+
+def landed_batch(
+    root: Path,
+    stream: StreamName,
+    query_id: str,
+    batch_id: int,
+    records: pa.Table,
+    width_us: int,
+    quarantine: Sequence[QuarantinedRecord] = (),
+) -> LandedBatch:
+    """Write the records as one synced file in event-time order; nothing is logged yet."""
+    stimes = records[STIME].to_numpy()
+    order = np.argsort(stimes, kind="stable")
+    if not bool((stimes[1:] >= stimes[:-1]).all()):
+        records, stimes = records.take(order), stimes[order]
+    starts, counts = np.unique(stimes - stimes % width_us, return_counts=True)
+    file = None
+    if records.num_rows:
+        file = write_file(root, StreamName(f"{stream}/{LANDED}"), new_attempt(), records)
+        sync_folders(root, [file])
+    return LandedBatch(
+        stream=stream,
+        query_id=query_id,
+        batch_id=batch_id,
+        file=file,
+        counts=dict(zip(starts.tolist(), counts.tolist(), strict=True)),
+        quarantine=tuple(quarantine),
+    )
+
+
+def close_buckets(
+    decision: CloseBuckets,
+    catalog: Catalog,
+    root: Path,
+    columns: Sequence[Column],
+    lease: Lease,
+    plan: PlanId,
+) -> Commit:
+    """Write the segment of a run of buckets from the landed files; the commit is not yet made."""
+    landing, part = decision.landing, decision.range
+    phases = Phases()
+    with phases.phase("read"):
+        files = catalog.landed_files(landing.stream, part)
+        tables = [read_landed(root, f, columns, part.from_us, part.to_us) for f in files]
+        table = pa.concat_tables(tables) if tables else record_schema(columns).empty_table()
+    with phases.phase("write"):
+        stimes = table[STIME].to_numpy()
+        starts = stimes - stimes % landing.width_us
+        table = pa.table(
+            [*table.columns, pa.array(starts, pa.int64())], schema=file_schema(columns)
+        )
+        if len(tables) > 1:
+            order = np.argsort(stimes, kind="stable")
+            table, starts = table.take(order), starts[order]
+        buckets = digests_by_bucket(table, columns, starts)
+        check_counts(landing.stream, buckets, decision.landing.counts, part.from_us, part.to_us)
+        written: tuple[SegmentFile, ...] = ()
+        if table.num_rows:
+            written = (write_file(root, landing.stream, new_attempt(), table),)
+    with phases.phase("sync"):
+        sync_folders(root, written)
+    return Commit(
+        lease=lease,
+        plan=plan,
+        cause=Cause.LANDING,
+        segments=(
+            OutputSegment(
+                stream=landing.stream,
+                range=part,
+                stability=Stability.STABLE,
+                buckets=buckets,
+                files=written,
+            ),
+        ),
+        metrics=StepMetrics(
+            records_in=table.num_rows, records_out=table.num_rows, phases_ms=phases.ms
+        ),
+        ends=decision.ends,
+    )
+
+
+def read_landed(
+    root: Path, file: SegmentFile, columns: Sequence[Column], from_us: int, to_us: int
+) -> pa.Table:
+    """A landed file's records in [from_us, to_us); row groups outside are not read."""
+    bounds = (pc.field(STIME) >= from_us) & (pc.field(STIME) < to_us)
+    table = pq.read_table(check_file(root, file), filters=bounds, partitioning=None)
+    return table.select([*(c.name for c in columns), STIME]).cast(record_schema(columns))
+
+
+def check_counts(
+    stream: StreamName,
+    buckets: Mapping[int, object],
+    counts: Mapping[int, int],
+    from_us: int,
+    to_us: int,
+) -> None:
+    """Refuse to close buckets that hold other records than were landed."""
+    landed = {at: n for at, n in counts.items() if from_us <= at < to_us}
+    found = {at: getattr(digest, "rows", 0) for at, digest in buckets.items()}
+    if landed != found:
+        at = min(set(landed.items()) ^ set(found.items()))[0]
+        raise Refused(
+            f"bucket {at} of {stream} holds {found.get(at, 0)} records but {landed.get(at, 0)} "
+            "were landed: a landed file has been changed; land the input again"
+        )

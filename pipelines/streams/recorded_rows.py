@@ -1,0 +1,98 @@
+"""Rows as a reader found them, on their way to records: values, and what is wrong with which row.
+
+CSV and Parquet readers end here, so that both refuse the same values for the same reasons. A row
+with one bad value goes to quarantine whole; the first bad column in declared order is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from medusa_core.columns import Column
+from medusa_core.commits import QuarantinedRecord
+from medusa_core.names import StreamName
+from medusa_core.network import Source
+from pipelines.streams.schemas import columns_of, record_schema
+from pipelines.streams.times import event_times
+
+CONTENT_CHARACTERS = 1_024
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What is wrong with a row: the column ("" for the whole row) and one phrase."""
+
+    field: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Values of the declared columns, in declared order and type; rows by number with a problem."""
+
+    values: tuple[Any, ...]
+    problems: Mapping[int, Problem]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What rows of one file are to become: records of a source."""
+
+    source: Source
+    file: Path
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, source: Source, file: Path) -> Target:
+        """The declared columns of a source, checked, for one file."""
+        return cls(source, file, columns_of(f"source {source.name!r}", source.columns))
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The schema of the records."""
+        return record_schema(self.columns)
+
+    @property
+    def time_position(self) -> int:
+        """Which of the declared columns is event time."""
+        return [c.name for c in self.columns].index(self.source.time)
+
+    def quarantined(self, problem: Problem, position: int, content: str) -> QuarantinedRecord:
+        """A record that could not be used."""
+        return QuarantinedRecord(
+            stream=StreamName(self.source.name),
+            origin=str(self.file),
+            position=position,
+            field=problem.field,
+            reason=problem.reason,
+            content=content[:CONTENT_CHARACTERS],
+        )
+
+
+def make_records(
+    target: Target,
+    rows: Rows,
+    unit: str,
+    place: Callable[[int], tuple[int, str]],
+) -> tuple[pa.Table, list[QuarantinedRecord]]:
+    """The good rows as records with `_stime`, the others as quarantined records.
+
+    `place(row)` tells where a row stands (line or row number) and what it looks like.
+    """
+    times, timeless = event_times(rows.values[target.time_position], unit)
+    time_problems = {row: Problem(target.source.time, why) for row, why in timeless.items()}
+    problems = time_problems | dict(rows.problems)
+    table = pa.Table.from_arrays([*rows.values, pa.array(times)], schema=target.schema)
+    if not problems:
+        return table, []
+    is_good = np.ones(len(times), np.bool_)
+    is_good[list(problems)] = False
+    return table.filter(pa.array(is_good)), [
+        target.quarantined(problems[row], *place(row)) for row in sorted(problems)
+    ]

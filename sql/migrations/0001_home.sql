@@ -1,0 +1,1300 @@
+-- A participant's home: the one database that holds all it knows of its progress.
+--
+-- Read it top to bottom: who and what (participants, streams, plans, fragments), who computes what
+-- (assignments, leases), what has landed, what was computed (producers' lines, segments, files,
+-- commits, lineage), what was put aside (quarantine), what must be kept (holds); then the guards,
+-- then the functions through which alone a job writes, then the views for people and the roles.
+--
+-- Event times are bigint microseconds UTC (`_us`); clocks are timestamptz, read with
+-- clock_timestamp(), because a transaction that waited for a lock must see the time of now.
+-- No foreign key, trigger, view or statement reaches another home, no extension is needed.
+--
+-- SQLSTATEs raised here, mapped to error classes in pipelines/catalog/postgres_errors.py:
+--   MD001 refused: the request is wrong       MD002 conflict: somebody was first
+--   MDS01 law S1   MDS02 law S2               MDS08 law S8 (a conflict)     MDLOG insert-only table
+
+CREATE SCHEMA medusa;
+CREATE SCHEMA medusa_api;
+COMMENT ON SCHEMA medusa IS 'Tables and functions of a home.';
+COMMENT ON SCHEMA medusa_api IS 'Views for people and for partners.';
+
+CREATE TYPE medusa.stability AS ENUM ('stable', 'tentative', 'gap');
+CREATE TYPE medusa.lane AS ENUM ('live', 'backlog');
+CREATE TYPE medusa.cause AS ENUM ('landing', 'normal', 'tentative', 'correction');
+COMMENT ON TYPE medusa.stability IS 'What a segment promises: stable and gap are final.';
+COMMENT ON TYPE medusa.lane IS 'Which part of a fragment''s work a lease is for.';
+COMMENT ON TYPE medusa.cause IS 'Why a step was made; it is metered and billed by cause.';
+
+
+-- The home itself ---------------------------------------------------------------------------------
+
+CREATE TABLE medusa.schema_migration (
+    name       text COLLATE "C" PRIMARY KEY,
+    sha256     text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.schema_migration IS 'Which migrations this home has seen, with their hash.';
+COMMENT ON COLUMN medusa.schema_migration.sha256 IS 'Of the file as it was applied.';
+
+CREATE TABLE medusa.participant (
+    name     text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+    known_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.participant IS 'Participants that this home knows of, itself included.';
+
+CREATE TABLE medusa.home (
+    is_only     boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    participant text COLLATE "C" NOT NULL REFERENCES medusa.participant,
+    incarnation uuid NOT NULL DEFAULT gen_random_uuid(),
+    founded_at  timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.home IS 'Whose home this is: one row. Deploying locks it.';
+COMMENT ON COLUMN medusa.home.incarnation IS
+    'Carried by cursors; changed when a backup is restored, so that readers notice.';
+
+
+-- What is computed --------------------------------------------------------------------------------
+
+CREATE TABLE medusa.stream (
+    name        text COLLATE "C" PRIMARY KEY CHECK (name ~ '^[a-z][a-z0-9_]*(/[a-z0-9_]+)?$'),
+    kind        text NOT NULL CHECK (kind IN ('source', 'derived')),
+    width_us    bigint NOT NULL CHECK (width_us > 0),
+    columns     jsonb NOT NULL CHECK (jsonb_typeof(columns) = 'array'),
+    key_columns text[] NOT NULL,
+    declared_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.stream IS 'Streams by name; their shape never changes.';
+COMMENT ON COLUMN medusa.stream.width_us IS 'Length of a bucket; every grid starts at the epoch.';
+COMMENT ON COLUMN medusa.stream.columns IS 'Pairs [name, type] in declared order.';
+COMMENT ON COLUMN medusa.stream.key_columns IS 'Columns that make a record unique, if any.';
+
+CREATE TABLE medusa.network (
+    name        text COLLATE "C" PRIMARY KEY,
+    document    text NOT NULL,
+    deployed_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.network IS 'Query networks as last deployed here.';
+
+CREATE TABLE medusa.plan (
+    id        text COLLATE "C" PRIMARY KEY,
+    network   text COLLATE "C" NOT NULL REFERENCES medusa.network,
+    document  text NOT NULL,
+    stored_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.plan IS 'Everything that could change a result, by its fingerprint.';
+
+CREATE TABLE medusa.fragment (
+    id      text COLLATE "C" PRIMARY KEY,
+    network text COLLATE "C" NOT NULL REFERENCES medusa.network,
+    inputs  text[] NOT NULL,
+    outputs text[] NOT NULL
+);
+COMMENT ON TABLE medusa.fragment IS
+    'Pieces of networks that are computed as one; a source''s landing is one without inputs.';
+
+CREATE TABLE medusa.assignment (
+    fragment    text COLLATE "C" NOT NULL REFERENCES medusa.fragment,
+    partition   integer NOT NULL CHECK (partition >= 0),
+    epoch       bigint NOT NULL CHECK (epoch > 0),
+    participant text COLLATE "C" NOT NULL REFERENCES medusa.participant,
+    replica     integer NOT NULL CHECK (replica >= 0),
+    plan        text COLLATE "C" NOT NULL REFERENCES medusa.plan,
+    from_us     bigint,
+    assigned_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (fragment, partition, epoch)
+);
+COMMENT ON TABLE medusa.assignment IS
+    'Append-only log: who computes a fragment from a bucket on, under which plan and epoch.';
+COMMENT ON COLUMN medusa.assignment.from_us IS 'The first bucket it is for; NULL: from the origin.';
+
+CREATE TABLE medusa.lease (
+    fragment    text COLLATE "C" NOT NULL REFERENCES medusa.fragment,
+    partition   integer NOT NULL,
+    participant text COLLATE "C" NOT NULL,
+    replica     integer NOT NULL,
+    lane        medusa.lane NOT NULL,
+    epoch       bigint NOT NULL,
+    holder      text NOT NULL,
+    expires_at  timestamptz NOT NULL,
+    PRIMARY KEY (fragment, partition, participant, replica, lane)
+);
+COMMENT ON TABLE medusa.lease IS
+    'One driver at a time computes (fragment, partition, producer, lane); free once expired.';
+
+
+-- What was computed -------------------------------------------------------------------------------
+
+CREATE TABLE medusa.stream_producer (
+    line_id      integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream       text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    participant  text COLLATE "C" NOT NULL REFERENCES medusa.participant,
+    replica      integer NOT NULL CHECK (replica >= 0),
+    last_version bigint NOT NULL DEFAULT 0,
+    origin_us    bigint,
+    boundary_us  bigint,
+    promised_us  bigint,
+    end_us       bigint,
+    UNIQUE (stream, participant, replica),
+    CHECK ((origin_us IS NULL) = (boundary_us IS NULL)),
+    CHECK (boundary_us >= origin_us)
+);
+COMMENT ON TABLE medusa.stream_producer IS
+    'A line: what one producer wrote of one stream. Its row is the lock of a commit.';
+COMMENT ON COLUMN medusa.stream_producer.last_version IS
+    'Taken by a commit under the row''s lock, held to its end: no smaller one appears later.';
+COMMENT ON COLUMN medusa.stream_producer.origin_us IS
+    'Where the line begins; NULL: it has not begun.';
+COMMENT ON COLUMN medusa.stream_producer.boundary_us IS
+    'How far live rows reach from the origin without a hole; the greatest bigint once ended.';
+COMMENT ON COLUMN medusa.stream_producer.promised_us IS
+    'A source''s promise: no later record before it.';
+COMMENT ON COLUMN medusa.stream_producer.end_us IS 'Where the line ends, once that is known.';
+
+CREATE TABLE medusa.file (
+    file_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream     text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    path       text COLLATE "C" NOT NULL UNIQUE,
+    size_bytes bigint NOT NULL CHECK (size_bytes >= 0),
+    sha256     text NOT NULL,
+    rows       bigint NOT NULL CHECK (rows >= 0)
+);
+COMMENT ON TABLE medusa.file IS 'Files, each of one stream; a file may serve several segments.';
+COMMENT ON COLUMN medusa.file.path IS 'Relative to the home''s storage root.';
+
+CREATE TABLE medusa.commit (
+    commit_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    key          text COLLATE "C" NOT NULL UNIQUE,
+    fragment     text COLLATE "C" NOT NULL REFERENCES medusa.fragment,
+    partition    integer NOT NULL,
+    participant  text COLLATE "C" NOT NULL,
+    replica      integer NOT NULL,
+    lane         medusa.lane NOT NULL,
+    epoch        bigint NOT NULL,
+    plan         text COLLATE "C" NOT NULL REFERENCES medusa.plan,
+    cause        medusa.cause NOT NULL,
+    from_us      bigint NOT NULL,
+    to_us        bigint NOT NULL,
+    versions     jsonb NOT NULL,
+    committed_at timestamptz NOT NULL
+);
+COMMENT ON TABLE medusa.commit IS 'Steps as they were made; insert-only.';
+COMMENT ON COLUMN medusa.commit.key IS
+    'Hash of what was computed: the same commit sent again finds its first answer.';
+COMMENT ON COLUMN medusa.commit.from_us IS 'Start of the hull of all its segments; to_us its end.';
+COMMENT ON COLUMN medusa.commit.versions IS 'Stream -> the version it got.';
+
+CREATE TABLE medusa.step_metrics (
+    commit_id   bigint PRIMARY KEY REFERENCES medusa.commit,
+    records_in  bigint NOT NULL,
+    records_out bigint NOT NULL,
+    spark_jobs  integer NOT NULL,
+    phases_ms   jsonb NOT NULL
+);
+COMMENT ON TABLE medusa.step_metrics IS 'What a step cost: records, Spark jobs, time per phase.';
+
+CREATE FUNCTION medusa.total(counts bigint[]) RETURNS bigint
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT coalesce(sum(n), 0)::bigint FROM unnest(counts) AS n $$;
+COMMENT ON FUNCTION medusa.total(bigint[]) IS 'The sum of an array.';
+
+CREATE TABLE medusa.segment (
+    segment_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    line_id       integer NOT NULL REFERENCES medusa.stream_producer,
+    from_us       bigint NOT NULL,
+    to_us         bigint NOT NULL,
+    stability     medusa.stability NOT NULL,
+    generation    integer NOT NULL DEFAULT 1 CHECK (generation > 0),
+    version       bigint NOT NULL,
+    begin_version bigint NOT NULL,
+    end_version   bigint,
+    plan          text COLLATE "C" NOT NULL REFERENCES medusa.plan,
+    commit_id     bigint NOT NULL REFERENCES medusa.commit,
+    age_ms        bigint NOT NULL DEFAULT 0 CHECK (age_ms >= 0),
+    missing       text[] NOT NULL DEFAULT '{}',
+    bucket_us     bigint[] NOT NULL DEFAULT '{}',
+    bucket_rows   bigint[] NOT NULL DEFAULT '{}',
+    sum_a         numeric(50,0)[] NOT NULL DEFAULT '{}',
+    sum_b         numeric(50,0)[] NOT NULL DEFAULT '{}',
+    file_ids      bigint[] NOT NULL DEFAULT '{}',
+    bucket_count  integer NOT NULL GENERATED ALWAYS AS (cardinality(bucket_us)) STORED,
+    row_count     bigint NOT NULL GENERATED ALWAYS AS (medusa.total(bucket_rows)) STORED,
+    CONSTRAINT segment_is_not_empty CHECK (from_us < to_us),
+    CONSTRAINT segment_versions_are_in_order
+        CHECK (version <= begin_version AND begin_version < end_version),
+    CONSTRAINT segment_arrays_agree CHECK (
+        cardinality(bucket_us) = cardinality(bucket_rows)
+        AND cardinality(bucket_us) = cardinality(sum_a)
+        AND cardinality(bucket_us) = cardinality(sum_b)
+        AND array_position(sum_a, NULL) IS NULL
+        AND array_position(sum_b, NULL) IS NULL
+        AND (cardinality(bucket_us) = 0) = (cardinality(file_ids) = 0)),
+    CONSTRAINT segment_misses_only_when_tentative
+        CHECK (stability = 'tentative' OR cardinality(missing) = 0),
+    -- S3. The line is written as a range of one, so that no extension is needed.
+    CONSTRAINT segment_live_rows_never_overlap EXCLUDE USING gist (
+        int8range(line_id, line_id, '[]') WITH &&,
+        int8range(from_us, to_us) WITH &&
+    ) WHERE (end_version IS NULL)
+);
+COMMENT ON TABLE medusa.segment IS
+    'Runs of whole buckets of a line with one stability and one version. Live: end_version IS NULL.';
+COMMENT ON COLUMN medusa.segment.version IS
+    'Of the content: what lineage names. A part that a correction left keeps it.';
+COMMENT ON COLUMN medusa.segment.begin_version IS
+    'The row was live at version V of its line where begin_version <= V < end_version.';
+COMMENT ON COLUMN medusa.segment.end_version IS 'The version that superseded the row; NULL: live.';
+COMMENT ON COLUMN medusa.segment.commit_id IS 'The commit of the content; its lineage is there.';
+COMMENT ON COLUMN medusa.segment.age_ms IS 'How late it was already when written; never shrinks.';
+COMMENT ON COLUMN medusa.segment.missing IS 'Input streams that were not there (tentative only).';
+COMMENT ON COLUMN medusa.segment.bucket_us IS
+    'Starts of the non-empty buckets, ascending; the other arrays run beside it.';
+COMMENT ON COLUMN medusa.segment.bucket_rows IS 'Rows per bucket, the digest''s count.';
+COMMENT ON COLUMN medusa.segment.sum_a IS 'First sum of row hashes per bucket, exact.';
+COMMENT ON COLUMN medusa.segment.sum_b IS 'Second sum of row hashes per bucket, exact.';
+COMMENT ON COLUMN medusa.segment.file_ids IS 'Files with its rows; they may hold other rows too.';
+
+-- Live rows of a line do not overlap, so the order of their ends is the order of their starts, and
+-- "from t on" is to_us > t. Nothing on the way of a step scans rows that are not live.
+CREATE UNIQUE INDEX segment_live ON medusa.segment (line_id, to_us) WHERE end_version IS NULL;
+CREATE INDEX segment_live_tentative ON medusa.segment (line_id, to_us)
+    WHERE end_version IS NULL AND stability = 'tentative';
+CREATE INDEX segment_superseded ON medusa.segment (line_id, to_us) WHERE end_version IS NOT NULL;
+COMMENT ON INDEX medusa.segment_live IS 'Live rows of a line from an event time on.';
+COMMENT ON INDEX medusa.segment_live_tentative IS 'What may be owed a correction.';
+COMMENT ON INDEX medusa.segment_superseded IS 'Time travel.';
+
+CREATE TABLE medusa.lineage (
+    commit_id    bigint NOT NULL REFERENCES medusa.commit,
+    output       text COLLATE "C" NOT NULL,
+    position     integer NOT NULL,
+    input        text COLLATE "C" NOT NULL,
+    participant  text COLLATE "C" NOT NULL,
+    replica      integer NOT NULL,
+    from_us      bigint NOT NULL,
+    to_us        bigint NOT NULL,
+    read_version bigint NOT NULL,
+    drop_rate    double precision NOT NULL CHECK (drop_rate BETWEEN 0 AND 1),
+    PRIMARY KEY (commit_id, output, position),
+    CHECK (from_us < to_us)
+);
+COMMENT ON TABLE medusa.lineage IS
+    'What each output stream of a commit was computed from; never a list of buckets.';
+COMMENT ON COLUMN medusa.lineage.read_version IS 'The producer''s own version that was read.';
+
+
+-- What has landed ---------------------------------------------------------------------------------
+
+CREATE TABLE medusa.landed_batch (
+    batch_no  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    line_id   integer NOT NULL REFERENCES medusa.stream_producer,
+    stream    text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    query_id  text COLLATE "C" NOT NULL,
+    batch_id  bigint NOT NULL,
+    file_id   bigint REFERENCES medusa.file,
+    records   bigint NOT NULL,
+    landed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (stream, query_id, batch_id)
+);
+COMMENT ON TABLE medusa.landed_batch IS
+    'The log of landed files, keyed so that a repeated batch lands once.';
+COMMENT ON COLUMN medusa.landed_batch.file_id IS 'NULL: the batch had no usable record.';
+
+CREATE TABLE medusa.landed_bucket (
+    line_id   integer NOT NULL,
+    bucket_us bigint NOT NULL,
+    batch_no  bigint NOT NULL,
+    records   bigint NOT NULL CHECK (records > 0),
+    PRIMARY KEY (line_id, bucket_us, batch_no)
+);
+COMMENT ON TABLE medusa.landed_bucket IS
+    'Records per bucket and landed batch: what a run of buckets holds, found without a file.';
+
+
+-- What was put aside, what must be kept -----------------------------------------------------------
+
+CREATE TABLE medusa.quarantine (
+    quarantine_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream         text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    origin         text NOT NULL,
+    position       bigint,
+    field          text NOT NULL,
+    reason         text NOT NULL,
+    content        text NOT NULL,
+    commit_id      bigint REFERENCES medusa.commit,
+    batch_no       bigint REFERENCES medusa.landed_batch,
+    quarantined_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.quarantine IS 'Records that could not be used, where from and why.';
+COMMENT ON COLUMN medusa.quarantine.origin IS 'A file or a box.';
+COMMENT ON COLUMN medusa.quarantine.position IS 'A line of the file, a row, or a bucket start.';
+
+CREATE TABLE medusa.hold (
+    stream    text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    holder    text COLLATE "C" NOT NULL,
+    purpose   text COLLATE "C" NOT NULL,
+    from_us   bigint NOT NULL,
+    limit_ms  bigint CHECK (limit_ms > 0),
+    placed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (stream, holder, purpose)
+);
+COMMENT ON TABLE medusa.hold IS 'What keeps buckets of a stream, from one bucket on.';
+COMMENT ON COLUMN medusa.hold.limit_ms IS 'For how long; past it the owner may trim.';
+
+
+-- Guards: the laws, even for the owner's plain SQL ------------------------------------------------
+
+CREATE FUNCTION medusa.guard_insert_only() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION '% of % is refused: the table is insert-only, write a new line instead',
+        TG_OP, TG_TABLE_NAME USING ERRCODE = 'MDLOG';
+END $$;
+COMMENT ON FUNCTION medusa.guard_insert_only() IS 'Raises: what was written stays.';
+
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.assignment
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.commit
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.file
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.landed_batch
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.landed_bucket
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.lineage
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.plan
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.quarantine
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.step_metrics
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.stream
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER no_delete BEFORE DELETE OR TRUNCATE ON medusa.stream_producer
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER no_delete BEFORE DELETE OR TRUNCATE ON medusa.segment
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+
+CREATE FUNCTION medusa.guard_line() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (NEW.line_id, NEW.stream, NEW.participant, NEW.replica)
+        IS DISTINCT FROM (OLD.line_id, OLD.stream, OLD.participant, OLD.replica)
+    THEN
+        RAISE EXCEPTION 'the line of % by %/% cannot become another: insert a new line',
+            OLD.stream, OLD.participant, OLD.replica USING ERRCODE = 'MDS01';
+    END IF;
+    IF NEW.boundary_us < OLD.boundary_us
+        OR (NEW.boundary_us IS NULL AND OLD.boundary_us IS NOT NULL)
+    THEN
+        RAISE EXCEPTION 'the boundary of % stands at % and never goes back: give % or later',
+            OLD.stream, OLD.boundary_us, OLD.boundary_us USING ERRCODE = 'MDS01';
+    END IF;
+    IF NEW.promised_us < OLD.promised_us
+        OR (NEW.promised_us IS NULL AND OLD.promised_us IS NOT NULL)
+    THEN
+        RAISE EXCEPTION 'source % has promised % and a promise never goes back: give % or later',
+            OLD.stream, OLD.promised_us, OLD.promised_us USING ERRCODE = 'MDS01';
+    END IF;
+    IF OLD.origin_us IS NOT NULL AND NEW.origin_us IS DISTINCT FROM OLD.origin_us THEN
+        RAISE EXCEPTION 'stream % begins at % for ever: give that origin', OLD.stream, OLD.origin_us
+            USING ERRCODE = 'MDS01';
+    END IF;
+    IF OLD.end_us IS NOT NULL AND NEW.end_us IS DISTINCT FROM OLD.end_us THEN
+        RAISE EXCEPTION 'stream % ends at % for ever: give that end', OLD.stream, OLD.end_us
+            USING ERRCODE = 'MDS01';
+    END IF;
+    IF NEW.last_version < OLD.last_version THEN
+        RAISE EXCEPTION 'the version of % stands at % and never goes back', OLD.stream,
+            OLD.last_version USING ERRCODE = 'MDS01';
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION medusa.guard_line() IS 'S1: boundaries, promises and versions never go back.';
+CREATE TRIGGER guard BEFORE UPDATE ON medusa.stream_producer
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_line();
+
+CREATE FUNCTION medusa.guard_segment() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    name  text;
+    width bigint;
+    same  medusa.segment;
+BEGIN
+    IF TG_OP = 'UPDATE' THEN
+        IF OLD.stability <> 'tentative' THEN
+            RAISE EXCEPTION 'segment [%, %) is % and never changes: compute another range, or recall it',
+                OLD.from_us, OLD.to_us, OLD.stability USING ERRCODE = 'MDS02';
+        END IF;
+        same := OLD;
+        same.end_version := NEW.end_version;
+        same.bucket_count := NEW.bucket_count;  -- generated after this trigger
+        same.row_count := NEW.row_count;
+        IF OLD.end_version IS NOT NULL OR same IS DISTINCT FROM NEW THEN
+            RAISE EXCEPTION 'segment [%, %) keeps its content: supersede it by a later version',
+                OLD.from_us, OLD.to_us USING ERRCODE = 'MDS02';
+        END IF;
+        RETURN NEW;
+    END IF;
+    SELECT s.name, s.width_us INTO name, width
+    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    WHERE p.line_id = NEW.line_id;
+    IF NEW.from_us % width <> 0 OR NEW.to_us % width <> 0 THEN
+        RAISE EXCEPTION 'segment [%, %) of % is not on its grid: give multiples of % us',
+            NEW.from_us, NEW.to_us, name, width USING ERRCODE = 'MD001';
+    END IF;
+    IF EXISTS (
+        SELECT FROM unnest(NEW.bucket_us, NEW.bucket_rows) WITH ORDINALITY AS b (at_us, n, i)
+        WHERE at_us IS NULL OR n IS NULL OR at_us % width <> 0 OR n <= 0
+            OR at_us < NEW.from_us OR at_us >= NEW.to_us OR at_us <= NEW.bucket_us[i - 1]
+    ) THEN
+        RAISE EXCEPTION 'segment [%, %) of % lists a bucket off its grid, outside, out of order or '
+            'without rows: list non-empty buckets of % us once, ascending',
+            NEW.from_us, NEW.to_us, name, width USING ERRCODE = 'MD001';
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION medusa.guard_segment() IS
+    'S2: a row keeps its content; only a tentative one may be superseded. Rows lie on the grid.';
+CREATE TRIGGER guard BEFORE INSERT OR UPDATE ON medusa.segment
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_segment();
+
+CREATE FUNCTION medusa.guard_home() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NEW.participant <> OLD.participant THEN
+        RAISE EXCEPTION 'this is the home of % for ever: create another database for %',
+            OLD.participant, NEW.participant USING ERRCODE = 'MD001';
+    END IF;
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION medusa.guard_home() IS 'A home belongs to one participant.';
+CREATE TRIGGER guard BEFORE UPDATE ON medusa.home
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_home();
+
+
+-- Functions: the only way in which a job writes ---------------------------------------------------
+
+CREATE FUNCTION medusa.to_ms(at timestamptz) RETURNS bigint
+LANGUAGE sql STABLE PARALLEL SAFE AS
+$$ SELECT floor(extract(epoch FROM at) * 1000)::bigint $$;
+COMMENT ON FUNCTION medusa.to_ms(timestamptz) IS 'Milliseconds since the epoch.';
+
+CREATE FUNCTION medusa.found_home(participant text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    owner text;
+BEGIN
+    INSERT INTO medusa.participant (name) VALUES (found_home.participant) ON CONFLICT DO NOTHING;
+    INSERT INTO medusa.home (participant) VALUES (found_home.participant) ON CONFLICT DO NOTHING;
+    SELECT h.participant INTO owner FROM medusa.home AS h;
+    IF owner <> found_home.participant THEN
+        RAISE EXCEPTION 'this is the home of %: create another database for %',
+            owner, found_home.participant USING ERRCODE = 'MD001';
+    END IF;
+END $$;
+COMMENT ON FUNCTION medusa.found_home(text) IS 'Say whose home this is; the same again is nothing.';
+
+CREATE FUNCTION medusa.deploy(request jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    wanted record;
+    stands record;
+    last   bigint;
+BEGIN
+    -- Deployments of one home come one after the other.
+    PERFORM FROM medusa.home FOR UPDATE;
+
+    FOR wanted IN SELECT * FROM jsonb_to_recordset(request->'streams')
+        AS w (name text, kind text, width_us bigint, columns jsonb, key_columns text[])
+    LOOP
+        SELECT * INTO stands FROM medusa.stream WHERE name = wanted.name;
+        IF NOT FOUND THEN
+            INSERT INTO medusa.stream (name, kind, width_us, columns, key_columns) VALUES
+                (wanted.name, wanted.kind, wanted.width_us, wanted.columns, wanted.key_columns);
+        ELSIF (stands.kind, stands.width_us, stands.columns, stands.key_columns) IS DISTINCT FROM
+            (wanted.kind, wanted.width_us, wanted.columns, wanted.key_columns)
+        THEN
+            RAISE EXCEPTION 'stream % stands with another shape (kind, width, columns or key): '
+                'give the new one another name', wanted.name USING ERRCODE = 'MD001';
+        END IF;
+    END LOOP;
+
+    INSERT INTO medusa.network (name, document)
+    VALUES (request->>'network', request->>'document')
+    ON CONFLICT (name) DO UPDATE SET document = excluded.document, deployed_at = clock_timestamp()
+    WHERE network.document <> excluded.document;
+    INSERT INTO medusa.plan (id, network, document)
+    VALUES (request->>'plan', request->>'network', request->>'plan_document')
+    ON CONFLICT (id) DO NOTHING;
+    IF (SELECT (network, document) IS DISTINCT FROM
+            (request->>'network', request->>'plan_document')
+        FROM medusa.plan WHERE id = request->>'plan')
+    THEN
+        RAISE EXCEPTION 'plan % stands with another document: a plan is named by its fingerprint',
+            request->>'plan' USING ERRCODE = 'MD001';
+    END IF;
+
+    FOR wanted IN SELECT * FROM jsonb_to_recordset(request->'fragments')
+        AS w (id text, inputs text[], outputs text[])
+    LOOP
+        SELECT n.name INTO stands FROM unnest(wanted.inputs || wanted.outputs) AS n (name)
+        WHERE NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = n.name) LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'fragment % names stream %, which is not declared: declare it',
+                wanted.id, stands.name USING ERRCODE = 'MD001';
+        END IF;
+        SELECT i.name AS input, o.name AS output INTO stands
+        FROM medusa.stream AS i, medusa.stream AS o
+        WHERE i.name = ANY (wanted.inputs) AND o.name = ANY (wanted.outputs)
+            AND o.width_us % i.width_us <> 0 LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'the buckets of % are no multiple of those of its input %: '
+                'choose another width', stands.output, stands.input USING ERRCODE = 'MD001';
+        END IF;
+        SELECT id INTO stands FROM medusa.fragment AS f
+        WHERE f.id <> wanted.id AND f.outputs && wanted.outputs LIMIT 1;
+        IF FOUND THEN
+            RAISE EXCEPTION 'fragment % writes a stream that % writes already: rename the output',
+                wanted.id, stands.id USING ERRCODE = 'MD001';
+        END IF;
+        SELECT network INTO stands FROM medusa.fragment AS f
+        WHERE f.id = wanted.id AND f.network <> request->>'network';
+        IF FOUND THEN
+            RAISE EXCEPTION 'fragment % belongs to network %: rename it or its source',
+                wanted.id, stands.network USING ERRCODE = 'MD001';
+        END IF;
+        INSERT INTO medusa.fragment (id, network, inputs, outputs)
+        VALUES (wanted.id, request->>'network', wanted.inputs, wanted.outputs)
+        ON CONFLICT (id) DO UPDATE SET inputs = excluded.inputs, outputs = excluded.outputs
+        WHERE (fragment.inputs, fragment.outputs) <> (excluded.inputs, excluded.outputs);
+    END LOOP;
+
+    FOR wanted IN SELECT * FROM jsonb_to_recordset(request->'assignments') AS w
+        (fragment text, partition integer, epoch bigint, participant text, replica integer,
+         plan text, from_us bigint)
+    LOOP
+        SELECT * INTO stands FROM medusa.fragment AS f WHERE f.id = wanted.fragment;
+        IF NOT FOUND OR NOT EXISTS (SELECT FROM medusa.plan AS p WHERE p.id = wanted.plan) THEN
+            RAISE EXCEPTION 'the assignment of % names a fragment or plan that is not deployed: '
+                'deploy it first', wanted.fragment USING ERRCODE = 'MD001';
+        END IF;
+        IF wanted.partition < 0 OR wanted.replica < 0 THEN
+            RAISE EXCEPTION 'the assignment of % has a negative partition or replica: count from 0',
+                wanted.fragment USING ERRCODE = 'MD001';
+        END IF;
+        INSERT INTO medusa.participant (name) VALUES (wanted.participant) ON CONFLICT DO NOTHING;
+        INSERT INTO medusa.stream_producer (stream, participant, replica)
+        SELECT output, wanted.participant, wanted.replica FROM unnest(stands.outputs) AS output
+        ON CONFLICT DO NOTHING;
+        CONTINUE WHEN EXISTS (
+            SELECT FROM medusa.assignment AS a
+            WHERE (a.fragment, a.partition, a.epoch) =
+                    (wanted.fragment, wanted.partition, wanted.epoch)
+                AND (a.participant, a.replica, a.plan, a.from_us) IS NOT DISTINCT FROM
+                    (wanted.participant, wanted.replica, wanted.plan, wanted.from_us));
+        SELECT coalesce(max(a.epoch), 0) INTO last FROM medusa.assignment AS a
+        WHERE (a.fragment, a.partition) = (wanted.fragment, wanted.partition);
+        IF wanted.epoch <> last + 1 THEN
+            RAISE EXCEPTION 'epoch % of fragment % is not the next one: the log stands at %, '
+                'read again and decide anew', wanted.epoch, wanted.fragment, last
+                USING ERRCODE = 'MD002';
+        END IF;
+        INSERT INTO medusa.assignment
+            (fragment, partition, epoch, participant, replica, plan, from_us)
+        VALUES (wanted.fragment, wanted.partition, wanted.epoch, wanted.participant,
+            wanted.replica, wanted.plan, wanted.from_us);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.deploy(jsonb) IS
+    'Bring streams, network, plan, fragments and assignments in; the same again is nothing.';
+
+CREATE FUNCTION medusa.check_epoch(
+    fragment text, partition integer, participant text, replica integer, epoch bigint
+) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    newest record;
+BEGIN
+    SELECT a.epoch, a.participant INTO newest FROM medusa.assignment AS a
+    WHERE a.fragment = check_epoch.fragment AND a.partition = check_epoch.partition
+        AND a.replica = check_epoch.replica
+    ORDER BY a.epoch DESC LIMIT 1;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fragment % is not assigned to anybody: deploy it first',
+            check_epoch.fragment USING ERRCODE = 'MD001';
+    END IF;
+    IF newest.epoch <> check_epoch.epoch OR newest.participant <> check_epoch.participant THEN
+        RAISE EXCEPTION 'fragment % is assigned to %/% under epoch %, not to %/% under epoch %: '
+            'read the assignment again', check_epoch.fragment, newest.participant,
+            check_epoch.replica, newest.epoch, check_epoch.participant, check_epoch.replica,
+            check_epoch.epoch USING ERRCODE = 'MDS08';
+    END IF;
+END $$;
+COMMENT ON FUNCTION medusa.check_epoch(text, integer, text, integer, bigint) IS
+    'S8: raises unless this epoch is the newest that the home knows.';
+
+CREATE FUNCTION medusa.check_lease(
+    fragment text, partition integer, participant text, replica integer, lane medusa.lane,
+    epoch bigint, holder text
+) RETURNS timestamptz
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held  medusa.lease;
+    clock timestamptz;
+BEGIN
+    SELECT * INTO held FROM medusa.lease AS l
+    WHERE l.fragment = check_lease.fragment AND l.partition = check_lease.partition
+        AND l.participant = check_lease.participant AND l.replica = check_lease.replica
+        AND l.lane = check_lease.lane
+    FOR UPDATE;
+    clock := clock_timestamp();  -- after the lock: it may have been waited for
+    IF held.holder IS DISTINCT FROM check_lease.holder OR held.epoch <> check_lease.epoch THEN
+        RAISE EXCEPTION 'the lease of % is not held by % under epoch %: acquire it',
+            check_lease.fragment, check_lease.holder, check_lease.epoch USING ERRCODE = 'MDS08';
+    END IF;
+    IF held.expires_at <= clock THEN
+        RAISE EXCEPTION 'the lease of % expired at %: acquire it again and decide anew',
+            check_lease.fragment, held.expires_at USING ERRCODE = 'MDS08';
+    END IF;
+    PERFORM medusa.check_epoch(check_lease.fragment, check_lease.partition,
+        check_lease.participant, check_lease.replica, check_lease.epoch);
+    RETURN clock;
+END $$;
+COMMENT ON FUNCTION medusa.check_lease(text, integer, text, integer, medusa.lane, bigint, text) IS
+    'S8: locks the lease, raises unless it is held and not expired; returns the clock.';
+
+CREATE FUNCTION medusa.acquire_lease(
+    fragment text, partition integer, participant text, replica integer, lane medusa.lane,
+    epoch bigint, holder text, ttl_ms bigint
+) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held  medusa.lease;
+    until timestamptz;
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.fragment AS f WHERE f.id = acquire_lease.fragment) THEN
+        RAISE EXCEPTION 'fragment % is not deployed here: deploy it first', acquire_lease.fragment
+            USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.lease VALUES (acquire_lease.fragment, acquire_lease.partition,
+        acquire_lease.participant, acquire_lease.replica, acquire_lease.lane,
+        acquire_lease.epoch, acquire_lease.holder, '-infinity')
+    ON CONFLICT DO NOTHING;
+    SELECT * INTO held FROM medusa.lease AS l
+    WHERE l.fragment = acquire_lease.fragment AND l.partition = acquire_lease.partition
+        AND l.participant = acquire_lease.participant AND l.replica = acquire_lease.replica
+        AND l.lane = acquire_lease.lane
+    FOR UPDATE;
+    PERFORM medusa.check_epoch(acquire_lease.fragment, acquire_lease.partition,
+        acquire_lease.participant, acquire_lease.replica, acquire_lease.epoch);
+    IF held.holder <> acquire_lease.holder AND held.expires_at > clock_timestamp() THEN
+        RAISE EXCEPTION 'the lease of % is held by % until %: wait for its end',
+            acquire_lease.fragment, held.holder, held.expires_at USING ERRCODE = 'MDS08';
+    END IF;
+    until := clock_timestamp() + acquire_lease.ttl_ms * interval '1 millisecond';
+    UPDATE medusa.lease AS l
+    SET epoch = acquire_lease.epoch, holder = acquire_lease.holder, expires_at = until
+    WHERE l.fragment = acquire_lease.fragment AND l.partition = acquire_lease.partition
+        AND l.participant = acquire_lease.participant AND l.replica = acquire_lease.replica
+        AND l.lane = acquire_lease.lane;
+    RETURN medusa.to_ms(until);
+END $$;
+COMMENT ON FUNCTION
+    medusa.acquire_lease(text, integer, text, integer, medusa.lane, bigint, text, bigint) IS
+    'Take a free or expired lease, or renew one''s own; returns its end in ms.';
+
+CREATE FUNCTION medusa.renew_lease(
+    fragment text, partition integer, participant text, replica integer, lane medusa.lane,
+    epoch bigint, holder text, ttl_ms bigint
+) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    until timestamptz;
+BEGIN
+    PERFORM medusa.check_lease(renew_lease.fragment, renew_lease.partition,
+        renew_lease.participant, renew_lease.replica, renew_lease.lane, renew_lease.epoch,
+        renew_lease.holder);
+    until := clock_timestamp() + renew_lease.ttl_ms * interval '1 millisecond';
+    UPDATE medusa.lease AS l SET expires_at = until
+    WHERE l.fragment = renew_lease.fragment AND l.partition = renew_lease.partition
+        AND l.participant = renew_lease.participant AND l.replica = renew_lease.replica
+        AND l.lane = renew_lease.lane;
+    RETURN medusa.to_ms(until);
+END $$;
+COMMENT ON FUNCTION
+    medusa.renew_lease(text, integer, text, integer, medusa.lane, bigint, text, bigint) IS
+    'Hold on to a lease that is still ours; returns its end in ms.';
+
+CREATE FUNCTION medusa.release_lease(
+    fragment text, partition integer, participant text, replica integer, lane medusa.lane,
+    epoch bigint, holder text
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    held medusa.lease;
+BEGIN
+    SELECT * INTO held FROM medusa.lease AS l
+    WHERE l.fragment = release_lease.fragment AND l.partition = release_lease.partition
+        AND l.participant = release_lease.participant AND l.replica = release_lease.replica
+        AND l.lane = release_lease.lane
+    FOR UPDATE;
+    IF held.holder = release_lease.holder AND held.epoch = release_lease.epoch THEN
+        UPDATE medusa.lease AS l SET expires_at = least(l.expires_at, clock_timestamp())
+        WHERE l.fragment = release_lease.fragment AND l.partition = release_lease.partition
+            AND l.participant = release_lease.participant AND l.replica = release_lease.replica
+            AND l.lane = release_lease.lane;
+    END IF;
+END $$;
+COMMENT ON FUNCTION
+    medusa.release_lease(text, integer, text, integer, medusa.lane, bigint, text) IS
+    'Give a lease back; nothing if it is no longer ours.';
+
+CREATE FUNCTION medusa.check_writes(fragment text, stream text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.fragment AS f
+        WHERE f.id = check_writes.fragment AND check_writes.stream = ANY (f.outputs))
+    THEN
+        RAISE EXCEPTION 'fragment % does not write stream %: commit it under the fragment that does',
+            check_writes.fragment, check_writes.stream USING ERRCODE = 'MD001';
+    END IF;
+END $$;
+COMMENT ON FUNCTION medusa.check_writes(text, text) IS
+    'Raises unless the fragment writes the stream.';
+
+CREATE FUNCTION medusa.record_files(stream text, files jsonb) RETURNS bigint[]
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    ids   bigint[];
+    other text;
+BEGIN
+    INSERT INTO medusa.file (stream, path, size_bytes, sha256, rows)
+    SELECT record_files.stream, w.path, w.size_bytes, w.sha256, w.rows
+    FROM jsonb_to_recordset(files) AS w (path text, size_bytes bigint, sha256 text, rows bigint)
+    ORDER BY w.path
+    ON CONFLICT (path) DO NOTHING;
+    SELECT array_agg(f.file_id ORDER BY w.i),
+        min(w.path) FILTER (WHERE (f.stream, f.size_bytes, f.sha256, f.rows)
+            IS DISTINCT FROM (record_files.stream, w.size_bytes, w.sha256, w.rows))
+    INTO ids, other
+    FROM ROWS FROM (jsonb_to_recordset(files)
+            AS (path text, size_bytes bigint, sha256 text, rows bigint)) WITH ORDINALITY
+        AS w (path, size_bytes, sha256, rows, i)
+    JOIN medusa.file AS f ON f.path = w.path;
+    IF other IS NOT NULL THEN
+        RAISE EXCEPTION 'file % is known with other content or for another stream: '
+            'write under a new name', other USING ERRCODE = 'MD001';
+    END IF;
+    RETURN coalesce(ids, '{}');
+END $$;
+COMMENT ON FUNCTION medusa.record_files(text, jsonb) IS
+    'The ids of files, new or known; raises if a path is known with another content.';
+
+CREATE FUNCTION medusa.put_aside(records jsonb, commit_id bigint, batch_no bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    unknown text;
+BEGIN
+    SELECT r.stream INTO unknown FROM jsonb_to_recordset(records) AS r (stream text)
+    WHERE NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = r.stream) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'quarantine names stream %, which is not deployed here: deploy it first',
+            unknown USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.quarantine
+        (stream, origin, position, field, reason, content, commit_id, batch_no)
+    SELECT r.stream, r.origin, r.position, r.field, r.reason, r.content,
+        put_aside.commit_id, put_aside.batch_no
+    FROM ROWS FROM (jsonb_to_recordset(records) AS (stream text, origin text, position bigint,
+            field text, reason text, content text)) WITH ORDINALITY
+        AS r (stream, origin, position, field, reason, content, i)
+    ORDER BY r.i;
+END $$;
+COMMENT ON FUNCTION medusa.put_aside(jsonb, bigint, bigint) IS 'Write records to quarantine.';
+
+CREATE FUNCTION medusa.land(request jsonb) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    asked  record;
+    line   record;
+    number bigint;
+    bad    bigint;
+BEGIN
+    SELECT * INTO asked FROM jsonb_to_record(request) AS w (
+        fragment text, partition integer, participant text, replica integer, lane medusa.lane,
+        epoch bigint, holder text, stream text, query_id text, batch_id bigint, files jsonb,
+        bucket_us bigint[], bucket_records bigint[], quarantine jsonb);
+    PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
+        asked.lane, asked.epoch, asked.holder);
+    PERFORM medusa.check_writes(asked.fragment, asked.stream);
+    -- Replicas of a source land one after the other, so that a batch lands once for all of them.
+    PERFORM FROM medusa.stream WHERE name = asked.stream FOR NO KEY UPDATE;
+    IF EXISTS (SELECT FROM medusa.landed_batch AS b
+        WHERE (b.stream, b.query_id, b.batch_id) =
+            (asked.stream, asked.query_id, asked.batch_id))
+    THEN
+        RETURN false;
+    END IF;
+    SELECT p.line_id, p.boundary_us, p.promised_us, s.width_us INTO line
+    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    WHERE (p.stream, p.participant, p.replica) = (asked.stream, asked.participant, asked.replica)
+    FOR UPDATE OF p;
+    SELECT at_us INTO bad FROM unnest(asked.bucket_us) AS at_us
+    WHERE at_us % line.width_us <> 0 LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'batch % of % counts bucket %, which is not on its grid: '
+            'give multiples of % us', asked.batch_id, asked.stream, bad, line.width_us
+            USING ERRCODE = 'MD001';
+    END IF;
+    SELECT at_us INTO bad FROM unnest(asked.bucket_us) AS at_us
+    WHERE at_us < line.boundary_us OR at_us + line.width_us <= line.promised_us LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'batch % of % has records in bucket %, before what its source has promised: '
+            'they are late, put them into quarantine', asked.batch_id, asked.stream, bad
+            USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.landed_batch (line_id, stream, query_id, batch_id, file_id, records)
+    VALUES (line.line_id, asked.stream, asked.query_id, asked.batch_id,
+        (medusa.record_files(asked.stream, asked.files))[1], medusa.total(asked.bucket_records))
+    RETURNING batch_no INTO number;
+    INSERT INTO medusa.landed_bucket (line_id, bucket_us, batch_no, records)
+    SELECT line.line_id, b.at_us, number, b.n
+    FROM unnest(asked.bucket_us, asked.bucket_records) AS b (at_us, n);
+    PERFORM medusa.put_aside(asked.quarantine, NULL, number);
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION medusa.land(jsonb) IS
+    'Log a landed file once; false if (stream, query id, batch id) had landed before.';
+
+CREATE FUNCTION medusa.promise(
+    fragment text, partition integer, participant text, replica integer, lane medusa.lane,
+    epoch bigint, holder text, stream text, origin_us bigint, boundary_us bigint, end_us bigint
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    line record;
+    bad  bigint;
+BEGIN
+    PERFORM medusa.check_lease(promise.fragment, promise.partition, promise.participant,
+        promise.replica, promise.lane, promise.epoch, promise.holder);
+    PERFORM medusa.check_writes(promise.fragment, promise.stream);
+    SELECT p.line_id, p.boundary_us, s.kind, s.width_us INTO line
+    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    WHERE p.stream = promise.stream AND p.participant = promise.participant
+        AND p.replica = promise.replica
+    FOR UPDATE OF p;
+    IF line.kind <> 'source' THEN
+        RAISE EXCEPTION '% is computed, not landed: only a source makes promises', promise.stream
+            USING ERRCODE = 'MD001';
+    END IF;
+    IF promise.origin_us % line.width_us <> 0 OR promise.end_us % line.width_us <> 0
+        OR promise.end_us < promise.origin_us
+    THEN
+        RAISE EXCEPTION 'the origin and end of % are not on its grid or not in order: '
+            'give multiples of % us', promise.stream, line.width_us USING ERRCODE = 'MD001';
+    END IF;
+    SELECT b.bucket_us INTO bad FROM medusa.landed_bucket AS b
+    WHERE b.line_id = line.line_id AND b.bucket_us >= promise.end_us
+    ORDER BY b.bucket_us DESC LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'stream % has records landed in bucket %, at or after the end %: '
+            'end it later', promise.stream, bad, promise.end_us USING ERRCODE = 'MD001';
+    END IF;
+    SELECT b.bucket_us INTO bad FROM medusa.landed_bucket AS b
+    WHERE b.line_id = line.line_id AND b.bucket_us < promise.origin_us
+    ORDER BY b.bucket_us LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'stream % has records landed in bucket %, before the origin %: '
+            'begin it earlier', promise.stream, bad, promise.origin_us USING ERRCODE = 'MD001';
+    END IF;
+    -- S1 is the row's guard. A source that ends where its live rows end has ended with this.
+    UPDATE medusa.stream_producer AS p
+    SET origin_us = promise.origin_us,
+        boundary_us = CASE
+            WHEN coalesce(p.boundary_us, promise.origin_us) >= promise.end_us
+            THEN 9223372036854775807
+            ELSE coalesce(p.boundary_us, promise.origin_us) END,
+        promised_us = promise.boundary_us,
+        end_us = coalesce(promise.end_us, p.end_us)
+    WHERE p.line_id = line.line_id;
+END $$;
+COMMENT ON FUNCTION medusa.promise(text, integer, text, integer, medusa.lane, bigint, text, text,
+    bigint, bigint, bigint) IS 'A source''s promise: no later record before boundary_us.';
+
+CREATE FUNCTION medusa.answer(made medusa.commit, again boolean) RETURNS jsonb
+LANGUAGE sql STABLE AS $$
+    SELECT jsonb_build_object('versions', made.versions,
+        'committed_at_ms', medusa.to_ms(made.committed_at), 'again', again)
+$$;
+COMMENT ON FUNCTION medusa.answer(medusa.commit, boolean) IS 'What a commit is answered.';
+
+CREATE FUNCTION medusa.supersede(old_id bigint, by_version bigint, by jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    old   medusa.segment;
+    cut   record;
+    at_us bigint;
+    first integer;
+    past  integer;
+BEGIN
+    UPDATE medusa.segment SET end_version = by_version WHERE segment_id = old_id RETURNING * INTO old;
+    -- What lies between the superseding ranges stays as it was: version, lineage, digests, files.
+    at_us := old.from_us;
+    FOR cut IN
+        SELECT r.from_us, r.to_us FROM jsonb_to_recordset(by) AS r (from_us bigint, to_us bigint)
+        WHERE r.from_us < old.to_us AND r.to_us > old.from_us
+        UNION ALL SELECT old.to_us, old.to_us
+        ORDER BY 1
+    LOOP
+        IF cut.from_us > at_us THEN
+            SELECT count(*) FILTER (WHERE b < at_us) + 1, count(*) FILTER (WHERE b < cut.from_us)
+            INTO first, past FROM unnest(old.bucket_us) AS b;
+            INSERT INTO medusa.segment (line_id, from_us, to_us, stability, generation, version,
+                begin_version, plan, commit_id, age_ms, missing, bucket_us, bucket_rows, sum_a,
+                sum_b, file_ids)
+            VALUES (old.line_id, at_us, cut.from_us, old.stability, old.generation, old.version,
+                by_version, old.plan, old.commit_id, old.age_ms, old.missing,
+                old.bucket_us[first:past], old.bucket_rows[first:past], old.sum_a[first:past],
+                old.sum_b[first:past], CASE WHEN first <= past THEN old.file_ids ELSE '{}' END);
+        END IF;
+        at_us := greatest(at_us, cut.to_us);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.supersede(bigint, bigint, jsonb) IS
+    'End a tentative row at a version; the parts that no range covers live on as rows.';
+
+CREATE FUNCTION medusa.commit_step(request jsonb) RETURNS jsonb
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    forever CONSTANT bigint := 9223372036854775807;
+    asked    record;
+    made     medusa.commit;
+    line     record;
+    lines    integer[] := '{}';
+    part     record;
+    old      record;
+    parts    jsonb;
+    olds     bigint[];
+    clock    timestamptz;
+    past_us  bigint;
+    begin_us bigint;
+    at_us    bigint;
+    end_at   bigint;
+    old_id   bigint;
+BEGIN
+    SELECT * INTO asked FROM jsonb_to_record(request) AS w (
+        key text, fragment text, partition integer, participant text, replica integer,
+        lane medusa.lane, epoch bigint, holder text, plan text, cause medusa.cause, ends boolean,
+        streams jsonb, lineage jsonb, quarantine jsonb, metrics jsonb);
+
+    -- 1 The same key committed before? Its answer again.
+    SELECT * INTO made FROM medusa.commit AS c WHERE c.key = asked.key;
+    IF FOUND THEN
+        RETURN medusa.answer(made, true);
+    END IF;
+
+    -- 2 Lock the lease (S8). Who had it may have committed this very key before letting go.
+    PERFORM FROM medusa.lease AS l
+    WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane) =
+        (asked.fragment, asked.partition, asked.participant, asked.replica, asked.lane)
+    FOR UPDATE;
+    SELECT * INTO made FROM medusa.commit AS c WHERE c.key = asked.key;
+    IF FOUND THEN
+        RETURN medusa.answer(made, true);
+    END IF;
+    clock := medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
+        asked.lane, asked.epoch, asked.holder);
+    IF NOT EXISTS (SELECT FROM medusa.assignment AS a
+        WHERE a.fragment = asked.fragment AND a.partition = asked.partition
+            AND a.plan = asked.plan AND a.epoch <= asked.epoch)
+    THEN
+        RAISE EXCEPTION 'fragment % was never assigned under plan %: deploy the plan first',
+            asked.fragment, asked.plan USING ERRCODE = 'MD001';
+    END IF;
+    PERFORM medusa.check_writes(asked.fragment, stream)
+    FROM jsonb_object_keys(asked.streams) AS stream;
+
+    -- 3 Lock the lines in one order and number them.
+    SELECT jsonb_object_agg(l.stream, l.last_version + 1), min(l.from_us), max(l.to_us)
+    INTO made.versions, made.from_us, made.to_us
+    FROM (
+        SELECT p.stream, p.last_version,
+            (SELECT min((s->>'from_us')::bigint) FROM jsonb_array_elements(asked.streams->p.stream) s)
+                AS from_us,
+            (SELECT max((s->>'to_us')::bigint) FROM jsonb_array_elements(asked.streams->p.stream) s)
+                AS to_us
+        FROM medusa.stream_producer AS p
+        WHERE p.stream IN (SELECT jsonb_object_keys(asked.streams))
+            AND (p.participant, p.replica) = (asked.participant, asked.replica)
+        ORDER BY p.stream
+        FOR UPDATE OF p
+    ) AS l;
+    INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
+        cause, from_us, to_us, versions, committed_at)
+    VALUES (asked.key, asked.fragment, asked.partition, asked.participant, asked.replica,
+        asked.lane, asked.epoch, asked.plan, asked.cause, made.from_us, made.to_us, made.versions,
+        clock)
+    RETURNING * INTO made;
+
+    FOR line IN
+        SELECT p.*, s.width_us, (made.versions->>p.stream)::bigint AS version
+        FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+        WHERE p.stream IN (SELECT jsonb_object_keys(asked.streams))
+            AND (p.participant, p.replica) = (asked.participant, asked.replica)
+        ORDER BY p.stream
+    LOOP
+        parts := asked.streams->line.stream;
+
+        -- 4 Supersede overlapped tentative rows; what is final stays (S2, S3).
+        past_us := NULL;
+        begin_us := NULL;
+        olds := '{}';
+        FOR part IN
+            SELECT * FROM jsonb_to_recordset(parts) AS r
+                (from_us bigint, to_us bigint, stability medusa.stability)
+            ORDER BY r.from_us
+        LOOP
+            IF part.from_us % line.width_us <> 0 OR part.to_us % line.width_us <> 0 THEN
+                RAISE EXCEPTION 'segment [%, %) of % is not on its grid: give multiples of % us',
+                    part.from_us, part.to_us, line.stream, line.width_us USING ERRCODE = 'MD001';
+            END IF;
+            IF part.from_us < past_us THEN
+                RAISE EXCEPTION 'segment [%, %) of % overlaps another of the same commit: '
+                    'cut them apart', part.from_us, part.to_us, line.stream
+                    USING ERRCODE = 'MD001';
+            END IF;
+            IF part.from_us < line.origin_us OR part.to_us > line.end_us THEN
+                RAISE EXCEPTION 'segment [%, %) of % lies outside of its life [%, %): '
+                    'compute what lies inside', part.from_us, part.to_us, line.stream,
+                    line.origin_us, coalesce(line.end_us::text, 'open') USING ERRCODE = 'MD001';
+            END IF;
+            begin_us := coalesce(begin_us, part.from_us);
+            past_us := part.to_us;
+            -- Live rows do not overlap: all that end inside, and at most one that ends behind.
+            FOR old IN
+                SELECT s.segment_id, s.stability, s.from_us, s.to_us FROM medusa.segment AS s
+                WHERE s.line_id = line.line_id AND s.end_version IS NULL
+                    AND s.to_us > part.from_us AND s.to_us < part.to_us
+                UNION ALL
+                SELECT * FROM (
+                    SELECT s.segment_id, s.stability, s.from_us, s.to_us FROM medusa.segment AS s
+                    WHERE s.line_id = line.line_id AND s.end_version IS NULL
+                        AND s.to_us >= part.to_us
+                    ORDER BY s.to_us LIMIT 1
+                ) AS last
+                WHERE last.from_us < part.to_us
+            LOOP
+                IF old.stability <> 'tentative' OR part.stability = 'tentative' THEN
+                    RAISE EXCEPTION 'segment [%, %) of % stands as % over [%, %): '
+                        'read again and decide anew', part.from_us, part.to_us, line.stream,
+                        old.stability, old.from_us, old.to_us USING ERRCODE = 'MD002';
+                END IF;
+                IF old.segment_id <> ALL (olds) THEN
+                    olds := olds || old.segment_id;
+                END IF;
+            END LOOP;
+        END LOOP;
+        FOREACH old_id IN ARRAY olds LOOP
+            PERFORM medusa.supersede(old_id, line.version, parts);
+        END LOOP;
+
+        -- 5 Write segments and files, and move the boundary (S1).
+        INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version,
+            plan, commit_id, age_ms, missing, bucket_us, bucket_rows, sum_a, sum_b, file_ids)
+        SELECT line.line_id, r.from_us, r.to_us, r.stability, line.version, line.version,
+            asked.plan, made.commit_id, r.age_ms, r.missing, r.bucket_us, r.bucket_rows, r.sum_a,
+            r.sum_b, medusa.record_files(line.stream, r.files)
+        FROM jsonb_to_recordset(parts) AS r
+            (from_us bigint, to_us bigint, stability medusa.stability, age_ms bigint,
+             missing text[], bucket_us bigint[], bucket_rows bigint[], sum_a numeric[],
+             sum_b numeric[], files jsonb);
+        at_us := coalesce(line.boundary_us, begin_us);
+        LOOP
+            SELECT s.from_us, s.to_us INTO old FROM medusa.segment AS s
+            WHERE s.line_id = line.line_id AND s.end_version IS NULL AND s.to_us > at_us
+            ORDER BY s.to_us LIMIT 1;
+            EXIT WHEN NOT FOUND OR old.from_us > at_us;
+            at_us := old.to_us;
+        END LOOP;
+        end_at := line.end_us;
+        IF asked.ends AND at_us < forever THEN
+            IF FOUND OR at_us < end_at THEN
+                RAISE EXCEPTION 'stream % cannot end at %: compute what is missing before its end',
+                    line.stream, at_us USING ERRCODE = 'MD001';
+            END IF;
+            end_at := at_us;
+        END IF;
+        UPDATE medusa.stream_producer AS p
+        SET last_version = line.version,
+            origin_us = coalesce(p.origin_us, begin_us),
+            boundary_us = CASE WHEN at_us >= end_at THEN forever ELSE at_us END,
+            end_us = end_at
+        WHERE p.line_id = line.line_id;
+    END LOOP;
+    INSERT INTO medusa.lineage (commit_id, output, position, input, participant, replica, from_us,
+        to_us, read_version, drop_rate)
+    SELECT made.commit_id, r.* FROM ROWS FROM (jsonb_to_recordset(asked.lineage) AS
+        (output text, position integer, input text, participant text, replica integer,
+         from_us bigint, to_us bigint, read_version bigint, drop_rate double precision)) AS r;
+    PERFORM medusa.put_aside(asked.quarantine, made.commit_id, NULL);
+    INSERT INTO medusa.step_metrics (commit_id, records_in, records_out, spark_jobs, phases_ms)
+    SELECT made.commit_id, m.* FROM jsonb_to_record(asked.metrics) AS m
+        (records_in bigint, records_out bigint, spark_jobs integer, phases_ms jsonb);
+
+    PERFORM pg_notify('medusa_progress', '');  -- heard after the commit, several as one
+    RETURN medusa.answer(made, false);
+END $$;
+COMMENT ON FUNCTION medusa.commit_step(jsonb) IS
+    'One step''s results in one piece: the numbers are those of design 7.5 and of the interface.';
+
+CREATE FUNCTION medusa.place_hold(
+    stream text, holder text, purpose text, from_us bigint, limit_ms bigint
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = place_hold.stream) THEN
+        RAISE EXCEPTION 'stream % is not deployed here: hold one that is', place_hold.stream
+            USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.hold AS h (stream, holder, purpose, from_us, limit_ms)
+    VALUES (place_hold.stream, place_hold.holder, place_hold.purpose, place_hold.from_us,
+        place_hold.limit_ms)
+    ON CONFLICT ON CONSTRAINT hold_pkey DO UPDATE
+    SET from_us = excluded.from_us, limit_ms = excluded.limit_ms, placed_at = clock_timestamp();
+END $$;
+COMMENT ON FUNCTION medusa.place_hold(text, text, text, bigint, bigint) IS
+    'Keep buckets from one on; the same holder and purpose moves its hold.';
+
+CREATE FUNCTION medusa.release_hold(stream text, holder text, purpose text) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    DELETE FROM medusa.hold AS h
+    WHERE h.stream = release_hold.stream AND h.holder = release_hold.holder
+        AND h.purpose = release_hold.purpose
+$$;
+COMMENT ON FUNCTION medusa.release_hold(text, text, text) IS
+    'Give a hold up; nothing if there is none.';
+
+
+-- Views for people and partners: seen with the reader's own rights --------------------------------
+
+CREATE VIEW medusa_api.streams WITH (security_invoker = true) AS
+SELECT s.name AS stream, s.kind, s.width_us, s.columns, s.key_columns, p.participant, p.replica,
+    p.last_version AS version, p.origin_us, p.boundary_us, p.promised_us, p.end_us,
+    p.boundary_us = 9223372036854775807 AS has_ended
+FROM medusa.stream AS s JOIN medusa.stream_producer AS p ON p.stream = s.name;
+COMMENT ON VIEW medusa_api.streams IS 'Every (stream, producer) and how far it has come.';
+
+CREATE VIEW medusa_api.segments WITH (security_invoker = true) AS
+SELECT p.stream, p.participant, p.replica, s.from_us, s.to_us, s.stability, s.version, s.plan,
+    s.row_count, s.bucket_count, s.age_ms, s.missing, s.commit_id
+FROM medusa.segment AS s JOIN medusa.stream_producer AS p ON p.line_id = s.line_id
+WHERE s.end_version IS NULL;
+COMMENT ON VIEW medusa_api.segments IS 'Live segments.';
+
+CREATE VIEW medusa_api.steps WITH (security_invoker = true) AS
+SELECT c.commit_id, c.fragment, c.partition, c.participant, c.replica, c.lane, c.epoch, c.plan,
+    c.cause, c.from_us, c.to_us, c.versions, c.committed_at, m.records_in, m.records_out,
+    m.spark_jobs, m.phases_ms
+FROM medusa.commit AS c JOIN medusa.step_metrics AS m ON m.commit_id = c.commit_id;
+COMMENT ON VIEW medusa_api.steps IS 'Steps as they were made, and what they cost.';
+
+CREATE VIEW medusa_api.lineage WITH (security_invoker = true) AS
+SELECT commit_id, output, position, input, participant, replica, from_us, to_us, read_version,
+    drop_rate
+FROM medusa.lineage;
+COMMENT ON VIEW medusa_api.lineage IS 'What each commit''s outputs were computed from.';
+
+CREATE VIEW medusa_api.quarantine WITH (security_invoker = true) AS
+SELECT quarantine_id, stream, origin, position, field, reason, content, commit_id, quarantined_at
+FROM medusa.quarantine;
+COMMENT ON VIEW medusa_api.quarantine IS 'Records that could not be used.';
+
+CREATE VIEW medusa_api.assignments WITH (security_invoker = true) AS
+SELECT fragment, partition, epoch, participant, replica, plan, from_us, assigned_at
+FROM medusa.assignment;
+COMMENT ON VIEW medusa_api.assignments IS 'The log of who computes what.';
+
+CREATE VIEW medusa_api.leases WITH (security_invoker = true) AS
+SELECT fragment, partition, participant, replica, lane, epoch, holder, expires_at,
+    expires_at > clock_timestamp() AS is_held
+FROM medusa.lease;
+COMMENT ON VIEW medusa_api.leases IS 'Who computes now.';
+
+CREATE VIEW medusa_api.holds WITH (security_invoker = true) AS
+SELECT stream, holder, purpose, from_us, limit_ms, placed_at FROM medusa.hold;
+COMMENT ON VIEW medusa_api.holds IS 'What keeps which buckets.';
+
+CREATE VIEW medusa_api.published_boundaries WITH (security_invoker = true) AS
+SELECT stream, participant, replica, last_version AS version, origin_us, boundary_us, end_us
+FROM medusa.stream_producer;
+COMMENT ON VIEW medusa_api.published_boundaries IS 'For partners: how far each line has come.';
+
+CREATE VIEW medusa_api.published_segments WITH (security_invoker = true) AS
+SELECT p.stream, p.participant, p.replica, s.from_us, s.to_us, s.stability, s.generation,
+    s.version, s.begin_version, s.end_version, s.plan, s.age_ms, s.missing, s.bucket_us,
+    s.bucket_rows, s.sum_a, s.sum_b, s.file_ids
+FROM medusa.segment AS s JOIN medusa.stream_producer AS p ON p.line_id = s.line_id;
+COMMENT ON VIEW medusa_api.published_segments IS 'For partners: segments and their digests.';
+
+CREATE VIEW medusa_api.published_files WITH (security_invoker = true) AS
+SELECT file_id, stream, path, size_bytes, sha256, rows FROM medusa.file;
+COMMENT ON VIEW medusa_api.published_files IS 'For partners: files that segments name.';
+
+
+-- Roles: their names begin with the database's, because they are known to the whole server --------
+
+REVOKE ALL ON SCHEMA medusa, medusa_api FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_api FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa FROM PUBLIC;
+
+CREATE FUNCTION medusa.grant_to_roles() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind  text;
+    role  text;
+    rights text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['job', 'airflow', 'analyst', 'reader'] LOOP
+        role := current_database() || '_' || kind;
+        CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+        FOREACH rights IN ARRAY CASE kind
+            WHEN 'job' THEN ARRAY[
+                'USAGE ON SCHEMA medusa, medusa_api',
+                'SELECT ON ALL TABLES IN SCHEMA medusa, medusa_api',
+                'EXECUTE ON FUNCTION medusa.deploy, medusa.acquire_lease, medusa.renew_lease, '
+                    'medusa.release_lease, medusa.land, medusa.promise, medusa.commit_step, '
+                    'medusa.place_hold, medusa.release_hold, medusa.to_ms']
+            WHEN 'airflow' THEN ARRAY[
+                'USAGE ON SCHEMA medusa, medusa_api',
+                'SELECT ON medusa.stream, medusa.stream_producer, medusa.assignment, '
+                    'medusa.lease, medusa.commit, medusa.step_metrics, medusa.hold, '
+                    'medusa_api.streams, medusa_api.assignments, medusa_api.leases, '
+                    'medusa_api.steps, medusa_api.holds',
+                'EXECUTE ON FUNCTION medusa.deploy']
+            WHEN 'analyst' THEN ARRAY[
+                'USAGE ON SCHEMA medusa, medusa_api',
+                'SELECT ON medusa.stream, medusa.stream_producer, medusa.segment, '
+                    'medusa.file, medusa.commit, medusa.step_metrics, medusa.lineage, '
+                    'medusa.quarantine, medusa.assignment, medusa.lease, medusa.hold',
+                'SELECT ON ALL TABLES IN SCHEMA medusa_api']
+            WHEN 'reader' THEN ARRAY[
+                'USAGE ON SCHEMA medusa, medusa_api',
+                'SELECT (line_id, stream, participant, replica, last_version, origin_us, '
+                    'boundary_us, end_us) ON medusa.stream_producer',
+                'SELECT (line_id, from_us, to_us, stability, generation, version, begin_version, '
+                    'end_version, plan, age_ms, missing, bucket_us, bucket_rows, sum_a, sum_b, '
+                    'file_ids) ON medusa.segment',
+                'SELECT (file_id, stream, path, size_bytes, sha256, rows) ON medusa.file',
+                'SELECT ON medusa_api.published_boundaries, medusa_api.published_segments, '
+                    'medusa_api.published_files']
+        END LOOP
+            EXECUTE format('GRANT ' || rights || ' TO %I', role);
+        END LOOP;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.grant_to_roles() IS
+    'Give each role of this home its rights; roles that do not exist are left out.';
+REVOKE ALL ON FUNCTION medusa.grant_to_roles() FROM PUBLIC;
+SELECT medusa.grant_to_roles();

@@ -1,0 +1,2 @@
+-- Bring a network's streams, plan, fragments and assignments in; the same again is nothing.
+SELECT medusa.deploy(CAST(:request AS jsonb));

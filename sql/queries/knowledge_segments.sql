@@ -1,0 +1,35 @@
+-- For each request the live segments of a line from an event time on: all that begin before
+-- need_us, and where more are asked for, on until a step could not take them. next_from_us is the
+-- start of the segment behind, so that the reader sees where the list was cut.
+SELECT s.request, s.next_from_us, s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
+    s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
+    array_to_string(s.sum_b, ',') AS sum_b, s.commit_id,
+    (SELECT json_agg(json_build_array(f.path, f.size_bytes, f.sha256, f.rows) ORDER BY u.i)
+     FROM unnest(s.file_ids) WITH ORDINALITY AS u (file_id, i)
+     JOIN medusa.file AS f ON f.file_id = u.file_id) AS files
+FROM unnest(CAST(:requests AS integer[]), CAST(:line_ids AS integer[]), CAST(:from_us AS bigint[]),
+    CAST(:need_us AS bigint[]), CAST(:beyond AS integer[]))
+    AS wanted (request, line_id, from_us, need_us, beyond)
+CROSS JOIN LATERAL (
+    SELECT wanted.request, wanted.need_us, found.*,
+        lead(found.from_us) OVER in_order AS next_from_us,
+        count(*) FILTER (WHERE found.from_us >= wanted.need_us) OVER in_order AS segments_beyond,
+        sum(found.row_count) OVER in_order - found.row_count AS rows_before,
+        sum(found.bucket_count) OVER in_order - found.bucket_count AS buckets_before
+    FROM (
+        SELECT * FROM medusa.segment AS t
+        WHERE t.line_id = wanted.line_id AND t.end_version IS NULL
+            AND t.to_us > wanted.from_us AND t.to_us <= wanted.need_us
+        UNION ALL (
+            SELECT * FROM medusa.segment AS t
+            WHERE t.line_id = wanted.line_id AND t.end_version IS NULL
+                AND t.to_us > greatest(wanted.from_us, wanted.need_us)
+            ORDER BY t.to_us LIMIT wanted.beyond + 2
+        )
+    ) AS found
+    WINDOW in_order AS (ORDER BY found.to_us)
+) AS s
+WHERE s.from_us < s.need_us
+    OR (s.segments_beyond <= wanted.beyond
+        AND s.rows_before <= :records_max AND s.buckets_before <= :buckets_max)
+ORDER BY s.request, s.to_us;

@@ -1,0 +1,36 @@
+-- What is assigned to this home under the newest epochs, how the lines of those streams stand, and
+-- how many records have landed per bucket that no segment holds yet: one JSON document.
+WITH newest AS (
+    SELECT DISTINCT ON (a.fragment, a.partition, a.replica)
+        a.fragment, a.partition, a.participant, a.replica, a.epoch, a.plan, f.inputs, f.outputs
+    FROM medusa.assignment AS a JOIN medusa.fragment AS f ON f.id = a.fragment
+    ORDER BY a.fragment, a.partition, a.replica, a.epoch DESC
+), assigned AS MATERIALIZED (
+    SELECT * FROM newest
+    WHERE participant = :participant
+        AND (cardinality(inputs) = 0 OR fragment = ANY (CAST(:fragments AS text[])))
+), line AS MATERIALIZED (
+    SELECT p.line_id, p.stream, p.participant, p.replica, p.origin_us, p.boundary_us,
+        p.promised_us, p.end_us, s.kind, s.width_us,
+        EXISTS (
+            SELECT FROM medusa.segment AS t
+            WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
+        ) AS has_tentative
+    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    WHERE p.stream IN (SELECT unnest(inputs || outputs) FROM assigned)
+)
+SELECT json_build_object(
+    'assigned', (SELECT json_agg(a) FROM assigned AS a),
+    'lines', (SELECT json_agg(l) FROM line AS l),
+    'landed', (
+        SELECT json_agg(json_build_array(l.line_id, landed.bucket_us, landed.records))
+        FROM line AS l
+        CROSS JOIN LATERAL (
+            SELECT b.bucket_us, sum(b.records)::bigint AS records
+            FROM medusa.landed_bucket AS b
+            WHERE b.line_id = l.line_id AND b.bucket_us >= l.boundary_us
+            GROUP BY b.bucket_us ORDER BY b.bucket_us LIMIT :buckets_max
+        ) AS landed
+        WHERE l.kind = 'source' AND l.participant = :participant
+    )
+) AS standing;

@@ -1,0 +1,2 @@
+-- How many records are in quarantine.
+SELECT count(*) AS records FROM medusa.quarantine;

@@ -1,0 +1,42 @@
+"""What many tests share: one real Postgres for the whole run, on memory where there is enough."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipelines.catalog.server import EmbeddedServer
+
+MEMORY = Path("/dev/shm")
+
+
+def folder_on_memory(prefix: str) -> Path:
+    """Make a folder where syncing a file costs nothing, if the machine has such a place."""
+    has_room = MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 2**30
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=MEMORY if has_room else None))
+    folder.chmod(0o711)  # ours; as root, Postgres runs as another user who has to pass
+    return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[EmbeddedServer]:
+    """The embedded server, started once; each test makes databases of its own in it."""
+    server = EmbeddedServer(folder_on_memory("medusa-tests-"))
+    try:
+        with server:
+            yield server
+    finally:
+        server.discard()
+
+
+@pytest.fixture
+def server_folder() -> Iterator[Path]:
+    """A folder for an embedded server of the test's own, which is stopped and removed."""
+    base = folder_on_memory("medusa-test-")
+    yield base / "a catalog"
+    EmbeddedServer(base / "a catalog").discard()
+    shutil.rmtree(base)
