@@ -11,7 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -36,7 +36,7 @@ from pipelines.home import Home
 from pipelines.leases import LeaseKeeper
 from pipelines.networks.check import CheckedNetwork, check_network
 from pipelines.streams.landing import landed_batch, landing_fragment
-from pipelines.streams.recorded import read_recorded
+from pipelines.streams.recorded import check_named_once, read_recorded
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pipelines.spark.step import StepEngine
 
 Say = Callable[[str], None]
+Sessions = Callable[[Home], "AbstractContextManager[Callable[[], SparkSession]]"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,9 +146,16 @@ class ReplayResult:
 
 
 def replay(
-    order: ReplayOrder, home: Home, export: Path | None, *, say: Say = lambda line: None
+    order: ReplayOrder,
+    home: Home,
+    export: Path | None,
+    *,
+    say: Say = lambda line: None,
+    sessions: Sessions | None = None,
 ) -> ReplayResult:
     """Run the order to its end in a home of its own and export every output stream.
+
+    `sessions` gives the Spark session to run in (default: one of its own, stopped at the end).
 
     Raises Refused for bad input, Conflict if the home holds another replay, Unavailable if a part
     is missing; whatever was committed stays.
@@ -157,7 +165,7 @@ def replay(
     plan = plan_of(order.network, checked, order.width_us)
     holder = claim(home, order, plan)
     with ExitStack() as stack:
-        session = stack.enter_context(_StartingSession(home))
+        session = stack.enter_context((sessions or _StartingSession)(home))
         catalog = home.catalog
         producer = Producer(home.participant)
         fragments = fragments_of(order.network)
@@ -242,6 +250,7 @@ def land(
     catalog = home.catalog
     lease_key = LeaseKey(fragment=landing_fragment(stream), producer=producer)
     source = order.network.source(stream)
+    check_named_once(order.inputs[stream])
     landed = 0
     for at, file in enumerate(order.inputs[stream]):
         query_id = f"recorded-{at}"
@@ -341,7 +350,7 @@ class _LazyEngine:
         if self._engine is None:
             from pipelines.spark.step import StepEngine
 
-            self._engine = StepEngine(self._session.result(), self._root, self._checked)
+            self._engine = StepEngine(self._session(), self._root, self._checked)
         return self._engine
 
 
@@ -353,11 +362,11 @@ class _StartingSession:
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
         self._session: Future[SparkSession] | None = None
 
-    def __enter__(self) -> Future[SparkSession]:
+    def __enter__(self) -> Callable[[], SparkSession]:
         from pipelines.spark.session import open_session
 
         self._session = self._pool.submit(open_session, self._home.directory)
-        return self._session
+        return self._session.result
 
     def __exit__(self, *error: object) -> None:
         from pipelines.spark.session import close_session

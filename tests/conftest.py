@@ -6,8 +6,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 from pipelines.catalog.server import EmbeddedServer
 
@@ -31,6 +35,18 @@ def postgres_server() -> Iterator[EmbeddedServer]:
             yield server
     finally:
         server.discard()
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark session of the run: two cores, the product's own settings."""
+    from pipelines.spark.session import close_session, open_session
+
+    folder = folder_on_memory("medusa-spark-")
+    session = open_session(folder, cores=2)
+    yield session
+    close_session(session)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

@@ -144,8 +144,8 @@ class _Compiler:
         return read + sum(1 for p in self.fragment.outputs.values() if p == port)
 
     def _is_costly(self, port: Port) -> bool:
-        """Whether an Aggregate or a Function lies behind the port."""
-        if port in self.fragment.inputs:
+        """Whether an Aggregate or a Function lies between the port and what is kept already."""
+        if port in self.fragment.inputs or self._relation(port) in self.kept:
             return False
         box = self.fragment.network.box(port.owner)
         if isinstance(box, Aggregate | Function):

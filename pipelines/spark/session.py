@@ -66,18 +66,26 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_LOCAL_DIRS"] = str(directory / "spark")
+    from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master(f"local[{cores}]").appName("medusa")
-    for key, value in {**SEMANTIC_SETTINGS, **_working_settings(cores, log4j)}.items():
-        builder = builder.config(key, value)
+    conf = SparkConf(loadDefaults=False).setMaster(f"local[{cores}]").setAppName("medusa")
+    conf.setAll(list({**SEMANTIC_SETTINGS, **_working_settings(cores, log4j)}.items()))
+    said = directory / "logs" / "jvm.log"
     try:
-        session = builder.getOrCreate()
+        if SparkContext._active_spark_context is None:
+            # What the JVM says of itself (that it incubates a module, say) is not for the user. It
+            # leads a process group of its own: Ctrl-C reaches it through us, in order.
+            with said.open("ab") as words:
+                popen = {"stdout": words, "stderr": words, "start_new_session": True}
+                SparkContext(conf=conf, gateway=launch_gateway(conf, popen))
+        session = SparkSession.builder.getOrCreate()
     except (PySparkRuntimeError, OSError) as error:
         raise Unavailable(
-            f"Spark did not start ({str(error).splitlines()[0]}): see {log}, check that Java 17 or "
-            "newer runs and that memory is free, then try again"
+            f"Spark did not start ({str(error).splitlines()[0]}): see {said} and {log}, check that "
+            "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session
 

@@ -178,14 +178,21 @@ class StepEngine:
         if statement.function is None:
             return frame
         given = frame.withColumnRenamed(STIME, EVENT_TIME)
-        made = statement.function(given)
+        box = statement.view.rstrip("_")
+        try:
+            made = statement.function(given)
+        except Exception as error:
+            # A user's own code: whatever it raises is its input's or its own fault, not ours.
+            raise Refused(
+                f"function {box} raised {type(error).__name__}: {str(error)[:300]}"
+            ) from error
         names = [*(c.name for c in statement.columns), EVENT_TIME]
         types = {**{c.name: c.type for c in statement.columns}, EVENT_TIME: "bigint"}
         found = dict(made.dtypes) if hasattr(made, "dtypes") else {}
         for name in names:
             if found.get(name) != types[name]:
                 raise Refused(
-                    f"function {statement.view.rstrip('_')} returns column {name!r} as "
+                    f"function {box} returns column {name!r} as "
                     f"{found.get(name, 'nothing')} but {types[name]} is declared"
                 )
         frame_out: DataFrame = made.select(*names).withColumnRenamed(EVENT_TIME, STIME)

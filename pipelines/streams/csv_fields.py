@@ -169,7 +169,7 @@ def _field_counts(block: Block, starts: Int64s, delimiter: str) -> Int64s:
     if is_sound:
         return counts
     d = re.escape(delimiter.encode())
-    quoted = re.compile(rb'(?:\A|(?<=%b))"(?:[^"]|"")*"' % d)
+    quoted = re.compile(rb'(?:\A|(?<=%b))"(?:[^"]++|"")*+"' % d)
     for i in np.unique(np.searchsorted(block.ends, quotes, "right")).tolist():
         record = block.text[int(starts[i]) : int(block.ends[i])]
         counts[i] = quoted.sub(b"", record).count(delimiter.encode()) + 1

@@ -33,6 +33,7 @@ from pipelines.streams.recorded_text import (
 from pipelines.streams.schemas import arrow_type
 from pipelines.streams.times import SAMPLE_RECORDS, recognise_unit
 
+_FLOATS = (pa.float32(), pa.float64())
 _READ_BYTES = 1 << 20
 _BATCH_RECORDS = 65_536
 
@@ -55,7 +56,7 @@ def read_parquet(
             return
         unit = _recognise_unit(target, reader)
         yield from _read_chunks(target, reader, unit, chunk_records, skip)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise Refused(
             f"{target.file} is a Parquet file that is damaged or breaks off ({reason}): take it "
@@ -123,7 +124,10 @@ def _shown(value: Any) -> Any:
         raw = value.cast(pa.binary()).as_py()
         return None if raw is None else raw[: 4 * 1_024].decode(errors="replace")
     if pa.types.is_temporal(value.type):
-        return str(value) if value.is_valid else None
+        try:
+            return str(value.as_py()) if value.is_valid else None
+        except (OverflowError, ValueError):
+            return value.value  # what no calendar holds, as the file has it
     return value.as_py()
 
 
@@ -174,7 +178,7 @@ def _can_hold(given: pa.DataType, declared: str) -> bool:
     if pa.types.is_null(given) or pa.types.is_string(given) or pa.types.is_large_string(given):
         return True
     is_integer: bool = pa.types.is_integer(given)
-    is_number = is_integer or pa.types.is_decimal(given) or pa.types.is_floating(given)
+    is_number = is_integer or pa.types.is_decimal(given) or given in _FLOATS
     is_bytes = pa.types.is_binary(given) or pa.types.is_large_binary(given)
     if declared in ("int", "bigint"):
         return is_integer
@@ -202,20 +206,16 @@ def _convert(values: Any, column: Column) -> tuple[Any, Failures]:
         return null_if_empty(pc.cast(values, wanted)), {}
     if given == wanted and column.type not in ("date", "timestamp"):
         return values, {}
-    if pa.types.is_decimal(wanted) and pa.types.is_floating(given):
-        # The shortest text that is this double and no other: what a CSV of it would hold.
+    if pa.types.is_decimal(wanted) or (pa.types.is_decimal(given) and column.type == "double"):
+        # By way of text, as a CSV of it would hold: of a double the shortest that is it and no
+        # other. Arrow's own casts look at types where we ask about values, and round.
         return _convert_text(pc.cast(values, pa.string()), column.type)
     converted = _cast(values, wanted)
     if converted.null_count == values.null_count:
         return converted, {}
     lost = pc.and_(pc.is_valid(values), pc.is_null(converted)).to_numpy(zero_copy_only=False)
-    why = (
-        "is out of the years 1 to 9999"
-        if column.type in ("date", "timestamp")
-        else f"does not fit {column.type} exactly"
-        if pa.types.is_floating(given) or column.type not in ("int", "bigint")
-        else f"is out of range of {column.type}"
-    )
+    is_day = column.type in ("date", "timestamp")
+    why = "is out of the years 1 to 9999" if is_day else f"is out of range of {column.type}"
     return converted, {int(row): why for row in np.flatnonzero(lost)}
 
 
@@ -234,7 +234,7 @@ def _convert_text(values: Any, type_: str) -> tuple[Any, Failures]:
 
 
 def _cast(values: Any, wanted: pa.DataType) -> Any:
-    """The values as another type, NULL where one would not be exactly the same."""
+    """The values as another type, NULL where one is beyond it."""
     given = values.type
     if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(given):
         return _cast_timestamp(values, given.unit)
@@ -242,19 +242,14 @@ def _cast(values: Any, wanted: pa.DataType) -> Any:
         days = pc.cast(pc.cast(values, pa.date32()), pa.timestamp("s"))
         stamps = _cast_timestamp(days, "s")
         return pc.cast(stamps, pa.date32()) if pa.types.is_date(wanted) else stamps
+    if pa.types.is_floating(wanted):
+        return pc.cast(values, wanted, safe=False)  # whole numbers beyond 2^53 as text reads them
     try:
-        converted = pc.cast(values, wanted)
+        return pc.cast(values, wanted)
     except pa.ArrowInvalid:
-        listed = [_cast_one(value, wanted) for value in values]
-        converted = pa.array(listed, wanted)
-    return converted
-
-
-def _cast_one(value: Any, wanted: pa.DataType) -> Any:
-    try:
-        return value.cast(wanted).as_py()
-    except pa.ArrowInvalid:
-        return None
+        limit = 1 << (wanted.bit_width - 1)
+        listed = [v if v is not None and -limit <= v < limit else None for v in values.to_pylist()]
+        return pa.array(listed, wanted)
 
 
 def _cast_timestamp(values: Any, unit: str) -> Any:

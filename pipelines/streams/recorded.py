@@ -57,16 +57,21 @@ def read_recorded(
     """The chunks of several files, one file after the other, in the order given.
 
     `skip` tells how many chunks of a file are done and not wanted again. Raises Refused for a file
-    that is named twice: its records would count twice.
+    that is named twice.
     """
+    check_named_once(files)
+    for file in files:
+        done = (skip or {}).get(file, 0)
+        yield from read_recorded_file(source, file, chunk_records=chunk_records, skip=done)
+
+
+def check_named_once(files: Sequence[Path]) -> None:
+    """Raise Refused if two paths are one file: its records would count twice."""
     seen: dict[Path, Path] = {}
     for file in files:
         other = seen.setdefault(file.resolve(), file)
         if other is not file:
             raise Refused(f"{file} is given twice (also as {other}): name it once")
-    for file in files:
-        done = (skip or {}).get(file, 0)
-        yield from read_recorded_file(source, file, chunk_records=chunk_records, skip=done)
 
 
 def read_recorded_file(

@@ -6,6 +6,7 @@ with one bad value goes to quarantine whole; the first bad column in declared or
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ import pyarrow as pa
 
 from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
+from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.network import Source
 from pipelines.streams.schemas import columns_of, record_schema
@@ -50,8 +52,18 @@ class Target:
 
     @classmethod
     def of(cls, source: Source, file: Path) -> Target:
-        """The declared columns of a source, checked, for one file."""
-        return cls(source, file, columns_of(f"source {source.name!r}", source.columns))
+        """The declared columns of a source, checked, for one file.
+
+        Raises Refused if event time is declared as a type that is none.
+        """
+        columns = columns_of(f"source {source.name!r}", source.columns)
+        for column in columns:
+            if column.name == source.time and column.type in ("boolean", "binary"):
+                raise Refused(
+                    f"source {source.name!r} declares its time {column.name!r} as {column.type}: "
+                    "declare bigint, double, decimal(p,s), timestamp, date or string"
+                )
+        return cls(source, file, columns)
 
     @property
     def schema(self) -> pa.Schema:
@@ -64,14 +76,14 @@ class Target:
         return [c.name for c in self.columns].index(self.source.time)
 
     def quarantined(self, problem: Problem, position: int, content: str) -> QuarantinedRecord:
-        """A record that could not be used."""
+        """A record that could not be used, in text that any catalog can store."""
         return QuarantinedRecord(
             stream=StreamName(self.source.name),
-            origin=str(self.file),
+            origin=os.fsencode(self.file).decode(errors="replace"),
             position=position,
             field=problem.field,
             reason=problem.reason,
-            content=content[:CONTENT_CHARACTERS],
+            content=content[:CONTENT_CHARACTERS].replace("\0", "\ufffd"),
         )
 
 

@@ -1,0 +1,179 @@
+"""The shipped networks over real streams: equal, row for row, to answers computed elsewhere.
+
+Ten replays cover every pair of (data, format, width, cut into files); `make exact` runs them all.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from medusa_core.knowledge import Limits
+from pipelines.networks.load import load_network
+from pipelines.settings import Settings
+from tests.replaying import Replayer, parquet_files
+
+DATA = Settings.from_environment(os.environ).test_data
+NETMON_ANSWERS = {
+    "busy_sources": "connections_gt_100.csv",
+    "scanning_sources": "ports_gt_10.csv",
+    "scanning_prefixes": "prefix24_ports_gt_10.csv",
+}
+FOLDERS = ("netmon-honeypot-p0f", "netmon-wrccdc2018", "netmon-zeek-server")
+FORMATS = ("csv", "parquet")
+WIDTHS_S = (5, 10, 20, 60)
+CUTS = ("one file", "three files", "shuffled over four files")
+
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
+
+
+def assert_exact(export: Path, answers: Mapping[str, Path]) -> None:
+    for output, expected in answers.items():
+        assert (export / f"{output}.csv").read_bytes() == expected.read_bytes(), output
+
+
+def files_of(folder: Path, format_: str, cut: str, scratch: Path) -> list[Path]:
+    """The connections of a folder, cut as told."""
+    if cut == "one file":
+        suffix = "csv.gz" if format_ == "csv" else "parquet"
+        return [folder / f"connections.{suffix}"]
+    table = pq.read_table(folder / "connections.parquet")
+    if cut.startswith("shuffled"):
+        table = table.take(np.random.default_rng(5).permutation(table.num_rows))
+    rows = table.num_rows
+    cuts = (rows // 7, rows // 2) if cut == "three files" else (1, rows // 3, rows - 2)
+    paths = parquet_files(scratch, table, cuts)
+    if format_ == "parquet":
+        return paths
+    return [as_csv(path) for path in paths]
+
+
+def as_csv(path: Path) -> Path:
+    import pyarrow.csv
+
+    target = path.with_suffix(".csv")
+    pyarrow.csv.write_csv(pq.read_table(path), target)
+    return target
+
+
+def netmon_is_exact(replayer: Replayer, folder: str, format_: str, width_s: int, cut: str) -> None:
+    data = DATA / folder
+    files = files_of(data, format_, cut, replayer.folder / "input")
+    export = replayer.folder / "export"
+    with replayer.home() as home:
+        replayer.run(
+            home, load_network("netmon"), {"connections": files}, width_s=width_s, export=export
+        )
+    expected = {name: data / "expected" / file for name, file in NETMON_ANSWERS.items()}
+    assert_exact(export, expected)
+
+
+def pairwise(*choices: Sequence[object]) -> list[tuple[object, ...]]:
+    """Few tuples in which every pair of choices of two parameters occurs (greedy, no chance)."""
+    every = list(itertools.product(*choices))
+    wanted = {
+        (i, a, j, b)
+        for i, j in itertools.combinations(range(len(choices)), 2)
+        for a in choices[i]
+        for b in choices[j]
+    }
+
+    def covers(chosen: tuple[object, ...]) -> set[tuple[int, object, int, object]]:
+        pairs = itertools.combinations(range(len(choices)), 2)
+        return {(i, chosen[i], j, chosen[j]) for i, j in pairs} & wanted
+
+    cover = []
+    while wanted:
+        best = max(every, key=lambda chosen: len(covers(chosen)))
+        wanted -= covers(best)
+        cover.append(best)
+    return cover
+
+
+COVER = pairwise(FOLDERS, FORMATS, WIDTHS_S, CUTS)
+
+
+def test_the_cover_has_at_least_ten_replays() -> None:
+    assert len(COVER) >= 10
+
+
+@needs_data
+@pytest.mark.parametrize(("folder", "format_", "width_s", "cut"), COVER)
+def test_netmon_gives_the_expected_rows_whatever_the_format_width_and_cut(
+    replayer: Replayer, folder: str, format_: str, width_s: int, cut: str
+) -> None:
+    netmon_is_exact(replayer, folder, format_, width_s, cut)
+
+
+@needs_data
+@pytest.mark.exact
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("width_s", WIDTHS_S)
+@pytest.mark.parametrize("format_", FORMATS)
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_netmon_gives_the_expected_rows_in_every_combination(
+    replayer: Replayer, folder: str, format_: str, width_s: int, cut: str
+) -> None:
+    netmon_is_exact(replayer, folder, format_, width_s, cut)
+
+
+@needs_data
+@pytest.mark.parametrize("records_per_step_max", [1_000, 20_000])
+def test_netmon_gives_the_expected_rows_in_steps_of_any_size(
+    replayer: Replayer, records_per_step_max: int
+) -> None:
+    data = DATA / "netmon-wrccdc2018"
+    export = replayer.folder / "export"
+    with replayer.home() as home:
+        replayer.run(
+            home,
+            load_network("netmon"),
+            {"connections": [data / "connections.parquet"]},
+            limits=Limits(records_per_step_max=records_per_step_max),
+            export=export,
+        )
+    expected = {name: data / "expected" / file for name, file in NETMON_ANSWERS.items()}
+    assert_exact(export, expected)
+
+
+@needs_data
+@pytest.mark.parametrize(("suffix", "width_s"), [("parquet", 60), ("csv.gz", 900)])
+def test_road_sensors_gives_the_expected_rows(
+    replayer: Replayer, suffix: str, width_s: int
+) -> None:
+    data = DATA / "sensors-aarhus-traffic"
+    export = replayer.folder / "export"
+    network = load_network("road_sensors")
+    source = network.sources[0].name
+    with replayer.home() as home:
+        replayer.run(
+            home, network, {source: [data / f"readings.{suffix}"]}, width_s=width_s, export=export
+        )
+    assert_exact(
+        export,
+        {
+            "busy_segments": data / "expected" / "busy_15min.csv",
+            "slow_segments": data / "expected" / "slow_segments_15min.csv",
+        },
+    )
+
+
+@needs_data
+@pytest.mark.parametrize("suffix", ["parquet", "csv.gz"])
+def test_trade_bars_gives_the_expected_rows(replayer: Replayer, suffix: str) -> None:
+    data = DATA / "ticks-taq"
+    export = replayer.folder / "export"
+    network = load_network("trade_bars")
+    inputs = {s.name: [data / f"{s.name}.{suffix}"] for s in network.sources}
+    with replayer.home() as home:
+        replayer.run(home, network, inputs, width_s=60, export=export)
+    answers = {"bars": "bars_60s.csv", "quote_counts": "quotes_60s.csv",
+               "multi_bars": "multi_bars_60s.csv"}  # fmt: skip
+    assert {o.name for o in network.outputs} == set(answers)
+    assert_exact(export, {name: data / "expected" / file for name, file in answers.items()})

@@ -1,0 +1,104 @@
+"""Replays for tests: a home of their own in the shared server, the run's one Spark session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from medusa_core.digest import Digest, sum_of
+from medusa_core.knowledge import Limits
+from medusa_core.names import Participant, StreamName
+from medusa_core.network import Network
+from pipelines.catalog.server import EmbeddedServer
+from pipelines.home import Home, make_home
+from pipelines.replay import ReplayOrder, ReplayResult, replay
+from pipelines.settings import Settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SOLO = Participant("solo")
+SECOND_US = 1_000_000
+Digests = Mapping[str, Mapping[int, Digest]]
+
+
+@dataclass(frozen=True)
+class Replayer:
+    """Makes homes in one server and replays in one Spark session."""
+
+    server: EmbeddedServer
+    spark: SparkSession
+    folder: Path
+
+    @contextmanager
+    def home(self, name: str = "home", *, keep: bool = False) -> Iterator[Home]:
+        """A home of the test's own; dropped at the end unless kept."""
+        settings = Settings.from_environment({})
+        own = replace(
+            settings, catalog_url=self.server.superuser_url(), directory=self.folder / name
+        )
+        with make_home(own, SOLO, keep=keep) as home:
+            yield home
+
+    def run(
+        self,
+        home: Home,
+        network: Network,
+        inputs: Mapping[str, Sequence[Path]],
+        *,
+        width_s: int = 10,
+        limits: Limits | None = None,
+        chunk_records: int = 250_000,
+        export: Path | None = None,
+    ) -> ReplayResult:
+        """Replay files in the home."""
+        order = ReplayOrder(
+            network=network,
+            inputs={StreamName(name): tuple(paths) for name, paths in inputs.items()},
+            width_us=width_s * SECOND_US,
+            limits=limits or Limits(),
+            chunk_records=chunk_records,
+        )
+        return replay(order, home, export, sessions=self._session)
+
+    @contextmanager
+    def _session(self, home: Home) -> Iterator[Callable[[], SparkSession]]:
+        yield lambda: self.spark
+
+
+def digests(home: Home, network: Network) -> Digests:
+    """Output stream -> bucket start -> digest, whatever the segments."""
+    found: dict[str, dict[int, Digest]] = {}
+    for output in network.outputs:
+        segments = home.catalog.segments(StreamName(output.name))
+        found[output.name] = {at: d for s in segments for at, d in s.buckets.items()}
+    return found
+
+
+def coarser(digests_: Digests, width_us: int) -> Digests:
+    """The digests of the same rows in wider buckets."""
+    wide: dict[str, dict[int, Digest]] = {}
+    for name, buckets in digests_.items():
+        wide[name] = {}
+        for at, digest in buckets.items():
+            start = at - at % width_us
+            wide[name][start] = sum_of((wide[name].get(start, Digest()), digest))
+    return wide
+
+
+def parquet_files(folder: Path, table: pa.Table, cuts: Sequence[int] = ()) -> list[Path]:
+    """The rows of a table in one or more files, cut at the given row numbers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    bounds = [0, *cuts, table.num_rows]
+    paths = []
+    for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+        path = folder / f"part{number}.parquet"
+        pq.write_table(table.slice(start, end - start), path)
+        paths.append(path)
+    return paths
