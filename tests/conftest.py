@@ -1,4 +1,7 @@
-"""What many tests share: one real Postgres for the whole run, on memory where there is enough."""
+"""What many tests share: one real Postgres and one Spark session for the whole run.
+
+Fixtures import what they need when they are used: the core's tests run with the core alone.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server import EmbeddedServer
 
 MEMORY = Path("/dev/shm")
 
@@ -29,6 +32,8 @@ def folder_on_memory(prefix: str) -> Path:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[EmbeddedServer]:
     """The embedded server, started once; each test makes databases of its own in it."""
+    from pipelines.catalog.server import EmbeddedServer
+
     server = EmbeddedServer(folder_on_memory("medusa-tests-"))
     try:
         with server:
@@ -52,6 +57,8 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def server_folder() -> Iterator[Path]:
     """A folder for an embedded server of the test's own, which is stopped and removed."""
+    from pipelines.catalog.server import EmbeddedServer
+
     base = folder_on_memory("medusa-test-")
     yield base / "a catalog"
     EmbeddedServer(base / "a catalog").discard()

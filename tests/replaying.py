@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,7 +98,7 @@ def parquet_files(folder: Path, table: pa.Table, cuts: Sequence[int] = ()) -> li
     folder.mkdir(parents=True, exist_ok=True)
     bounds = [0, *cuts, table.num_rows]
     paths = []
-    for number, (start, end) in enumerate(zip(bounds, bounds[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(bounds)):
         path = folder / f"part{number}.parquet"
         pq.write_table(table.slice(start, end - start), path)
         paths.append(path)

@@ -11,7 +11,7 @@ record as JSON and which expression it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -232,7 +232,11 @@ class _Compiler:
         group = ", ".join((WINDOW, *(f"`{g}`" for g in box.group_by)))
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         columns += [f"`{g}`" for g in box.group_by]
-        columns += [f"{self._aggregate(e.sql)} AS `{name}`" for name, e in checked.columns]
+        inexact = {c.name for c in self._columns_behind(box) if c.type == "double"}
+        values = [(sets_for_distinct(e.sql, inexact), n) for n, e in checked.columns]
+        if not self.is_small:
+            values = [(e.sql, n) for n, e in checked.columns]
+        columns += [f"{sql} AS `{name}`" for sql, name in values]
         columns += [f"{WINDOW} + {box.size_us - 1}L AS {STIME}"]
         whens = _whens([e.error for _, e in checked.columns])
         if whens:
@@ -265,9 +269,6 @@ class _Compiler:
         )
         self._fails(box, failed, tuple(box.columns.values()))
         return good
-
-    def _aggregate(self, sql: str) -> str:
-        return sets_for_distinct(sql) if self.is_small else sql
 
     def _add_function(self, box: Function, input_: str) -> None:
         name = self._relation(Port(box.name))
@@ -358,8 +359,11 @@ def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(f"`{c.name}`" for c in columns)
 
 
-def sets_for_distinct(sql: str) -> str:
-    """`count(DISTINCT x)` as the size of a set: less planning, one pass, more memory per group."""
+def sets_for_distinct(sql: str, doubles: Set[str] = frozenset()) -> str:
+    """`count(DISTINCT x)` as the size of a set: less planning, one pass, more memory per group.
+
+    Expressions over `doubles` stay: a set tells 0.0 from -0.0, a count of distinct values does not.
+    """
     if "DISTINCT" not in sql.upper():
         return sql
     tree = sqlglot.parse_one(sql, dialect="spark")
@@ -367,10 +371,12 @@ def sets_for_distinct(sql: str) -> str:
         distinct = count.this
         if not isinstance(distinct, exp.Distinct) or len(distinct.expressions) != 1:
             continue
-        if isinstance(count.parent, exp.Filter):
+        inner = distinct.expressions[0]
+        names = {column.name for column in inner.find_all(exp.Column)}
+        if isinstance(count.parent, exp.Filter) or names & doubles:
             continue
-        inner = distinct.expressions[0].sql(dialect="spark")
-        size = sqlglot.parse_one(f"CAST(size(collect_set({inner})) AS BIGINT)", dialect="spark")
+        collected = f"CAST(size(collect_set({inner.sql(dialect='spark')})) AS BIGINT)"
+        size = sqlglot.parse_one(collected, dialect="spark")
         if count is tree:
             tree = size
         else:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Unavailable
 from pipelines.spark.java import check_memory, java_home
@@ -74,13 +74,14 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     conf = SparkConf(loadDefaults=False).setMaster(f"local[{cores}]").setAppName("medusa")
     conf.setAll(list({**SEMANTIC_SETTINGS, **_working_settings(cores, log4j)}.items()))
     said = directory / "logs" / "jvm.log"
+    launch: Callable[..., Any] = launch_gateway
     try:
         if SparkContext._active_spark_context is None:
             # What the JVM says of itself (that it incubates a module, say) is not for the user. It
             # leads a process group of its own: Ctrl-C reaches it through us, in order.
             with said.open("ab") as words:
                 popen = {"stdout": words, "stderr": words, "start_new_session": True}
-                SparkContext(conf=conf, gateway=launch_gateway(conf, popen))
+                SparkContext(conf=conf, gateway=launch(conf, popen))
         session = SparkSession.builder.getOrCreate()
     except (PySparkRuntimeError, OSError) as error:
         raise Unavailable(

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 RESULT_ROWS_IN_DRIVER_MAX = 100_000
 ROWS_OUT_PER_AGGREGATED_RECORD = 0.25
+STEPS_PER_OATH = 1_000
 EVENT_TIME = "stime"
 """The name under which a Function box sees and returns event time."""
 
@@ -57,7 +58,7 @@ class StepEngine:
         self.checked = checked
         self._compiled: dict[tuple[str, bool], CompiledFragment] = {}
         self._rows_out_per_record: dict[str, float] = {}
-        self._sworn_in: set[str] = set()
+        self._steps_with_functions: dict[str, int] = {}
 
     def compute(self, step: ComputeStep, *, shuffled: bool = False) -> StepResult:
         """Run the step's job and write its files (3, 4); nothing is committed.
@@ -101,15 +102,22 @@ class StepEngine:
         return StepResult(written=tuple(written), quarantine=tuple(failed), metrics=metrics)
 
     def swear_in(self, step: ComputeStep, result: StepResult) -> None:
-        """Before a fragment's first commit: its Functions must not see order nor partitions.
+        """A fragment's Functions must see neither order nor partitions: look before committing.
 
-        Raises Refused if the step over shuffled rows in other partitions gives other digests.
+        Done at the fragment's first step that has records and at every thousandth after it. Raises
+        Refused if the step over shuffled rows in other partitions gives other digests.
         """
         fragment = step.fragment.fragment
         functions = [b.name for b in fragment.boxes if isinstance(b, Function)]
-        if not functions or fragment.id in self._sworn_in or not result.metrics.records_in:
+        if not functions or not result.metrics.records_in:
+            return
+        steps = self._steps_with_functions.get(fragment.id, 0)
+        self._steps_with_functions[fragment.id] = steps + 1
+        if steps % STEPS_PER_OATH:
             return
         again = self.compute(step, shuffled=True)
+        for file in (file for written in again.written for file in written.files):
+            (self.root / file.path).unlink(missing_ok=True)
         if {w.stream: w.buckets for w in again.written} != {
             w.stream: w.buckets for w in result.written
         }:
@@ -118,7 +126,6 @@ class StepEngine:
                 "rows when its input comes in another order or other partitions: make each row "
                 "depend on one input row alone"
             )
-        self._sworn_in.add(fragment.id)
 
     # inside
 

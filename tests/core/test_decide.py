@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,7 +191,7 @@ def test_a_cut_keeps_the_limits_unless_one_bucket_alone_breaks_them(
 
 
 def test_repeated_decisions_compute_every_bucket_exactly_once() -> None:
-    counts = {at: 7 for at in range(0, 600, 10)}
+    counts = dict.fromkeys(range(0, 600, 10), 7)
     source = an_input(a_segment(seconds(0, 600), counts), end_s=600)
     at_s, steps = 0, []
     while True:
@@ -202,7 +204,7 @@ def test_repeated_decisions_compute_every_bucket_exactly_once() -> None:
         if step.ends:
             break
     assert steps[0].from_us == 0
-    assert all(a.to_us == b.from_us for a, b in zip(steps, steps[1:], strict=False))
+    assert all(a.to_us == b.from_us for a, b in pairwise(steps))
     assert steps[-1].to_us == 600 * SECOND_US
 
 

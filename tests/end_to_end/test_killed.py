@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -77,11 +76,11 @@ def are_gone(processes: list[psutil.Process]) -> bool:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(connections: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def undisturbed(connections: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("undisturbed")
     document = run(connections, folder / "keep", folder / "export")
     assert document["steps_resumed"] == 0
-    yield folder
+    return folder
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])

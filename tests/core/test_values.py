@@ -1,0 +1,185 @@
+"""Plans, commits and segments: what makes two of them the same, and what cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from medusa_core.columns import Column, declare_columns
+from medusa_core.commits import Cause, Commit, LandedBatch, Lease, LeaseKey, OutputSegment
+from medusa_core.digest import EMPTY, Digest
+from medusa_core.errors import Refused
+from medusa_core.frozen import FrozenMap
+from medusa_core.names import Epoch, PlanId, StreamName, Version, check_name
+from medusa_core.network import Network
+from medusa_core.plans import Plan
+from medusa_core.segments import Read, SegmentFile, Stability, digest_over
+from tests.core.builders import ALPHA, PLAN, READINGS, TOTALS, a_network, a_segment, seconds
+
+FILE = SegmentFile(path="totals/a.parquet", size_bytes=10, sha256="0" * 64, rows=1)
+ONE_ROW = {0: Digest(1, 1, 1)}
+
+
+def a_plan(**changes: Any) -> Plan:
+    values: dict[str, Any] = {
+        "network": a_network(),
+        "widths_us": {READINGS: 10, TOTALS: 10},
+        "function_sources": {},
+        "engine": {"spark": "4.3.0"},
+    }
+    return Plan(**(values | changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"widths_us": {READINGS: 10, TOTALS: 20}},
+        {"function_sources": {"f": "def f(frame): return frame"}},
+        {"engine": {"spark": "4.3.1"}},
+        {"network": a_network(size="30s")},
+        {"network": a_network(advance="30s")},
+        {"network": replace(a_network(), name="other")},
+    ],
+)
+def test_whatever_could_change_a_result_changes_the_plan(changes: dict[str, Any]) -> None:
+    assert a_plan(**changes).id != a_plan().id
+
+
+def test_a_plan_does_not_depend_on_the_order_in_which_settings_are_given() -> None:
+    one = a_plan(engine={"spark": "1", "ansi": "true"})
+    assert one.id == a_plan(engine={"ansi": "true", "spark": "1"}).id
+
+
+def test_a_network_whose_boxes_compute_columns_in_another_order_is_another_plan() -> None:
+    def with_columns(columns: dict[str, str]) -> Network:
+        network = a_network()
+        return replace(network, boxes=(replace(network.boxes[0], columns=columns),))
+
+    one = with_columns({"n": "count(*)", "m": "max(at_us)"})
+    other = with_columns({"m": "max(at_us)", "n": "count(*)"})
+    assert a_plan(network=one).id != a_plan(network=other).id
+
+
+def a_commit(**changes: Any) -> Commit:
+    values: dict[str, Any] = {
+        "lease": Lease(
+            key=LeaseKey(fragment="example/main", producer=ALPHA),
+            epoch=Epoch(1),
+            holder="driver",
+            expires_at_ms=0,
+        ),
+        "plan": PLAN,
+        "cause": Cause.NORMAL,
+        "segments": (OutputSegment(stream=TOTALS, range=seconds(0, 10),
+                                   stability=Stability.STABLE),),
+        "lineage": (Read(output=TOTALS, input=READINGS, producer=ALPHA, range=seconds(0, 10),
+                         version=Version(1)),),
+    }  # fmt: skip
+    return Commit(**(values | changes))
+
+
+def test_the_same_computation_has_the_same_key_whoever_holds_the_lease_and_when() -> None:
+    later = replace(a_commit().lease, holder="another", expires_at_ms=99)
+    assert a_commit(lease=later).key == a_commit().key
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda c: replace(c, plan=PlanId("1" * 32)),
+        lambda c: replace(c, lease=replace(c.lease, epoch=Epoch(2))),
+        lambda c: replace(c, segments=(replace(c.segments[0], range=seconds(0, 20)),)),
+        lambda c: replace(c, lineage=(replace(c.lineage[0], version=Version(2)),)),
+        lambda c: replace(c, lineage=(replace(c.lineage[0], drop_rate=0.5),)),
+    ],
+)
+def test_another_computation_has_another_key(change: Callable[[Commit], Commit]) -> None:
+    assert change(a_commit()).key != a_commit().key
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        ({"buckets": {10_000_000: EMPTY}}, "outside of its segment"),
+        ({"buckets": {0: EMPTY}}, "no rows"),
+        ({"files": (FILE,)}, "names files but holds no rows"),
+        ({"buckets": ONE_ROW}, "holds rows but names no file"),
+        ({"missing": (READINGS,)}, "misses inputs but is stable"),
+    ],
+)
+def test_a_segment_that_contradicts_itself_is_refused(
+    values: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(Refused, match=sentence):
+        OutputSegment(stream=TOTALS, range=seconds(0, 10), stability=Stability.STABLE, **values)
+
+
+def test_a_commit_has_lineage_only_of_what_it_writes() -> None:
+    stray = replace(a_commit().lineage[0], output=StreamName("others"))
+    with pytest.raises(Refused, match="unwritten"):
+        a_commit(lineage=(stray,))
+
+
+def test_a_landed_batch_counts_the_rows_of_its_file() -> None:
+    with pytest.raises(Refused, match="counts other rows"):
+        LandedBatch(stream=READINGS, query_id="q", batch_id=0, file=FILE, counts={0: 2})
+
+
+def test_a_digest_over_a_range_does_not_depend_on_how_segments_cut_it() -> None:
+    whole = (a_segment(seconds(0, 40), {0: 1, 10: 2, 30: 3}),)
+    parts = (a_segment(seconds(0, 20), {0: 1, 10: 2}), a_segment(seconds(20, 40), {30: 3}))
+    for part in (seconds(0, 40), seconds(10, 40), seconds(20, 30)):
+        assert digest_over(whole, part) == digest_over(parts, part)
+
+
+def test_a_frozen_map_keeps_order_is_equal_by_content_and_can_be_hashed() -> None:
+    one, other = FrozenMap({"b": 1, "a": 2}), FrozenMap({"a": 2, "b": 1})
+    assert list(one) == ["b", "a"]
+    assert one == other == {"a": 2, "b": 1}
+    assert hash(one) == hash(other)
+    with pytest.raises(TypeError):
+        one["b"] = 3  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["a", "scanning_sources", "x9", "a" * 63])
+def test_lower_case_words_are_names(name: str) -> None:
+    assert check_name("stream", name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "A", "9a", "_a", "a-b", "a b", "a;drop table x", "../etc", "a\n", "é", "a" * 64, None, 7],
+)
+def test_what_could_mean_something_to_sql_a_shell_or_a_path_is_no_name(name: Any) -> None:
+    with pytest.raises(Refused, match="is not a name"):
+        check_name("stream", name)
+
+
+def test_columns_have_one_spelling_and_few_types() -> None:
+    given = {"a": "INTEGER", "b": "Decimal(10, 2)", "c": "long"}
+    assert declare_columns("stream s", given) == (
+        Column("a", "int"),
+        Column("b", "decimal(10,2)"),
+        Column("c", "bigint"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "sentence"),
+    [
+        ({}, "no columns"),
+        ({"a": "map<string,int>"}, "is not one of"),
+        ({"a": "decimal(39,2)"}, "no decimal"),
+        ({"a": "decimal(5,6)"}, "no decimal"),
+        ({"stime": "bigint"}, "a word Medusa keeps"),
+        ({"a b": "int"}, "is not a name"),
+    ],
+)
+def test_columns_that_cannot_be_are_refused_naming_their_owner(
+    columns: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(Refused, match=sentence):
+        declare_columns("stream s", columns)
