@@ -87,7 +87,7 @@ class QuarantinedRecord:
     """A record that could not be used: where it came from, why, and its first bytes.
 
     `origin` is a file or a box; `position` a line of the file, a row, or a bucket start; `field` a
-    column or an expression.
+    column or an expression. Bad bytes come in bad records: what is no text becomes U+FFFD.
     """
 
     stream: StreamName
@@ -96,6 +96,16 @@ class QuarantinedRecord:
     field: str
     reason: str
     content: str
+
+    def __post_init__(self) -> None:
+        for name in ("origin", "field", "reason", "content"):
+            object.__setattr__(self, name, _as_text(getattr(self, name)))
+
+
+def _as_text(text: str) -> str:
+    """The text with NUL and lone surrogates, which no database holds, replaced."""
+    whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return whole.replace("\0", "\ufffd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ class Because:
 
     def __str__(self) -> str:
         numbers = ", ".join(f"{name} {value}" for name, value in self.numbers.items())
-        return f"{self.reason} ({numbers})"
+        return f"{self.reason} ({numbers})" if numbers else self.reason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,10 +227,13 @@ def decide_landing(landing: LandingKnowledge, limits: Limits) -> CloseBuckets | 
     counts = {at: n for at, n in landing.counts.items() if at >= landing.closed_us}
     to_us = cut_us(landing.closed_us, to_us, counts, landing.width_us, limits)
     if to_us <= landing.closed_us:
+        has_closed_all = ended and landing.closed_us == landing.end_us
         return Wait(
             of=landing.stream,
             because=Because(
-                "the source has promised no further bucket",
+                "the source has ended and all of it is closed"
+                if has_closed_all
+                else "the source has promised no further bucket",
                 {"closed_us": landing.closed_us, "boundary_us": landing.boundary_us},
             ),
         )

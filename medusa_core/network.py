@@ -109,7 +109,7 @@ class Aggregate:
     @property
     def advance_us(self) -> int:
         """Distance between the starts of two windows in microseconds."""
-        return parse_duration_us(self.advance) if self.advance else self.size_us
+        return self.size_us if self.advance is None else parse_duration_us(self.advance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,7 +181,7 @@ class Network:
         check_names(self)
         for box in self.boxes:
             check_box(box)
-        parse_duration_us(self.bucket)
+        check_duration(f"bucket of network {self.name}", self.bucket)
         object.__setattr__(self, "order", topological_order(self))
         check_every_box_is_used(self)
 
@@ -285,6 +285,9 @@ def check_names(network: Network) -> None:
 def check_box(box: Box) -> None:
     """Refuse a box whose own parameters cannot be, naming it."""
     check_name(f"fragment of box {box.name},", box.fragment)
+    for field_name in ("inputs", "group_by"):
+        if isinstance(getattr(box, field_name, ()), str):
+            raise Refused(f"{field_name} of box {box.name} is a text: write a tuple, as in ('x',)")
     match box:
         case Filter():
             if not box.cases:
@@ -294,6 +297,9 @@ def check_box(box: Box) -> None:
             if box.otherwise in box.cases:
                 raise Refused(f"filter {box.name} has two ports named {box.otherwise!r}")
         case Aggregate():
+            check_duration(f"size of aggregate {box.name}", box.size)
+            if box.advance is not None:
+                check_duration(f"advance of aggregate {box.name}", box.advance)
             if box.advance_us > box.size_us:
                 raise Refused(
                     f"aggregate {box.name} advances by {box.advance} but its windows are "
@@ -316,6 +322,14 @@ def check_box(box: Box) -> None:
         case Union():
             if len(box.inputs) < 2:
                 raise Refused(f"union {box.name} needs at least two inputs")
+
+
+def check_duration(owner: str, duration: str) -> None:
+    """Refuse a text that is no duration, naming whose it is."""
+    try:
+        parse_duration_us(duration)
+    except Refused as error:
+        raise Refused(f"{owner}: {error}") from None
 
 
 def topological_order(network: Network) -> tuple[str, ...]:

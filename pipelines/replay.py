@@ -161,6 +161,8 @@ def replay(
     is missing; whatever was committed stays.
     """
     times = ReplayTimes()
+    if export is not None:
+        make_folder(export)
     checked = check_network(order.network)
     plan = plan_of(order.network, checked, order.width_us)
     holder = claim(home, order, plan)
@@ -200,7 +202,6 @@ def replay(
         check_ended(catalog, fragments)
         exported = {}
         if export is not None:
-            export.mkdir(parents=True, exist_ok=True)
             for output in order.network.outputs:
                 stream = StreamName(output.name)
                 path = export / f"{output.name}.csv"
@@ -209,6 +210,16 @@ def replay(
                 exported[output.name] = str(path)
         times.lap("export")
         return _result(order, plan, catalog, before, times, exported)
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder of the exports before any work is done; Refused if it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(
+            f"folder {folder} cannot be made ({error.strerror}): give --export another"
+        ) from error
 
 
 def claim(home: Home, order: ReplayOrder, plan: Plan) -> str:
@@ -342,7 +353,9 @@ def _result(
 class _LazyEngine:
     """The step engine, made when the first step needs it and the session has started."""
 
-    def __init__(self, session: Future[SparkSession], root: Path, checked: CheckedNetwork) -> None:
+    def __init__(
+        self, session: Callable[[], SparkSession], root: Path, checked: CheckedNetwork
+    ) -> None:
         self._session, self._root, self._checked = session, root, checked
         self._engine: StepEngine | None = None
 

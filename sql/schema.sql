@@ -965,8 +965,10 @@ END $$;
 COMMENT ON FUNCTION medusa.supersede(bigint, bigint, jsonb) IS
     'End a tentative row at a version; the parts that no range covers live on as rows.';
 
+-- Its plans are kept per connection, maybe from when the tables were small: no scan even then.
 CREATE FUNCTION medusa.commit_step(request jsonb) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+AS $$
 DECLARE
     forever CONSTANT bigint := 9223372036854775807;
     asked    record;
@@ -1054,7 +1056,7 @@ BEGIN
         FOR part IN
             SELECT * FROM jsonb_to_recordset(parts) AS r
                 (from_us bigint, to_us bigint, stability medusa.stability)
-            ORDER BY r.from_us
+            ORDER BY r.from_us, r.to_us
         LOOP
             IF part.from_us % line.width_us <> 0 OR part.to_us % line.width_us <> 0 THEN
                 RAISE EXCEPTION 'segment [%, %) of % is not on its grid: give multiples of % us',

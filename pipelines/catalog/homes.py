@@ -29,6 +29,7 @@ from pipelines.catalog.postgres import catalog_url
 from pipelines.catalog.postgres_errors import errors_of_catalog
 
 ROLES = ("owner", "job", "airflow", "analyst", "reader")
+_ADVISORY_LOCK = 0x686F6D65  # "home": one administrator of homes at a time on a server
 _ROLE_LENGTH_MAX = max(len(f"_{role}") for role in ROLES)
 
 
@@ -91,7 +92,7 @@ def drop_home(admin_url: str, database: str) -> None:
 def _create_role(connection: Connection, role: str, password: str) -> None:
     there = text("SELECT 1 FROM pg_roles WHERE rolname = :role")
     if not connection.execute(there, {"role": role}).scalar():
-        _run(connection, SQL("CREATE ROLE {} LOGIN NOINHERIT"), Identifier(role))
+        _run(connection, SQL("CREATE ROLE {} LOGIN"), Identifier(role))
     secret = psycopg2.extensions.encrypt_password(
         password, role, _driver(connection), "scram-sha-256"
     )
@@ -125,6 +126,8 @@ def _administrator(url: URL) -> Iterator[Connection]:
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     try:
         with errors_of_catalog(), engine.connect() as connection:
+            # Roles are rows that two administrators must not write at once; gone with the session.
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
             yield connection
     finally:
         engine.dispose()

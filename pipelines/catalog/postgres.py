@@ -35,8 +35,8 @@ from pipelines.catalog.migrations import check_connection
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.queries import query
 
-BIGINT_MAX = 2**63 - 1
-_SNAPSHOT = text("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+CONNECT_S_MAX = 10
+SNAPSHOT = text("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 
 def catalog_url(url: str) -> URL:
@@ -50,7 +50,12 @@ def catalog_engine(url: str, pool_size: int = 5) -> Engine:
         catalog_url(url),
         isolation_level="AUTOCOMMIT",
         pool_size=pool_size,
-        connect_args={"connect_timeout": 10, "application_name": "medusa"},
+        connect_args={
+            "connect_timeout": CONNECT_S_MAX,
+            "application_name": "medusa",
+            # Short statements: compiling one costs more than running it.
+            "options": "-c jit=off",
+        },
     )
 
 
@@ -87,7 +92,7 @@ class PostgresCatalog:
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
         with self._connect() as connection:
-            connection.execute(_SNAPSHOT)
+            connection.execute(SNAPSHOT)
             try:
                 yield connection
             except BaseException:

@@ -16,6 +16,8 @@ from pipelines.commands.tables import Progress, table
 from pipelines.home import Home, make_home
 from pipelines.networks.load import load_network
 from pipelines.replay import ReplayOrder, ReplayResult, inputs_of_network, replay
+from pipelines.report.next_steps import next_commands
+from pipelines.report.times import counted
 from pipelines.settings import Settings
 
 SOLO = Participant("solo")
@@ -85,15 +87,18 @@ def summary(result: ReplayResult, keep: Path | None) -> str:
         table(("stream", "rows", "non-empty buckets", "segments"), rows),
         "",
     ]
+    jobs = counted(document["spark_jobs"], "Spark job")
     lines.append(
-        f"{document['steps']} steps, {document['spark_jobs']} Spark jobs, step p50 "
+        f"{counted(document['steps'], 'step')}, {jobs}, step p50 "
         f"{document['step_ms_p50']:.0f} ms, {document['seconds']['total']:.1f} s in all"
     )
     if result.steps_resumed:
         lines.append(f"went on after {result.steps_resumed} commits of an earlier run")
     if result.quarantined:
-        lines.append(
-            f"{result.quarantined:,} records in quarantine"
-            + (f": MEDUSA_DIR={keep} medusa read --quarantine" if keep else "; keep them by --keep")
-        )
+        kept = "" if keep else "; --keep DIR keeps them to be looked at"
+        lines.append(f"{result.quarantined:,} records in quarantine{kept}")
+    if keep is not None:
+        stream = next(iter(result.exported), None) or next(iter(result.streams))
+        commands = next_commands(keep, stream=stream, has_quarantine=bool(result.quarantined))
+        lines += ["", *commands]
     return "\n".join(lines)

@@ -9,7 +9,7 @@ CELL_WIDTH_MAX = 60
 
 
 def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """The rows under their column names, a line each."""
+    """The rows under their column names, a line each; what is too long for a cell is cut off."""
     body = [[_cell(value) for value in row] for row in rows]
     numeric = [_is_numeric(row[at] for row in body) for at in range(len(names))]
     widths = [
@@ -21,10 +21,24 @@ def table(names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(lines)
 
 
+def facts(rows: Iterable[Sequence[str]]) -> str:
+    """Lines of words under each other, without headings, the last one in full."""
+    body = [[printable(word) for word in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*body, strict=True)]
+    return "\n".join(_line(row, widths, [False] * len(widths)) for row in body)
+
+
+def printable(text: str) -> str:
+    """The text on one line: what would move the cursor or colour it is shown as an escape.
+
+    A name or a record may hold anything.
+    """
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
 def _cell(value: object) -> str:
     text = "" if value is None else f"{value:,}" if type(value) is int else str(value)
-    # A name or a record may hold anything: what would move the cursor is shown as an escape.
-    text = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    text = printable(text)
     return text if len(text) <= CELL_WIDTH_MAX else text[: CELL_WIDTH_MAX - 1] + "…"
 
 
@@ -58,9 +72,9 @@ class Progress:
         if self._live:
             print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
             self._open = True
-        elif text.split(" ")[0] != self._last.split(" ")[0] or "exported" in text:
+        elif line.split(" ")[0] != self._last.split(" ")[0] or "exported" in line:
             print(text, file=sys.stderr, flush=True)
-        self._last = text
+        self._last = line
 
     def end(self) -> None:
         """Leave the last line standing."""

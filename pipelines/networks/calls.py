@@ -30,6 +30,7 @@ _TRIED = {
     "try_divide": "/",
     "try_mod": "%",
 }
+_BEYOND = "9.223372036854775808E18D"
 _LEAST = {"int": "-2147483648", "bigint": "-9223372036854775808L"}
 
 
@@ -69,7 +70,7 @@ class Scalars(Operators):
             term = strict(plain, type_, terms, eager=function.eager)
         else:
             written = [t.sql for t in terms]
-            sql = function.form.replace("{*}", listed).format(*written)
+            sql = function.form.format(*written, all=listed)
             fails = (function.fails or "{sql} IS NULL").format(*written, sql=sql)
             term = strict(sql, type_, terms, fails=fails, eager=function.eager)
         return replace(term, tolerance_only=term.tolerance_only or function.tolerance_only)
@@ -148,6 +149,7 @@ class Scalars(Operators):
             "ifnull": (2, 2, self.coalesce),
             "nvl2": (3, 3, self.nvl2),
             "nullif": (2, 2, self.nullif),
+            "nanvl": (2, 2, self.nanvl),
             "isnull": (1, 1, lambda a: self.term(exp.Is(this=a[0], expression=exp.Null()))),
             "isnotnull": (
                 1, 1, lambda a: self.term(exp.Not(this=exp.Is(this=a[0], expression=exp.Null()))),
@@ -210,10 +212,21 @@ class Scalars(Operators):
     def nullif(self, arguments: list[exp.Expr]) -> Term:
         left, right = (self.term(node) for node in arguments)
         self.comparable(left, right, "nullif")
-        return strict(f"nullif({left.sql}, {right.sql})", left.type, (left, right))
+        return strict(f"IF({left.sql} = {right.sql}, NULL, {left.sql})", left.type, (left, right))
+
+    def nanvl(self, arguments: list[exp.Expr]) -> Term:
+        """The second where the first is NaN; looked at only then."""
+        first, second = (self.of_kind(node, "double", "nanvl") for node in arguments)
+        return Term(
+            sql=f"nanvl({first.sql}, {second.sql})",
+            type="double",
+            error=either(first.error, only_if(f"isnan({first.sql})", second.error)),
+            tolerance_only=first.tolerance_only or second.tolerance_only,
+        )
 
     def absolute(self, arguments: list[exp.Expr]) -> Term:
         term = self.of_kind(arguments[0], "number", "abs")
+        self.signed(term, "abs")
         if term.type not in _LEAST:
             return strict(f"abs({term.sql})", term.type, (term,), nullable=term.nullable)
         fails = f"{term.sql} = {_LEAST[term.type]}"
@@ -238,9 +251,9 @@ class Scalars(Operators):
         type_ = coercion.rounded_type(term.type, 0, up_or_down=True)
         if term.type != "double":
             return strict(plain, type_, (term,), nullable=term.nullable)
-        inside = (
-            f"({term.sql} >= -9.223372036854775808E18D AND {term.sql} < 9.223372036854775808E18D)"
-        )
+        # NaN is greater than every number in Spark, and its floor is 0.
+        there = f"{term.sql} >= -{_BEYOND} AND {term.sql} < {_BEYOND}"
+        inside = f"({there} OR isnan({term.sql}))"
         return strict(f"IF({inside}, {plain}, NULL)", type_, (term,), fails=f"NOT {inside}")
 
     def positive_modulo(self, arguments: list[exp.Expr]) -> Term:
@@ -251,7 +264,7 @@ class Scalars(Operators):
         assert type_ is not None
         fails = f"{right.sql} = 0"
         sql = f"IF({fails}, NULL, pmod({left.sql}, {right.sql}))"
-        return strict(sql, type_, (left, right), fails=fails)
+        return strict(sql, type_, (left, right), fails=fails, last_first=True)
 
     def concat_with_separator(self, arguments: list[exp.Expr]) -> Term:
         """Joins what is not NULL."""

@@ -16,7 +16,6 @@ VOID = "void"
 _DECIMAL_OF = {"int": (10, 0), "bigint": (20, 0)}
 _INTEGRAL_DIGITS = {"int": 10, "bigint": 19}
 _INTEGRAL_DIGITS_SAFE = {"int": 9, "bigint": 18}
-_SIMPLE = ("boolean", "int", "bigint", "double", "string", "binary", "date", "timestamp")
 
 
 def is_decimal(type_: str) -> bool:
@@ -114,6 +113,8 @@ def rounded_type(type_: str, digits: int, up_or_down: bool = False) -> str:
     if not is_decimal(type_):
         return "bigint" if up_or_down else type_
     precision, scale = decimal_shape(type_)
+    if up_or_down and scale == 0:
+        return type_
     kept = min(scale, digits)
     return decimal(min(precision - scale + 1 + kept, PRECISION_MAX), kept)
 
@@ -158,8 +159,3 @@ def _digits(type_: str) -> int:
     """How many digits a decimal has before the point."""
     precision, scale = decimal_shape(type_)
     return precision - scale
-
-
-def is_known(type_: str) -> bool:
-    """Whether a column can have the type."""
-    return type_ in _SIMPLE or is_decimal(type_)

@@ -83,7 +83,6 @@ _TEXT = [
     *_rows("regexp_replace", "string pattern replacement", "string"),
     *_rows("regexp_like", "string pattern", "boolean"),
     *_rows("regexp_count regexp_instr", "string pattern", "int"),
-    *_rows("regexp_substr", "string pattern", "string"),
     *_rows("get_json_object", "string path", "string"),
     *_rows("md5 sha1 sha", "string", "string"),
     *_rows("sha2", "string count", "string"),
@@ -100,7 +99,6 @@ _NUMBERS = [
     *_rows("sin cos tan asin acos atan sinh cosh tanh", "number", "double", tolerance_only=True),
     *_rows("atan2 hypot", "number number", "double", tolerance_only=True),
     *_rows("isnan", "number", "boolean", eager=True),
-    *_rows("nanvl", "double double", "double"),
     *_rows("shiftleft shiftright shiftrightunsigned", "integral int", "first"),
     *_rows("bit_count", "integral", "int"),
     *_rows("pi e", "", "double"),
@@ -127,8 +125,8 @@ _TIMES = [
     *_rows("unix_date", "date", "int"),
     *_rows("date_from_unix_date", "int", "date"),
     *_rows("date_format", "day format", "string"),
-    *_rows("to_timestamp", "string parse_format?", "timestamp", form="try_to_timestamp({*})"),
-    *_rows("to_date", "string parse_format?", "date", form="try_to_date({*})"),
+    *_rows("to_timestamp", "string parse_format?", "timestamp", form="try_to_timestamp({all})"),
+    *_rows("to_date", "string parse_format?", "date", form="try_to_date({all})"),
     *_rows("try_to_timestamp", "string parse_format?", "timestamp"),
     *_rows("try_to_date", "string parse_format?", "date"),
 ]  # fmt: skip
@@ -157,7 +155,7 @@ SPECIAL = names(
     """
     if coalesce nvl ifnull nvl2 nullif isnull isnotnull equal_null abs negative round bround
     floor ceil ceiling mod pmod try_add try_subtract try_multiply try_divide try_mod
-    concat_ws like rlike regexp
+    concat_ws nanvl like rlike regexp
     """
 )
 

@@ -21,6 +21,7 @@ from pipelines.networks.scope import Scope, article
 from pipelines.networks.terms import Term, strict
 
 DIGITS_MAX = 38
+DOUBLE_MAX = "1.7976931348623157E308D"
 
 
 class Leaves(ABC):
@@ -133,7 +134,11 @@ class Leaves(ABC):
         if can_fail:
             sql = f"try_cast({inner.sql} AS {target})"
             tried = bool(node.args.get("safe"))
-            term = strict(sql, target, (inner,), fails=None if tried else f"{sql} IS NULL")
+            fails = f"{sql} IS NULL"
+            if inner.type == "double" and coercion.is_decimal(target):
+                # Spark's cast of NaN and infinity to a decimal is NULL, not an error.
+                fails = f"({fails} AND abs({inner.sql}) <= {DOUBLE_MAX})"
+            term = strict(sql, target, (inner,), fails=None if tried else fails)
         else:
             sql = f"CAST({inner.sql} AS {target})"
             term = strict(sql, target, (inner,), nullable=inner.nullable)

@@ -10,7 +10,7 @@ from pipelines.networks import coercion
 from pipelines.networks.constants import not_a_like_pattern, quote
 from pipelines.networks.leaves import Leaves, number_suffix
 from pipelines.networks.scope import article
-from pipelines.networks.terms import Term, both, either, only_if, strict
+from pipelines.networks.terms import Term, either, only_if, strict
 
 _ARITHMETIC: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Add: ("+", "try_add"),
@@ -126,10 +126,18 @@ class Operators(Leaves):
         if suffix:
             return self.number(f"-{inner.this.this}", suffix)
         term = self.of_kind(inner, "number", "-")
+        self.signed(term, "-")
         if term.type not in coercion.INTEGRAL:
             return strict(f"(- {term.sql})", term.type, (term,), nullable=term.nullable)
         zero = Term(sql="0" if term.type == "int" else "0L", type=term.type, nullable=False)
         return self.arithmetic(("-", "try_subtract"), zero, term)
+
+    def signed(self, term: Term, taker: str) -> None:
+        """Refuse decimals whose sign Spark changes with 34 digits only."""
+        if coercion.is_decimal(term.type) and coercion.as_decimal(term.type)[0] > 34:
+            raise self.scope.refused(
+                f"gives {taker} {article(term.type)}: cast it to at most 34 digits"
+            )
 
     def arithmetic(
         self, operator: tuple[str, str], left: Term, right: Term, *, tried: bool = False
@@ -148,9 +156,10 @@ class Operators(Leaves):
         if fits_always and not divides:
             sql = f"({left.sql} {sign} {right.sql})"
             nullable = left.nullable or right.nullable
-            return strict(sql, type_, (left, right), nullable=nullable)
+            return strict(sql, type_, (left, right), last_first=sign in "/%", nullable=nullable)
         sql = f"{try_form}({left.sql}, {right.sql})"
-        return strict(sql, type_, (left, right), fails=None if tried else f"{sql} IS NULL")
+        fails = None if tried else f"{sql} IS NULL"
+        return strict(sql, type_, (left, right), fails=fails, last_first=sign in "/%")
 
     def whole_division(self, left: Term, right: Term) -> Term:
         """`left div right`: whole numbers only, a bigint."""
@@ -166,7 +175,8 @@ class Operators(Leaves):
         if "bigint" in (left.type, right.type):
             least = f"({left.sql} = -9223372036854775808L AND {right.sql} = -1)"
             fails = f"({fails} OR {least})"
-        return strict(f"IF({fails}, NULL, {plain})", "bigint", (left, right), fails=fails)
+        sql = f"IF({fails}, NULL, {plain})"
+        return strict(sql, "bigint", (left, right), fails=fails, last_first=True)
 
     def bitwise(self, node: exp.Expr, sign: str) -> Term:
         left = self.of_kind(node.this, "integral", sign)
@@ -326,7 +336,7 @@ class Operators(Leaves):
             f"get({array.sql}, {index.sql})",
             coercion.element_of(array.type),
             (array, index),
-            fails=both(f"({index.sql} < 0 OR {index.sql} >= size({array.sql}))"),
+            fails=f"({index.sql} < 0 OR {index.sql} >= size({array.sql}))",
         )
 
 

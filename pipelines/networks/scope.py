@@ -41,4 +41,6 @@ def finished(scope: Scope, term: Term) -> Compiled:
 
 def article(type_: str) -> str:
     """A type with its article, for sentences."""
+    if type_ == coercion.VOID:
+        return "a bare NULL"
     return f"an {type_}" if type_[0] in "aiou" else f"a {type_}"

@@ -3,7 +3,8 @@
 Every record is computed with `try_` forms, so that one bad value cannot end a job; beside the value
 stands a condition that is true iff plain ANSI evaluation would have raised. It is built the way
 Spark evaluates: a strict operation stops at its first NULL, AND and OR, CASE and COALESCE look only
-at what they need. Constant NULLs aside, which Spark's optimizer may use to skip even more.
+at what they need. That is the expression as written: where Spark's optimizer would find a way round
+an error (`x + 1 + -1`, a constant NULL), the record counts as failed all the same.
 """
 
 from __future__ import annotations
@@ -99,10 +100,17 @@ def strict(
     *,
     fails: str | None = None,
     eager: bool = False,
+    last_first: bool = False,
     nullable: bool | None = None,
 ) -> Term:
-    """A term over others: their errors, and its own, `fails`, where none of them is NULL."""
-    inner = either(*(t.error for t in terms)) if eager else errors_in_order(terms)
+    """A term over others: their errors, and its own, `fails`, where none of them is NULL.
+
+    `eager`: all of them are looked at; `last_first`: the last before the first, as Spark divides.
+    """
+    if eager:
+        inner = either(*(t.error for t in terms))
+    else:
+        inner = errors_in_order(reversed(terms) if last_first else terms)
     own = None if fails is None else both(*(t.is_there for t in terms), fails)
     return Term(
         sql=sql,

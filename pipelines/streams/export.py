@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,8 @@ def export_csv(path: Path, columns: Sequence[Column], tables: Iterable[pa.Table]
     except OSError as error:
         raise Unavailable(f"{path} cannot be written now: {error.strerror or error}") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            unfinished.unlink()
     return len(rows)
 
 

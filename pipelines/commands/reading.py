@@ -1,0 +1,290 @@
+"""`medusa streams`, `read`, `status`: what a home holds, for people and, by --json, for programs.
+
+Nothing here writes. Rows are those of the stable prefix, so the same question gives the same answer
+for ever; what is not stable yet is not shown. What a home would do next is decided by the same
+function that its driver applies, over a network rebuilt from the plan in the catalog.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from medusa_core.decide import decide, explain
+from medusa_core.errors import Refused
+from medusa_core.fragments import fragments_of
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.knowledge import Limits
+from pipelines.catalog.interface import StepRecord
+from pipelines.commands.tables import facts, printable, table
+from pipelines.exporting import columns_of
+from pipelines.home import Home, chosen_participant, migration_url, open_home
+from pipelines.report.deployed import Deployed, DeployedPlan, network_of_document, read_deployed
+from pipelines.report.figures import StreamFigures, stream_figures
+from pipelines.report.stable_rows import EVENT_TIME, Rows, documents, plain, read_rows
+from pipelines.report.times import counted, duration, iso, parse_time_us, size_of
+from pipelines.settings import Settings
+
+
+def show_streams(settings: Settings, participant: str | None, *, as_json: bool) -> int:
+    """Print every stream of a home and how far it has come."""
+    with open_home(settings, chosen_participant(settings, participant)) as home:
+        streams = [stream_figures(home, status) for status in home.catalog.streams()]
+        if as_json:
+            _print({"participant": home.participant, "streams": list(map(_stream, streams))})
+            return 0
+        rows = [
+            (s.name, s.status.stream.kind, duration(s.status.stream.width_us), s.status.version,
+             _through(s), s.status.rows, len(s.buckets), len(s.segments), _yes(s.has_ended))
+            for s in streams
+        ]  # fmt: skip
+        names = ("stream", "kind", "width", "version", "stable through", "rows",
+                 "non-empty buckets", "segments", "ended")  # fmt: skip
+        print(table(names, rows) if rows else f"{home.participant} has no streams yet")
+    return 0
+
+
+def show_rows(
+    settings: Settings,
+    participant: str | None,
+    stream: str,
+    *,
+    from_: str | None,
+    to: str | None,
+    limit: int,
+    as_json: bool,
+) -> int:
+    """Print rows of a stream's stable prefix, in event-time order."""
+    asked = _asked(from_, to)
+    with open_home(settings, chosen_participant(settings, participant)) as home:
+        figures = _named(home, stream)
+        rows = _rows(home, figures, asked, limit)
+    through_us = figures.stable_through_us
+    if as_json:
+        _print(
+            {
+                "participant": home.participant,
+                "stream": figures.name,
+                "version": figures.status.version,
+                "stable_through": None if through_us is None else iso(through_us),
+                "has_ended": figures.has_ended,
+                "columns": {EVENT_TIME: "timestamp", **figures.status.stream.columns},
+                "rows": list(documents(rows)),
+                "has_more": rows.has_more,
+            }
+        )
+        return 0
+    print(_table_of(rows))
+    shown = counted(len(rows.values), "row")
+    more = "; more with --limit or --from" if rows.has_more else ""
+    print(f"\n{shown} of {figures.name}, stable through {_through(figures)}{more}")
+    return 0
+
+
+def show_quarantine(
+    settings: Settings, participant: str | None, *, limit: int, as_json: bool
+) -> int:
+    """Print the first records in quarantine, and how many there are."""
+    with open_home(settings, chosen_participant(settings, participant)) as home:
+        count, records = home.catalog.quarantine_count(), home.catalog.quarantined(limit)
+    names = ("stream", "origin", "position", "field", "reason", "content")
+    if as_json:
+        found = [{name: getattr(r, name) for name in names} for r in records]
+        _print({"participant": home.participant, "count": count, "records": found})
+        return 0
+    if not records:
+        print("no record is in quarantine")
+        return 0
+    shown = [
+        (r.stream, Path(r.origin).name or r.origin, "" if r.position is None else str(r.position),
+         r.field, r.reason, r.content)
+        for r in records
+    ]  # fmt: skip
+    print(table(("stream", "from", *names[2:]), shown))
+    print(f"\n{len(records):,} of {count:,} records in quarantine")
+    return 0
+
+
+def show_status(settings: Settings, participant: str | None, *, as_json: bool) -> int:
+    """Print who is here, what was done, and what would be done next."""
+    chosen = chosen_participant(settings, participant)
+    # One server for both: the first to open an embedded one starts it.
+    with migration_url(settings, chosen) as url, open_home(settings, chosen) as home:
+        document = _status(home, read_deployed(url))
+    if as_json:
+        _print(document)
+    else:
+        print(_status_text(document))
+    return 0
+
+
+# ------------------------------------------------------------ streams and rows
+
+
+def _named(home: Home, wanted: str) -> StreamFigures:
+    """A stream by name; Refused, with the nearest name, if there is none of it."""
+    known = {str(s.stream.name): s for s in home.catalog.streams()}
+    if wanted in known:
+        return stream_figures(home, known[wanted])
+    near = get_close_matches(wanted, known, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else "it has " + (", ".join(known) or "none")
+    raise Refused(f"the home of {home.participant} has no stream {wanted!r}: {hint}")
+
+
+def _asked(from_: str | None, to: str | None) -> Range:
+    from_us = BEGINNING_US if from_ is None else parse_time_us("--from", from_)
+    to_us = FOREVER_US if to is None else parse_time_us("--to", to)
+    if from_us >= to_us:
+        raise Refused(f"--from {from_} is not before --to {to}: --to is exclusive")
+    return Range(from_us, to_us)
+
+
+def _rows(home: Home, stream: StreamFigures, asked: Range, limit: int) -> Rows:
+    origin_us, through_us = stream.status.origin_us, stream.stable_through_us
+    stable = None
+    if origin_us is not None and through_us is not None and origin_us < through_us:
+        stable = Range(origin_us, through_us).intersection(asked)
+    columns = columns_of(stream.status.stream)
+    if stable is None:
+        return Rows(columns=columns, stimes_us=(), values=(), has_more=False)
+    inside = [s for s in stream.segments if s.range.overlaps(stable)]
+    return read_rows(home.storage, inside, columns, stable, limit)
+
+
+def _table_of(rows: Rows) -> str:
+    names = (EVENT_TIME, *(c.name for c in rows.columns))
+    # As they are: digits of a number that is a name or a time are not set apart by commas.
+    body = [
+        (iso(at), *map(plain, values))
+        for at, values in zip(rows.stimes_us, rows.values, strict=True)
+    ]
+    return table(names, body)
+
+
+def _through(stream: StreamFigures) -> str:
+    through_us = stream.stable_through_us
+    return "not begun" if through_us is None else iso(through_us)
+
+
+def _stream(stream: StreamFigures) -> Mapping[str, Any]:
+    status = stream.status
+    through_us = stream.stable_through_us
+    return {
+        "stream": status.stream.name,
+        "kind": status.stream.kind,
+        "producer": str(status.producer),
+        "width_us": status.stream.width_us,
+        "version": status.version,
+        "stable_through": None if through_us is None else iso(through_us),
+        "stable_through_us": through_us,
+        "rows": status.rows,
+        "buckets": len(stream.buckets),
+        "segments": len(stream.segments),
+        "has_ended": stream.has_ended,
+        "digest": str(stream.digest),
+        "columns": dict(status.stream.columns),
+    }
+
+
+# ------------------------------------------------------------ status
+
+
+def _status(home: Home, deployed: Deployed) -> dict[str, Any]:
+    steps = home.catalog.steps()
+    return {
+        "participant": home.participant,
+        "directory": str(home.directory),
+        "participants": list(deployed.participants),
+        "networks": [{"network": p.network, "plan": p.id} for p in deployed.plans],
+        "leases": [
+            {
+                "fragment": lease.fragment,
+                "producer": lease.producer,
+                "lane": lease.lane,
+                "epoch": lease.epoch,
+                "holder": lease.holder,
+                "is_held": lease.is_held,
+            }
+            for lease in deployed.leases
+        ],
+        "steps": len(steps),
+        "steps_by_cause": _by_cause(steps),
+        "last_step": _step(steps[-1]) if steps else None,
+        "quarantined": home.catalog.quarantine_count(),
+        "storage_bytes": _stored_bytes(home.storage),
+        "next": [line for plan in deployed.plans for line in _would_do(home, plan)],
+    }
+
+
+def _would_do(home: Home, plan: DeployedPlan) -> list[str]:
+    """What the driver of this plan would do now, with its reasons."""
+    network = network_of_document(plan.document["network"])
+    fragments = {f.id: f for f in fragments_of(network)}
+    knowledge = home.catalog.read_knowledge(fragments, Limits())
+    return explain(decide(knowledge, home.catalog.read_clock_ms()))
+
+
+def _by_cause(steps: tuple[StepRecord, ...]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for step in steps:
+        counts[step.cause] = counts.get(step.cause, 0) + 1
+    return counts
+
+
+def _step(step: StepRecord) -> dict[str, Any]:
+    return {
+        "fragment": step.fragment,
+        "cause": step.cause,
+        "from": iso(step.range.from_us),
+        "to": iso(step.range.to_us),
+        "committed_at": iso(step.committed_at_ms * 1_000),
+        "records_in": step.metrics.records_in,
+        "records_out": step.metrics.records_out,
+        "spark_jobs": step.metrics.spark_jobs,
+        "phases_ms": {name: round(ms, 1) for name, ms in step.metrics.phases_ms.items()},
+    }
+
+
+def _stored_bytes(storage: Path) -> int:
+    return sum(path.stat().st_size for path in storage.rglob("*") if path.is_file())
+
+
+def _status_text(document: Mapping[str, Any]) -> str:
+    held = [lease for lease in document["leases"] if lease["is_held"]]
+    causes = ", ".join(f"{n} {cause}" for cause, n in document["steps_by_cause"].items())
+    known = [
+        ("home of", document["participant"]),
+        ("folder", document["directory"]),
+        ("participants known", ", ".join(document["participants"])),
+        *((f"network {n['network']}", f"plan {n['plan']}") for n in document["networks"]),
+        ("steps committed", f"{document['steps']:,}" + (f" ({causes})" if causes else "")),
+        ("in quarantine", f"{document['quarantined']:,} records"),
+        ("storage", size_of(document["storage_bytes"])),
+        ("leases", f"{len(held)} held now" if held else "none held: nothing runs here now"),
+    ]
+    lines = [facts(known)]
+    if held:
+        columns = ("fragment", "producer", "lane", "epoch", "holder")
+        lines += ["", table(columns, [[lease[c] for c in columns] for lease in held])]
+    last = document["last_step"]
+    if last is not None:
+        phases = ", ".join(f"{name} {ms:g} ms" for name, ms in last["phases_ms"].items())
+        span = f"from {last['from']} to {last['to']}"
+        lines += [
+            "",
+            f"last step: {last['fragment']} {span}, committed at {last['committed_at']}",
+            f"  {last['records_in']:,} records in, {last['records_out']:,} rows out; {phases}",
+        ]
+    lines += ["", "it would do next:", *(f"  {printable(line)}" for line in document["next"])]
+    return "\n".join(lines)
+
+
+def _yes(is_so: bool) -> str:
+    return "yes" if is_so else "no"
+
+
+def _print(document: Mapping[str, Any]) -> None:
+    print(json.dumps(document, indent=1, allow_nan=False))

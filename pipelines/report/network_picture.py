@@ -1,0 +1,75 @@
+"""A query network as a picture: its sources, boxes with their expressions, and outputs."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from medusa_core.network import Aggregate, Box, Filter, Function, Map, Network, Union
+from pipelines.report.drawing import Edge, Node, draw
+from pipelines.report.markup import Markup
+
+
+def draw_network(network: Network) -> Markup:
+    """The picture of a network; what a box cannot show in full it tells when pointed at."""
+    nodes = [
+        Node(
+            id=f"source {s.name}",
+            heading=f"source {s.name}",
+            lines=(f"{', '.join(s.columns)}; time: {s.time}",),
+            kind="source",
+            hint=", ".join(f"{name} {type_}" for name, type_ in s.columns.items()),
+        )
+        for s in network.sources
+    ]
+    nodes += [_node(network.box(name)) for name in network.order]
+    nodes += [
+        Node(id=f"output {o.name}", heading=f"output {o.name}", kind="output")
+        for o in network.outputs
+    ]
+    edges = [
+        Edge(
+            start=("source " if network.is_source(arc.start.owner) else "box ") + arc.start.owner,
+            end=f"{kind} {arc.end}",
+            label=arc.start.port,
+        )
+        for arcs, kind in ((network.box_arcs, "box"), (network.output_arcs, "output"))
+        for arc in arcs
+    ]
+    title = f"Query network {network.name}"
+    told = f"{len(network.sources)} sources, {len(network.boxes)} boxes, and the outputs "
+    outputs = ", ".join(o.name for o in network.outputs)
+    return draw(nodes, edges, title=title, description=told + outputs)
+
+
+def _node(box: Box) -> Node:
+    lines = _lines(box)
+    return Node(
+        id=f"box {box.name}",
+        heading=f"{type(box).__name__} {box.name}",
+        lines=lines,
+        kind=type(box).__name__.lower(),
+        hint="\n".join(lines),
+    )
+
+
+def _lines(box: Box) -> tuple[str, ...]:
+    match box:
+        case Filter():
+            cases = [f"{port}: {predicate}" for port, predicate in box.cases.items()]
+            return (*cases, *([f"{box.otherwise}: otherwise"] if box.otherwise else []))
+        case Map():
+            return tuple(
+                name if name == expression else f"{name} = {expression}"
+                for name, expression in box.columns.items()
+            )
+        case Union():
+            return (f"of {', '.join(box.inputs)}",)
+        case Aggregate():
+            window = box.size if box.advance is None else f"{box.size}, every {box.advance}"
+            groups = f" per {', '.join(box.group_by)}" if box.group_by else ""
+            columns = [f"{name} = {expression}" for name, expression in box.columns.items()]
+            return (f"windows of {window}{groups}", *columns)
+        case Function():
+            called = getattr(box.function, "__qualname__", "function")
+            return (f"{called}(frame)", f"gives {', '.join(box.columns)}")
+    assert_never(box)

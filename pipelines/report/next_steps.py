@@ -1,0 +1,39 @@
+"""Commands that a reader can copy and that work, for a folder that holds a home."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from pipelines.report.times import iso
+
+
+def program() -> str:
+    """How to call medusa from the current folder."""
+    return shlex.quote(str(near(Path(sys.executable).with_name("medusa"))))
+
+
+def near(path: Path) -> Path:
+    """A path as seen from the current folder, if it lies below."""
+    path = path.absolute()
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
+def next_commands(
+    directory: Path,
+    *,
+    stream: str | None = None,
+    from_us: int | None = None,
+    has_quarantine: bool = False,
+) -> list[str]:
+    """Commands to look further into the home in `directory`."""
+    medusa = f"MEDUSA_DIR={shlex.quote(str(near(directory)))} {program()}"
+    commands = [f"{medusa} streams", f"{medusa} status"]
+    if stream is not None:
+        commands.insert(0, f"{medusa} read {stream}")
+        if from_us is not None:
+            commands.append(f"{medusa} read {stream} --from {iso(from_us)} --limit 5 --json")
+    if has_quarantine:
+        commands.append(f"{medusa} read --quarantine")
+    return commands

@@ -1,0 +1,59 @@
+"""Homes for the catalog's tests: in memory, and in Postgres, emptied before each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine
+
+from pipelines.catalog.homes import HomeUrls, create_home, drop_home
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.server import EmbeddedServer
+from tests.catalog.building import ALPHA, FIRST, HOUR_MS, LANDING, MAIN, TAIL, a_deployment, a_key
+from tests.catalog.homes_under_test import (
+    HomeUnderTest,
+    MemoryHome,
+    PostgresHome,
+    watcher_of,
+    wipe,
+)
+
+DATABASE = "medusa_suite"
+
+
+@pytest.fixture(scope="session")
+def home_urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
+    """A home in Postgres for the whole run."""
+    admin_url = postgres_server.superuser_url()
+    yield create_home(admin_url, ALPHA, DATABASE)
+    drop_home(admin_url, DATABASE)
+
+
+@pytest.fixture(scope="session")
+def watcher(postgres_server: EmbeddedServer, home_urls: HomeUrls) -> Iterator[Engine]:
+    """A superuser on that home."""
+    with watcher_of(postgres_server.superuser_url(home_urls.database)) as engine:
+        yield engine
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def home(request: pytest.FixtureRequest) -> Iterator[HomeUnderTest]:
+    """A home where nothing is deployed, in memory and in Postgres."""
+    if request.param == "memory":
+        yield MemoryHome()
+        return
+    watcher = request.getfixturevalue("watcher")
+    wipe(watcher)
+    found = PostgresHome(request.getfixturevalue("home_urls"), watcher)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def catalog(home: HomeUnderTest) -> Catalog:
+    """The catalog of a home where the example is deployed and `me` holds its live leases."""
+    home.catalog.deploy(a_deployment())
+    for fragment in (LANDING, MAIN, TAIL):
+        home.catalog.acquire_lease(a_key(fragment), FIRST, "me", HOUR_MS)
+    return home.catalog

@@ -1,0 +1,152 @@
+"""The two catalogs behind one door, so that a test can hold either's transactions and see waits.
+
+`start` makes a call in a session. If the call must wait for another session it comes back waiting:
+in memory because the catalog says so, in Postgres because the server names who blocks it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sqlalchemy import Engine, create_engine, text
+
+from medusa_core.errors import MedusaError
+from pipelines.catalog.homes import HomeUrls
+from pipelines.catalog.interface import Catalog, Session
+from pipelines.catalog.memory import MemoryCatalog
+from pipelines.catalog.memory_store import ManualClock, Store, Waiting
+from pipelines.catalog.postgres import PostgresCatalog, catalog_url
+from pipelines.catalog.postgres_session import PostgresSession, postgres_session
+from tests.catalog.building import ALPHA
+
+Call = Callable[[Catalog], Any]
+LOOK_AGAIN_S = 0.002
+
+
+@dataclass
+class Pending:
+    """A call that was made: waiting, or answered with a value or an error."""
+
+    finish: Callable[[], Any]
+    is_waiting: bool
+
+    def answer(self) -> Any:
+        """The value, or the error raised; call it when nothing blocks it any more."""
+        return self.finish()
+
+
+class HomeUnderTest(Protocol):
+    """One home, freshly founded."""
+
+    catalog: Catalog
+
+    def session(self) -> Session:
+        """Another connection to the same home."""
+
+    def start(self, session: Session, call: Call) -> Pending:
+        """Make a call in a session, without being held up by it."""
+
+
+@dataclass
+class MemoryHome:
+    """A home in memory."""
+
+    clock: ManualClock = field(default_factory=lambda: ManualClock(1_000))
+
+    def __post_init__(self) -> None:
+        self.store = Store(self.clock)
+        self.catalog = MemoryCatalog(ALPHA, self.clock, self.store)
+
+    def session(self) -> Session:
+        return self.catalog.session()
+
+    def start(self, session: Session, call: Call) -> Pending:
+        try:
+            value = call(session.catalog)
+        except Waiting:
+            return Pending(lambda: call(session.catalog), is_waiting=True)
+        except MedusaError as error:
+            return Pending(_raising(error), is_waiting=False)
+        return Pending(lambda: value, is_waiting=False)
+
+
+def _raising(error: MedusaError) -> Callable[[], Any]:
+    def finish() -> Any:
+        raise error
+
+    return finish
+
+
+class PostgresHome:
+    """A home in Postgres; `watcher` sees who waits for whom."""
+
+    def __init__(self, urls: HomeUrls, watcher: Engine) -> None:
+        self._urls = urls
+        self._watcher = watcher
+        self._threads = ThreadPoolExecutor(max_workers=4)
+        self._sessions: list[PostgresSession] = []
+        self.catalog = PostgresCatalog(urls.job, ALPHA)
+
+    def session(self) -> PostgresSession:
+        session = postgres_session(self._urls.job, ALPHA)
+        self._sessions.append(session)
+        return session
+
+    def start(self, session: Session, call: Call) -> Pending:
+        assert isinstance(session, PostgresSession)
+        future: Future[Any] = self._threads.submit(call, session.catalog)
+        while not wait([future], timeout=LOOK_AGAIN_S).done:
+            if self._is_blocked(session.backend_pid):
+                return Pending(future.result, is_waiting=True)
+        return Pending(future.result, is_waiting=False)
+
+    def _is_blocked(self, pid: int) -> bool:
+        # By one of us: autovacuum, too, may stand in the way for a moment.
+        ours = [session.backend_pid for session in self._sessions]
+        with self._watcher.connect() as connection:
+            blocked = text("SELECT pg_blocking_pids(:pid) && CAST(:ours AS integer[])")
+            return bool(connection.execute(blocked, {"pid": pid, "ours": ours}).scalar_one())
+
+    def close(self) -> None:
+        for session in self._sessions:
+            session.close()
+        self.catalog.close()
+        self._threads.shutdown()
+
+
+WIPE = """
+DO $$
+DECLARE
+    name text;
+BEGIN
+    SET LOCAL session_replication_role = replica;  -- a superuser's: no trigger guards the tables
+    FOR name IN
+        SELECT c.oid::regclass FROM pg_class AS c
+        WHERE c.relnamespace = 'medusa'::regnamespace AND c.relkind = 'r'
+            AND c.relname <> 'schema_migration'
+    LOOP
+        EXECUTE 'DELETE FROM ' || name;
+    END LOOP;
+    PERFORM medusa.found_home('alpha');
+END $$
+"""
+
+
+@contextmanager
+def watcher_of(superuser_url: str) -> Iterator[Engine]:
+    """A superuser's engine on a home's database: to wipe it, and to see who waits."""
+    engine = create_engine(catalog_url(superuser_url), isolation_level="AUTOCOMMIT")
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def wipe(watcher: Engine) -> None:
+    """Empty the home's tables and found it again."""
+    with watcher.connect() as connection:
+        connection.execute(text(WIPE))

@@ -1,0 +1,199 @@
+"""Two writers at once: who waits for whom, what each sees, and what an error does to the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from medusa_core.commits import Hold, Lane
+from medusa_core.errors import Conflict, MedusaError, Refused
+from medusa_core.knowledge import Limits
+from medusa_core.segments import Stability
+from pipelines.catalog.interface import Catalog
+from tests.catalog import building as a
+from tests.catalog.homes_under_test import Call, HomeUnderTest
+
+FRAGMENTS = a.some_fragments()
+
+
+@pytest.fixture
+def both_lanes(home: HomeUnderTest, catalog: Catalog) -> HomeUnderTest:
+    """Two drivers of one line: `me` in the live lane, `other` in the backlog lane."""
+    catalog.acquire_lease(a.a_key(lane=Lane.BACKLOG), a.FIRST, "other", a.HOUR_MS)
+    return home
+
+
+def commit_by(holder: str, from_bucket: int, to_bucket: int,
+              stability: Stability = Stability.STABLE) -> Call:  # fmt: skip
+    lane = Lane.LIVE if holder == "me" else Lane.BACKLOG
+    commit = a.a_commit(
+        a.a_segment(from_bucket, to_bucket, stability), lease=a.a_lease(holder=holder, lane=lane)
+    )
+    return lambda catalog: catalog.commit(commit)
+
+
+def test_nobody_sees_what_is_not_yet_committed(both_lanes: HomeUnderTest) -> None:
+    writer = both_lanes.session()
+    writer.begin()
+    both_lanes.start(writer, commit_by("me", 0, 1)).answer()
+    assert both_lanes.catalog.segments(a.SUMS) == ()
+    assert len(writer.catalog.segments(a.SUMS)) == 1, "but the writer itself does"
+    writer.end(keep=True)
+    assert len(both_lanes.catalog.segments(a.SUMS)) == 1
+
+
+def test_what_is_rolled_back_never_was(both_lanes: HomeUnderTest) -> None:
+    writer = both_lanes.session()
+    writer.begin()
+    both_lanes.start(writer, commit_by("me", 0, 1)).answer()
+    writer.end(keep=False)
+    assert both_lanes.catalog.segments(a.SUMS) == ()
+    assert both_lanes.catalog.steps() == ()
+    assert both_lanes.catalog.commit(a.a_commit(a.a_segment(0, 1))).versions == {a.SUMS: 1}
+
+
+def test_a_snapshot_does_not_move_while_others_commit(both_lanes: HomeUnderTest) -> None:
+    reader, writer = both_lanes.session(), both_lanes.session()
+    reader.begin(snapshot=True)
+    both_lanes.start(writer, commit_by("me", 0, 1)).answer()
+    assert reader.catalog.segments(a.SUMS) == ()
+    before = reader.catalog.read_knowledge(FRAGMENTS, Limits())
+    both_lanes.start(writer, commit_by("other", 1, 2)).answer()
+    assert reader.catalog.read_knowledge(FRAGMENTS, Limits()) == before
+    reader.end(keep=True)
+    assert len(reader.catalog.segments(a.SUMS)) == 2
+
+
+def test_a_transaction_that_is_no_snapshot_sees_each_commit(both_lanes: HomeUnderTest) -> None:
+    reader, writer = both_lanes.session(), both_lanes.session()
+    reader.begin()
+    assert reader.catalog.segments(a.SUMS) == ()
+    both_lanes.start(writer, commit_by("me", 0, 1)).answer()
+    assert len(reader.catalog.segments(a.SUMS)) == 1
+    reader.end(keep=True)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_second_commit_to_a_line_waits_and_then_gets_the_next_version(
+    both_lanes: HomeUnderTest, keep: bool
+) -> None:
+    first, second = both_lanes.session(), both_lanes.session()
+    first.begin()
+    both_lanes.start(first, commit_by("me", 0, 1)).answer()
+    waiting = both_lanes.start(second, commit_by("other", 1, 2))
+    assert waiting.is_waiting
+    first.end(keep=keep)
+    assert waiting.answer().versions == {a.SUMS: 2 if keep else 1}
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_second_commit_over_the_same_range_loses_only_if_the_first_is_kept(
+    both_lanes: HomeUnderTest, keep: bool
+) -> None:
+    first, second = both_lanes.session(), both_lanes.session()
+    first.begin()
+    both_lanes.start(first, commit_by("me", 0, 2)).answer()
+    waiting = both_lanes.start(second, commit_by("other", 1, 3))
+    assert waiting.is_waiting
+    first.end(keep=keep)
+    if keep:
+        with pytest.raises(Conflict):
+            waiting.answer()
+    else:
+        assert waiting.answer().versions == {a.SUMS: 1}
+
+
+def test_the_same_commit_sent_twice_at_once_is_made_once(both_lanes: HomeUnderTest) -> None:
+    first, second = both_lanes.session(), both_lanes.session()
+    same = commit_by("me", 0, 1)
+    first.begin()
+    made = both_lanes.start(first, same).answer()
+    waiting = both_lanes.start(second, same)
+    assert waiting.is_waiting
+    first.end(keep=True)
+    again = waiting.answer()
+    assert (again.again, again.versions) == (True, made.versions)
+
+
+def test_a_commit_whose_lease_ends_while_it_waits_is_refused(both_lanes: HomeUnderTest) -> None:
+    first, second = both_lanes.session(), both_lanes.session()
+    first.begin()
+    both_lanes.start(first, lambda c: c.renew_lease(a.a_lease(), 0)).answer()
+    waiting = both_lanes.start(second, commit_by("me", 0, 1))
+    assert waiting.is_waiting
+    first.end(keep=True)
+    with pytest.raises(Conflict, match="expired"):
+        waiting.answer()
+
+
+def test_two_who_take_a_free_lease_at_once_do_not_both_get_it(both_lanes: HomeUnderTest) -> None:
+    both_lanes.catalog.release_lease(a.a_lease(a.TAIL))
+    first, second = both_lanes.session(), both_lanes.session()
+    first.begin()
+    both_lanes.start(
+        first, lambda c: c.acquire_lease(a.a_key(a.TAIL), a.FIRST, "one", a.HOUR_MS)
+    ).answer()
+    waiting = both_lanes.start(
+        second, lambda c: c.acquire_lease(a.a_key(a.TAIL), a.FIRST, "two", a.HOUR_MS)
+    )
+    assert waiting.is_waiting
+    first.end(keep=True)
+    with pytest.raises(Conflict, match="held by one"):
+        waiting.answer()
+
+
+def test_writers_of_different_lines_do_not_wait_for_each_other(both_lanes: HomeUnderTest) -> None:
+    first, second = both_lanes.session(), both_lanes.session()
+    first.begin()
+    both_lanes.start(first, commit_by("me", 0, 1)).answer()
+    landed = both_lanes.start(second, lambda c: c.land(a.a_lease(a.LANDING), a.a_batch(0, {0: 1})))
+    assert not landed.is_waiting
+    assert landed.answer() is True
+    first.end(keep=True)
+
+
+def test_readers_never_wait(both_lanes: HomeUnderTest) -> None:
+    writer, reader = both_lanes.session(), both_lanes.session()
+    writer.begin()
+    both_lanes.start(writer, commit_by("me", 0, 1)).answer()
+    assert not both_lanes.start(reader, lambda c: c.streams()).is_waiting
+    knowing = both_lanes.start(reader, lambda c: c.read_knowledge(FRAGMENTS, Limits()))
+    assert not knowing.is_waiting
+    writer.end(keep=True)
+
+
+def test_an_error_fails_the_transaction_and_lets_its_locks_go(both_lanes: HomeUnderTest) -> None:
+    first, second = both_lanes.session(), both_lanes.session()
+    first.begin()
+    both_lanes.start(first, commit_by("me", 0, 1)).answer()
+    with pytest.raises(Refused):
+        both_lanes.start(first, lambda c: c.land(a.a_lease(a.MAIN), a.a_batch())).answer()
+    assert not both_lanes.start(second, commit_by("other", 0, 1)).is_waiting
+    with pytest.raises(Refused, match="end it first"):
+        first.catalog.streams()
+    first.end(keep=True)
+    assert len(both_lanes.catalog.steps()) == 1, "only the other's commit was kept"
+
+
+WRITES: dict[str, Call] = {
+    "commit": commit_by("me", 0, 1),
+    "land": lambda c: c.land(a.a_lease(a.LANDING), a.a_batch(0, {0: 1})),
+    "deploy": lambda c: c.deploy(a.a_deployment()),
+    "renew": lambda c: c.renew_lease(a.a_lease(), a.HOUR_MS),
+    "release": lambda c: c.release_lease(a.a_lease()),
+    "hold": lambda c: c.place_hold(Hold(stream=a.SUMS, holder="h", purpose="p", from_us=0)),
+    "no hold": lambda c: c.release_hold(a.SUMS, "h", "p"),
+}
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
+def test_nothing_is_written_in_a_snapshot(
+    both_lanes: HomeUnderTest, write: Callable[[Catalog], object]
+) -> None:
+    session = both_lanes.session()
+    session.begin(snapshot=True)
+    with pytest.raises(MedusaError) as refused:
+        both_lanes.start(session, write).answer()
+    assert refused.type is Refused
+    session.end(keep=False)

@@ -1,0 +1,69 @@
+"""The drawing of a network: every part and arrow once, and nothing in a label that ends it."""
+
+from __future__ import annotations
+
+from medusa_core.mermaid import describe_box, draw
+from medusa_core.network import (
+    Aggregate,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Output,
+    Source,
+    Union,
+)
+
+NETWORK = Network(
+    name="example",
+    sources=(Source(name="readings", columns={"at_us": "bigint", "n": "int"}, time="at_us"),),
+    boxes=(
+        Filter(name="split", input="readings", cases={"big": "n > 10"}, otherwise="rest"),
+        Aggregate(name="totals", input="split.big", size="60s", columns={"sum": "sum(n)"}),
+        Map(name="small", input="split.rest", columns={"sum": "n"}),
+    ),
+    outputs=(Output(name="result", input="totals"), Output(name="others", input="small")),
+)
+
+
+def test_a_network_is_drawn_with_every_part_and_arrow() -> None:
+    assert draw(NETWORK).splitlines() == [
+        "flowchart LR",
+        '  source_readings[("readings")]',
+        '  box_split["<b>split</b><br>Filter n #gt; 10"]',
+        '  box_totals["<b>totals</b><br>Aggregate 60s: sum"]',
+        '  box_small["<b>small</b><br>Map sum"]',
+        '  output_result(["result"])',
+        '  output_others(["others"])',
+        "  source_readings --> box_split",
+        "  box_split -->|big| box_totals",
+        "  box_split -->|rest| box_small",
+        "  box_totals --> output_result",
+        "  box_small --> output_others",
+    ]
+
+
+def test_every_kind_of_box_says_what_it_does() -> None:
+    columns = {"a": "1", "b": "2"}
+    assert describe_box(Map(name="m", input="x", columns=columns)) == "Map a, b"
+    assert describe_box(Union(name="u", inputs=("x", "y"))) == "Union"
+    sliding = Aggregate(
+        name="g", input="x", size="60s", advance="10s", group_by=("k",), columns=columns
+    )
+    assert describe_box(sliding) == "Aggregate 60s by 10s per k: a, b"
+    assert describe_box(Function(name="f", input="x", function=len, columns=columns)) == "Function"
+
+
+def test_no_text_of_an_expression_can_end_its_label() -> None:
+    odd = "text = \"]\" or text like '<b>|&#%' or\n text = ''"
+    box = Filter(name="odd", input="readings", cases={"yes": odd})
+    network = Network(
+        name="example",
+        sources=NETWORK.sources,
+        boxes=(box,),
+        outputs=(Output(name="result", input="odd"),),
+    )
+    (line,) = [line for line in draw(network).splitlines() if "box_odd[" in line]
+    label = line.removeprefix('  box_odd["<b>odd</b><br>').removesuffix('"]')
+    assert not set(label) & set('"<>|&\n')
+    assert line.count('"') == 2

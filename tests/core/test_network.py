@@ -1,0 +1,188 @@
+"""The shape of a network: what a Network refuses to be, with the part named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medusa_core.errors import Refused
+from medusa_core.network import (
+    Aggregate,
+    Arc,
+    Box,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Output,
+    Port,
+    Source,
+    Union,
+)
+
+READINGS = Source(name="readings", columns={"at_us": "bigint", "key": "string"}, time="at_us")
+PASS = Map(name="passed", input="readings", columns={"key": "key"})
+
+
+def a_network(*boxes: Box, **parts: Any) -> Network:
+    """Readings through the boxes; the last is the output, unless `outputs` says otherwise."""
+    given: dict[str, Any] = {
+        "name": "example",
+        "sources": (READINGS,),
+        "boxes": boxes or (PASS,),
+        "outputs": (Output(name="result", input=(boxes or (PASS,))[-1].name),),
+    }
+    return Network(**(given | parts))
+
+
+def per_key(**parts: Any) -> Aggregate:
+    given: dict[str, Any] = {
+        "name": "per_key",
+        "input": "readings",
+        "size": "60s",
+        "columns": {"n": "count(*)"},
+    }
+    return Aggregate(**(given | parts))
+
+
+def test_boxes_are_ordered_after_what_they_read_however_they_are_written() -> None:
+    boxes: tuple[Box, ...] = (
+        Union(name="both", inputs=("left", "right")),
+        Map(name="right", input="passed", columns={"key": "key"}),
+        PASS,
+        Map(name="left", input="passed", columns={"key": "key"}),
+    )
+    network = a_network(*boxes, outputs=(Output(name="result", input="both"),))
+    assert network.order[0] == "passed"
+    assert network.order[-1] == "both"
+    assert set(network.order) == {"passed", "left", "right", "both"}
+
+
+def test_arcs_name_the_ports_they_begin_at() -> None:
+    split = Filter(name="split", input="readings", cases={"big": "true"}, otherwise="rest")
+    network = a_network(
+        split,
+        Map(name="m", input="split.big", columns={"key": "key"}),
+        outputs=(Output(name="result", input="m"), Output(name="others", input="split.rest")),
+    )
+    assert network.box_arcs == (
+        Arc(Port("readings"), "split"),
+        Arc(Port("split", "big"), "m"),
+    )
+    assert network.output_arcs == (
+        Arc(Port("m"), "result"),
+        Arc(Port("split", "rest"), "others"),
+    )
+    assert str(Port("split", "big")) == "split.big"
+
+
+def test_a_filter_with_one_port_is_named_by_the_box_alone() -> None:
+    only = Filter(name="only", input="readings", cases={"yes": "true"})
+    network = a_network(only)
+    assert network.output_arcs[0].start == Port("only", "yes")
+
+
+def test_a_network_is_a_value() -> None:
+    assert a_network() == a_network()
+    assert hash(a_network()) == hash(a_network())
+    assert a_network() != a_network(bucket="20s")
+    with pytest.raises(AttributeError):
+        a_network().name = "other"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        PASS.columns["key"] = "other"  # type: ignore[index]
+
+
+def test_windows_tumble_unless_they_advance_by_less() -> None:
+    assert per_key().advance_us == per_key().size_us == 60_000_000
+    assert per_key(advance="20s").advance_us == 20_000_000
+
+
+MAP: dict[str, Any] = {"columns": {"key": "key"}}
+REFUSALS: list[tuple[str, dict[str, Any], tuple[Box, ...]]] = [
+    ("network 'Bad name' is not a name", {"name": "Bad name"}, ()),
+    ("network example needs at least one source and one output", {"sources": ()}, ()),
+    ("network example needs at least one source and one output", {"outputs": ()}, ()),
+    ("box m of network example reads 'nowhere', which is neither a source nor a box: a dan",
+     {}, (Map(name="m", input="nowhere", **MAP),)),
+    ("output result of network example reads 'nowhere'",
+     {"outputs": (Output(name="result", input="nowhere"),)}, ()),
+    ("box m of network example reads 'split': name split.a or split.b", {},
+     (Filter(name="split", input="readings", cases={"a": "x", "b": "y"}),
+      Map(name="m", input="split", **MAP))),
+    ("box m of network example reads 'split.c': name split.a", {},
+     (Filter(name="split", input="readings", cases={"a": "x"}),
+      Map(name="m", input="split.c", **MAP))),
+    ("boxes of network example form a cycle: a -> b -> a", {},
+     (Map(name="a", input="b", **MAP), Map(name="b", input="a", **MAP),
+      Map(name="c", input="readings", **MAP))),
+    ("boxes of network example form a cycle: a -> a", {},
+     (Union(name="a", inputs=("readings", "a")),)),
+    ("box m of network example is read by no box and no output: a dangling arc",
+     {"outputs": (Output(name="result", input="passed"),)},
+     (PASS, Map(name="m", input="readings", **MAP))),
+    ("source other of network example is read by no box and no output",
+     {"sources": (READINGS, Source(name="other", columns={"t": "bigint"}, time="t"))}, ()),
+    ("output result of network example comes straight from source readings",
+     {"outputs": (Output(name="result", input="readings"),)}, ()),
+    ("two parts of network example are named 'passed': rename one", {}, (PASS, PASS)),
+    ("two parts of network example are named 'readings'", {},
+     (Map(name="readings", input="readings", **MAP),)),
+    ("two streams of network example are named 'readings'",
+     {"outputs": (Output(name="readings", input="passed"),)}, ()),
+    ("source 'readings' of network example names 'when', no column of it",
+     {"sources": (Source(name="readings", columns={"t": "bigint"}, time="when"),)}, ()),
+    ("source 'readings' of network example names 'id', no column of it",
+     {"sources": (Source(name="readings", columns={"t": "bigint"}, time="t", key=("id",)),)}, ()),
+    ("time unit 'min' of source 'readings' of network example is not one of s, ms, us, ns",
+     {"sources": (Source(name="readings", columns={"t": "bigint"}, time="t", time_unit="min"),)},
+     ()),
+    ("column 't' of source 'readings' of network example has type 'uint64', which is not one of",
+     {"sources": (Source(name="readings", columns={"t": "uint64"}, time="t"),)}, ()),
+    ("has a column 'stime', a word Medusa keeps",
+     {"sources": (Source(name="readings", columns={"stime": "bigint"}, time="stime"),)}, ()),
+    ("bucket of network example: duration '10 parsecs' is not one", {"bucket": "10 parsecs"}, ()),
+    ("filter f has no cases", {}, (Filter(name="f", input="readings", cases={}),)),
+    ("filter f has two ports named 'a'", {},
+     (Filter(name="f", input="readings", cases={"a": "x"}, otherwise="a"),)),
+    ("port of filter f, 'A' is not a name", {},
+     (Filter(name="f", input="readings", cases={"A": "x"}),)),
+    ("map m has no columns", {}, (Map(name="m", input="readings", columns={}),)),
+    ("column of map m, 'a b' is not a name", {},
+     (Map(name="m", input="readings", columns={"a b": "key"}),)),
+    ("union u needs at least two inputs", {}, (Union(name="u", inputs=("readings",)),)),
+    ("inputs of box u is a text: write a tuple", {}, (Union(name="u", inputs="readings"),)),  # type: ignore[arg-type]
+    ("group_by of box per_key is a text: write a tuple, as in ('x',)", {},
+     (per_key(group_by="key"),)),
+    ("size of aggregate per_key: duration '0s' is out of range", {}, (per_key(size="0s"),)),
+    ("size of aggregate per_key: duration 'a minute' is not one", {}, (per_key(size="a minute"),)),
+    ("advance of aggregate per_key: duration '' is not one", {}, (per_key(advance=""),)),
+    ("aggregate per_key advances by 90s but its windows are 60s long: records between them", {},
+     (per_key(advance="90s"),)),
+    ("aggregate per_key has two columns of one name", {}, (per_key(group_by=("n",)),)),
+    ("aggregate per_key has two columns of one name", {},
+     (per_key(columns={"window_start": "count(*)"}),)),
+    ("function f has no function to call", {},
+     (Function(name="f", input="readings", function=3, columns={"a": "int"}),)),  # type: ignore[arg-type]
+    ("function 'f' has no columns", {},
+     (Function(name="f", input="readings", function=len, columns={}),)),
+    ("fragment of box m, 'Edge' is not a name", {},
+     (Map(name="m", input="readings", fragment="Edge", **MAP),)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("sentence", "parts", "boxes"), REFUSALS, ids=[sentence[:60] for sentence, _, _ in REFUSALS]
+)
+def test_a_network_that_cannot_be_is_refused(
+    sentence: str, parts: dict[str, Any], boxes: tuple[Box, ...]
+) -> None:
+    with pytest.raises(Refused) as refusal:
+        a_network(*boxes, **parts)
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_an_unknown_output_is_refused_with_those_that_are_there() -> None:
+    with pytest.raises(Refused, match="network example has no output 'x'; it has result"):
+        a_network().output("x")

@@ -1,0 +1,118 @@
+"""What a step reads and writes does not grow with the history: counted in pages, not in time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Connection, Engine, text
+
+from medusa_core.knowledge import Limits
+from pipelines.catalog import postgres_rows as rows
+from pipelines.catalog.homes import HomeUrls, create_home, drop_home
+from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.queries import query
+from pipelines.catalog.server import EmbeddedServer
+from tests.catalog import building as a
+from tests.catalog.homes_under_test import watcher_of
+
+FEW, MANY = 100, 30_000
+# A thousand times the rows make an index two pages higher; a step reads several indexes.
+PAGES_MORE_MAX = 12
+FILL = """
+DO $$
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version,
+        end_version, plan, commit_id)
+    SELECT p.line_id, i * {width}, (i + 1) * {width}, 'stable', i, i, superseded, 'plan-one',
+        (SELECT min(commit_id) FROM medusa.commit)
+    FROM medusa.stream_producer AS p, generate_series({first}::bigint, {last}) AS i,
+        (VALUES (NULL), ({last} + 1)) AS v (superseded);
+    UPDATE medusa.stream_producer
+    SET origin_us = 0, boundary_us = ({last}::bigint + 1) * {width}, last_version = {last};
+END $$
+"""
+
+
+@pytest.fixture(scope="module")
+def growing(postgres_server: EmbeddedServer) -> Iterator[tuple[HomeUrls, Engine]]:
+    admin_url = postgres_server.superuser_url()
+    urls = create_home(admin_url, a.ALPHA, "medusa_growing")
+    with watcher_of(postgres_server.superuser_url(urls.database)) as watcher:
+        yield urls, watcher
+    drop_home(admin_url, urls.database)
+
+
+def pages_of(connection: Connection, statement: str, values: dict[str, object]) -> int:
+    """Pages that a statement touches when it runs a second time."""
+    explain = text(f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {statement}")
+    for _ in range(2):
+        (plan,) = connection.execute(explain, values).scalar_one()
+    whole = plan["Plan"]
+    return int(whole["Shared Hit Blocks"] + whole["Shared Read Blocks"])
+
+
+def pages_of_a_step(urls: HomeUrls, watcher: Engine, at: int) -> dict[str, int]:
+    """Pages of each statement of a step whose frontier is at a bucket."""
+    with watcher.connect() as connection:
+        connection.execute(text("ANALYZE"))
+        (line_id,) = connection.execute(
+            text("SELECT line_id FROM medusa.stream_producer WHERE stream = 'src'")
+        ).one()
+        begin_us = (at - 6) * a.WIDTH_US
+        limits = Limits()
+        pages = {
+            "knowledge_standing": pages_of(
+                connection,
+                query("knowledge_standing").text,
+                {"participant": a.ALPHA, "fragments": [a.MAIN, a.TAIL], "buckets_max": 1025},
+            ),
+            "knowledge_segments": pages_of(
+                connection,
+                query("knowledge_segments").text,
+                {
+                    "requests": [0],
+                    "line_ids": [line_id],
+                    "from_us": [begin_us],
+                    "need_us": [begin_us + a.WIDTH_US],
+                    "beyond": [limits.buckets_per_step_max],
+                    "records_max": limits.records_per_step_max,
+                    "buckets_max": limits.buckets_per_step_max,
+                },
+            ),
+        }
+        for lane in (0, 1):
+            commit = a.a_commit(a.a_segment(at + lane, at + lane + 1, rows={at + lane: 1}))
+            pages["commit_step"] = pages_of_commit(connection, rows.commit_document(commit))
+        return pages
+
+
+def pages_of_commit(connection: Connection, request: str) -> int:
+    explain = text(
+        "EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) SELECT medusa.commit_step(CAST(:r AS jsonb))"
+    )
+    (plan,) = connection.execute(explain, {"r": request}).scalar_one()
+    return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
+
+
+def test_a_step_touches_as_many_pages_after_a_long_history_as_after_a_short_one(
+    growing: tuple[HomeUrls, Engine],
+) -> None:
+    urls, watcher = growing
+    catalog = PostgresCatalog(urls.job, a.ALPHA)
+    catalog.deploy(a.a_deployment())
+    catalog.acquire_lease(a.a_key(), a.FIRST, "me", a.HOUR_MS)
+    catalog.commit(a.a_commit(a.a_segment(0, 1)))
+    catalog.close()
+    pages: list[dict[str, int]] = []
+    first = 1
+    for last in (FEW, MANY):
+        with watcher.connect() as connection:
+            fill = FILL.format(width=a.WIDTH_US, first=first, last=last)
+            connection.exec_driver_sql(fill)
+        pages.append(pages_of_a_step(urls, watcher, last + 1))
+        first = last + 3
+    few, many = pages
+    for statement, count in many.items():
+        assert count <= few[statement] + PAGES_MORE_MAX, (statement, few, many)

@@ -1,0 +1,58 @@
+"""What is said when the connection breaks: before, during and after a commit."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from sqlalchemy import Engine, text
+
+from medusa_core.errors import OutcomeUnknown, Unavailable
+from pipelines.catalog.homes import HomeUrls
+from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.postgres_session import postgres_session
+from pipelines.catalog.server import EmbeddedServer
+from tests.catalog import building as a
+from tests.catalog.homes_under_test import watcher_of
+from tests.waiting import until
+
+OTHERS = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+def end_connections(watcher: Engine, which: str = "") -> int:
+    with watcher.connect() as connection:
+        ended = connection.execute(text(f"SELECT pg_terminate_backend(pid, 5000) {OTHERS} {which}"))
+        return len(ended.all())
+
+
+def test_a_commit_whose_connection_breaks_has_an_unknown_outcome_and_may_be_sent_again(
+    attacked: PostgresCatalog, attacked_urls: HomeUrls, postgres_server: EmbeddedServer
+) -> None:
+    commit = a.a_commit(a.a_segment(3, 4))
+    holder = postgres_session(attacked_urls.job, a.ALPHA)
+    holder.begin()
+    holder.catalog.renew_lease(a.a_lease(), a.HOUR_MS)
+    with (
+        watcher_of(postgres_server.superuser_url(attacked_urls.database)) as watcher,
+        ThreadPoolExecutor() as threads,
+    ):
+        waiting = threads.submit(attacked.commit, commit)
+        blocked = "AND cardinality(pg_blocking_pids(pid)) > 0"
+        until(lambda: end_connections(watcher, blocked), "the commit waits for the lease")
+        with pytest.raises(OutcomeUnknown, match="send the same commit again"):
+            waiting.result()
+    holder.end(keep=True)
+    holder.close()
+    assert not attacked.commit(commit).again
+    assert attacked.commit(commit).again
+
+
+def test_reading_over_a_broken_connection_is_unavailable_and_then_possible_again(
+    attacked: PostgresCatalog, attacked_urls: HomeUrls, postgres_server: EmbeddedServer
+) -> None:
+    attacked.streams()
+    with watcher_of(postgres_server.superuser_url(attacked_urls.database)) as watcher:
+        assert end_connections(watcher) >= 1
+    with pytest.raises(Unavailable):
+        attacked.streams()
+    assert len(attacked.streams()) == 3

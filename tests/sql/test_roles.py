@@ -1,0 +1,160 @@
+"""Who may do what: each role logs in over TCP and tries."""
+
+from __future__ import annotations
+
+import psycopg2.errors
+import pytest
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.catalog.homes import HomeUrls, create_home, database_of, drop_home
+from pipelines.catalog.migrations import check_migrated, migrate
+from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.server import EmbeddedServer
+from tests.catalog import building as a
+from tests.sql.conftest import LogIn
+
+OTHERS = ("job", "airflow", "analyst", "reader")
+VIEWS = {
+    "job": {"assignments", "holds", "leases", "lineage", "published_boundaries",
+            "published_files", "published_segments", "quarantine", "segments", "steps", "streams"},
+    "analyst": {"assignments", "holds", "leases", "lineage", "published_boundaries",
+                "published_files", "published_segments", "quarantine", "segments", "steps",
+                "streams"},
+    "airflow": {"assignments", "holds", "leases", "steps", "streams"},
+    "reader": {"published_boundaries", "published_files", "published_segments"},
+}  # fmt: skip
+NO_RIGHT = "42501"
+
+
+def run(log_in: LogIn, role: str, statement: str) -> list[tuple[object, ...]]:
+    with log_in(role).cursor() as cursor:
+        cursor.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+def is_refused(log_in: LogIn, role: str, statement: str) -> bool:
+    try:
+        run(log_in, role, statement)
+    except psycopg2.errors.InsufficientPrivilege:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("role", OTHERS)
+def test_nobody_but_the_owner_writes_a_table(log_in: LogIn, role: str) -> None:
+    tables = run(log_in, "owner", "SELECT tablename FROM pg_tables WHERE schemaname = 'medusa'")
+    login = log_in(role)
+    assert len(tables) > 15
+    for (table,) in tables:
+        for verb in (f"DELETE FROM medusa.{table}", f"INSERT INTO medusa.{table} DEFAULT VALUES",
+                     f"TRUNCATE medusa.{table}"):  # fmt: skip
+            with pytest.raises(psycopg2.Error) as refused, login.cursor() as cursor:
+                cursor.execute(verb)
+            assert refused.value.pgcode == NO_RIGHT, verb
+
+
+@pytest.mark.parametrize("role", OTHERS)
+def test_each_role_sees_its_own_views_and_no_other(log_in: LogIn, role: str) -> None:
+    names = run(log_in, "owner", "SELECT viewname FROM pg_views WHERE schemaname = 'medusa_api'")
+    seen = {
+        str(name)
+        for (name,) in names
+        if not is_refused(log_in, role, f"SELECT * FROM medusa_api.{name}")
+    }
+    assert seen == VIEWS[role]
+
+
+@pytest.mark.parametrize("role", OTHERS)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE medusa.mine (n integer)",
+        "CREATE TABLE public.mine (n integer)",
+        "CREATE TEMP TABLE mine (n integer)",
+        "CREATE SCHEMA mine",
+        "ALTER TABLE medusa.segment DISABLE TRIGGER ALL",
+        "DROP VIEW medusa_api.streams",
+        "SELECT medusa.found_home('beta')",
+        "SELECT medusa.grant_to_roles()",
+        "SELECT medusa.supersede(1, 2, '[]')",
+        "SELECT medusa.put_aside('[]', NULL, NULL)",
+        "SET session_replication_role = replica",
+    ],
+)
+def test_nobody_but_the_owner_changes_what_there_is(
+    log_in: LogIn, role: str, statement: str
+) -> None:
+    assert is_refused(log_in, role, statement)
+
+
+@pytest.mark.parametrize("role", ["airflow", "analyst", "reader"])
+def test_only_a_job_commits(log_in: LogIn, role: str) -> None:
+    assert is_refused(log_in, role, "SELECT medusa.commit_step('{}')")
+    assert is_refused(log_in, role, "SELECT medusa.land('{}')")
+
+
+def test_a_partner_sees_nothing_of_how_it_was_computed(log_in: LogIn) -> None:
+    for table in ("lineage", "commit", "quarantine", "plan", "lease", "landed_batch", "hold"):
+        assert is_refused(log_in, "reader", f"SELECT * FROM medusa.{table}")
+    assert is_refused(log_in, "reader", "SELECT promised_us FROM medusa.stream_producer")
+    assert is_refused(log_in, "reader", "SELECT commit_id FROM medusa.segment")
+    published = run(log_in, "reader", "SELECT DISTINCT stream FROM medusa_api.published_segments")
+    assert published == [("sums",)]
+
+
+def test_a_login_of_one_home_does_not_reach_another(
+    postgres_server: EmbeddedServer, attacked_urls: HomeUrls
+) -> None:
+    admin_url = postgres_server.superuser_url()
+    other = create_home(admin_url, Participant("beta"), "medusa_other")
+    try:
+        own = attacked_urls.owner.replace("+psycopg2", "")
+        with pytest.raises(psycopg2.OperationalError, match="permission denied"):
+            psycopg2.connect(own.removesuffix(attacked_urls.database) + other.database)
+    finally:
+        drop_home(admin_url, other.database)
+
+
+def test_creating_a_home_again_changes_nothing(
+    postgres_server: EmbeddedServer, attacked_urls: HomeUrls
+) -> None:
+    again = create_home(postgres_server.superuser_url(), a.ALPHA, attacked_urls.database)
+    assert again == attacked_urls
+    assert migrate(again.owner) == []
+
+
+def test_a_home_belongs_to_one_participant(
+    postgres_server: EmbeddedServer, attacked_urls: HomeUrls
+) -> None:
+    with pytest.raises(Refused, match="home of alpha"):
+        create_home(postgres_server.superuser_url(), Participant("beta"), attacked_urls.database)
+    with pytest.raises(Refused, match="home of alpha"):
+        PostgresCatalog(attacked_urls.job, Participant("beta"))
+
+
+@pytest.mark.parametrize("name", ['x"; DROP DATABASE postgres; --', "Beta", "", "a" * 64, "a-b"])
+def test_a_name_with_sql_in_it_is_no_name_of_a_home(
+    postgres_server: EmbeddedServer, name: str
+) -> None:
+    with pytest.raises(Refused, match="is not a name"):
+        create_home(postgres_server.superuser_url(), Participant(name))
+    with pytest.raises(Refused, match="is not a name"):
+        drop_home(postgres_server.superuser_url(), name)
+
+
+def test_a_long_name_has_a_database_of_its_own() -> None:
+    names = {database_of(Participant("a" * length)) for length in (40, 50, 62, 63)}
+    assert len(names) == 4
+    assert max(map(len, names)) + len("_analyst") <= 63
+
+
+def test_a_server_that_is_not_there_is_unavailable(attacked_urls: HomeUrls) -> None:
+    nowhere = "postgresql://nobody:x@127.0.0.1:1/none"
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        PostgresCatalog(nowhere, a.ALPHA)
+    with pytest.raises(Unavailable, match="cannot be reached"):
+        check_migrated(nowhere)
+    wrong = attacked_urls.job.replace(":", ":x", 2).replace("postgresql+psycopg2:x", "postgresql:")
+    with pytest.raises(Unavailable):
+        PostgresCatalog(wrong, a.ALPHA)
