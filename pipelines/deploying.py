@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from hashlib import sha256
 
 from medusa_core.fragments import Fragment, check_width, fragments_of
 from medusa_core.names import Epoch, NetworkName, StreamName
@@ -12,6 +13,7 @@ from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
 from pipelines.networks.check import CheckedNetwork
 from pipelines.networks.load import function_sources
+from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.session import engine_settings
 from pipelines.streams.landing import landing_fragment
 
@@ -21,14 +23,22 @@ FIRST_EPOCH = Epoch(1)
 def plan_of(network: Network, checked: CheckedNetwork, width_us: int) -> Plan:
     """The plan of a network whose streams all have buckets of one width."""
     assert checked.network is network
+    fragments = fragments_of(network)
     streams = [StreamName(s.name) for s in network.sources]
-    streams += [stream for f in fragments_of(network) for stream in f.outputs]
+    streams += [stream for f in fragments for stream in f.outputs]
     return Plan(
         network=network,
         widths_us=dict.fromkeys(streams, width_us),
         function_sources=function_sources(network),
-        engine=engine_settings(),
+        engine={**engine_settings(), "compiled": compiled_fingerprint(checked, fragments)},
     )
+
+
+def compiled_fingerprint(checked: CheckedNetwork, fragments: Sequence[Fragment]) -> str:
+    """What our own compiler makes of the boxes, so that a change of its rules is another plan."""
+    compiled = [compile_fragment(f, checked, is_small=False) for f in fragments]
+    texts = [text for c in compiled for text in (*(s.sql for s in c.statements), c.sql)]
+    return sha256("\n".join(texts).encode()).hexdigest()[:32]
 
 
 def deployment_of(

@@ -21,6 +21,7 @@ from typing import Any, NoReturn
 
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import parse_duration_us
+from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from pipelines.catalog.homes import drop_home
 from pipelines.catalog.server import EmbeddedServer
@@ -38,6 +39,8 @@ from pipelines.settings import Settings
 NETWORK = "netmon"
 MARK = "made-by-medusa-demo"
 BUSIEST = 10
+RECORDS_PER_STEP = 20_000
+"""Smaller steps than a replay would take, so that there are several to look at."""
 CHECK_FAILED, INTERRUPTED = 1, 130
 
 
@@ -80,6 +83,7 @@ def _run(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
         network=network,
         inputs={StreamName(network.sources[0].name): tuple(inputs)},
         width_us=parse_duration_us(network.bucket),
+        limits=Limits(records_per_step_max=RECORDS_PER_STEP),
     )
     with make_home(own, SOLO, keep=True) as home:
         result = replay(order, home, folder / "out", say=say)
