@@ -585,9 +585,13 @@ BEGIN
                 wanted.fragment USING ERRCODE = 'MD001';
         END IF;
         INSERT INTO medusa.participant (name) VALUES (wanted.participant) ON CONFLICT DO NOTHING;
+        -- Looked for first: ON CONFLICT would wait for a commit that is updating the line.
         INSERT INTO medusa.stream_producer (stream, participant, replica)
         SELECT output, wanted.participant, wanted.replica FROM unnest(stands.outputs) AS output
-        ON CONFLICT DO NOTHING;
+        WHERE NOT EXISTS (
+            SELECT FROM medusa.stream_producer AS p
+            WHERE (p.stream, p.participant, p.replica) =
+                (output, wanted.participant, wanted.replica));
         CONTINUE WHEN EXISTS (
             SELECT FROM medusa.assignment AS a
             WHERE (a.fragment, a.partition, a.epoch) =

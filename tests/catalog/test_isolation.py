@@ -153,6 +153,14 @@ def test_writers_of_different_lines_do_not_wait_for_each_other(both_lanes: HomeU
     first.end(keep=True)
 
 
+def test_deploying_does_not_wait_for_a_commit(both_lanes: HomeUnderTest) -> None:
+    writer, deployer = both_lanes.session(), both_lanes.session()
+    writer.begin()
+    both_lanes.start(writer, commit_by("me", 0, 1)).answer()
+    assert not both_lanes.start(deployer, lambda c: c.deploy(a.a_deployment())).is_waiting
+    writer.end(keep=True)
+
+
 def test_readers_never_wait(both_lanes: HomeUnderTest) -> None:
     writer, reader = both_lanes.session(), both_lanes.session()
     writer.begin()

@@ -124,6 +124,23 @@ def test_creating_a_home_again_changes_nothing(
     assert migrate(again.owner) == []
 
 
+def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> None:
+    superuser = psycopg2.connect(postgres_server.superuser_url().replace("+psycopg2", ""))
+    superuser.autocommit = True
+    with superuser.cursor() as cursor:
+        cursor.execute("CREATE ROLE medusa_creator LOGIN CREATEDB CREATEROLE PASSWORD 'secret'")
+        try:
+            creator_url = postgres_server.url("postgres", "medusa_creator", "secret")
+            urls = create_home(creator_url, a.ALPHA, "medusa_created")
+            assert create_home(creator_url, a.ALPHA, "medusa_created") == urls
+            PostgresCatalog(urls.job, a.ALPHA).close()
+            drop_home(creator_url, "medusa_created")
+        finally:
+            drop_home(postgres_server.superuser_url(), "medusa_created")
+            cursor.execute("DROP ROLE medusa_creator")
+    superuser.close()
+
+
 def test_a_home_belongs_to_one_participant(
     postgres_server: EmbeddedServer, attacked_urls: HomeUrls
 ) -> None:
