@@ -81,10 +81,13 @@ def input_view(stream: StreamName) -> str:
 
 
 def compile_fragment(
-    fragment: Fragment, checked: CheckedNetwork, *, is_small: bool
+    fragment: Fragment, checked: CheckedNetwork, *, is_small: bool, keeps: bool = True
 ) -> CompiledFragment:
-    """The fragment as SQL; `is_small` chooses the faster form of `count(distinct)` for few rows."""
-    return _Compiler(fragment, checked, is_small).compile()
+    """The fragment as SQL; `is_small` chooses the faster form of `count(distinct)` for few rows.
+
+    `keeps` False makes one statement of it all, in which outputs share nothing.
+    """
+    return _Compiler(fragment, checked, is_small, keeps).compile()
 
 
 @dataclass
@@ -94,6 +97,7 @@ class _Compiler:
     fragment: Fragment
     checked: CheckedNetwork
     is_small: bool
+    keeps: bool
     relations: dict[str, str] = field(default_factory=dict)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
@@ -134,6 +138,8 @@ class _Compiler:
 
     def _keep(self, name: str) -> None:
         """Make the relation a statement of its own, computed once."""
+        if not self.keeps:
+            return
         self.statements.append(Statement(name, f"{self._with(name)}SELECT * FROM {name}"))
         self.kept.add(name)
 

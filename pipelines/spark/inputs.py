@@ -26,9 +26,6 @@ from pipelines.streams.schemas import BUCKET, STIME, record_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SMALL_RECORDS = 20_000
-"""Up to how many records a step hands its inputs over as Arrow tables."""
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -104,11 +101,11 @@ def _read_part(root: Path, part: Part, schema: pa.Schema) -> pa.Table:
 
 
 def open_relation(
-    session: SparkSession, root: Path, records: InputRecords, *, is_small: bool,
+    session: SparkSession, root: Path, records: InputRecords, *, hands_over: bool,
     shuffled: bool = False,
 ) -> DataFrame:  # fmt: skip
     """The records as a DataFrame; `shuffled` puts them in another order and other partitions."""
-    if is_small or not records.rows:
+    if hands_over or not records.rows:
         table = read_table(root, records)
         if shuffled and table.num_rows:
             table = table.take(pc.sort_indices(pc.bit_wise_xor(table[STIME], 0x5555)))

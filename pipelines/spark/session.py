@@ -99,6 +99,7 @@ def _escaped(path: Path) -> str:
 def _working_settings(cores: int, log4j: Path) -> dict[str, str]:
     """Settings that change speed and noise, never a result."""
     return {
+        "spark.medusa.scratch": str(log4j.parent),
         "spark.driver.memory": os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

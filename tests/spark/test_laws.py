@@ -16,6 +16,7 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import (
     Aggregate,
+    Box,
     Filter,
     Function,
     Map,
@@ -24,6 +25,7 @@ from medusa_core.network import (
     Source,
     Union,
 )
+from pipelines.spark.ways import Way
 from tests.replaying import Digests, Replayer, coarser, digests, parquet_files
 
 if TYPE_CHECKING:
@@ -38,7 +40,16 @@ def shout(frame: DataFrame) -> DataFrame:
     return frame.withColumn("name", functions.upper("name")).select("name", "bytes", "stime")
 
 
-def a_network(second_fragment: str = "main") -> Network:
+def a_network(second_fragment: str = "main", function: Any = shout) -> Network:
+    """The network; without its function (which is never prepared) if that is None."""
+    loud: Box = Map(name="loud", input="all", columns={"name": "upper(name)", "bytes": "bytes"})
+    if function is not None:
+        loud = Function(
+            name="loud",
+            input="all",
+            function=function,
+            columns={"name": "string", "bytes": "bigint"},
+        )
     return Network(
         name="laws",
         sources=(
@@ -63,12 +74,7 @@ def a_network(second_fragment: str = "main") -> Network:
             ),
             Map(name="named", input="split.named", columns={"name": "name", "bytes": "bytes"}),
             Union(name="all", inputs=("big", "rest", "named")),
-            Function(
-                name="loud",
-                input="all",
-                function=shout,
-                columns={"name": "string", "bytes": "bigint"},
-            ),
+            loud,
             Aggregate(
                 name="sliding",
                 input="loud",
@@ -192,17 +198,22 @@ def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_dri
     case: Case, table: pa.Table, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     by_driver = case.digests(table)
-    monkeypatch.setattr("pipelines.spark.step.RESULT_ROWS_IN_DRIVER_MAX", -1)
+    monkeypatch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
     assert case.digests(table) == by_driver
 
 
-def test_i3_records_scanned_by_spark_give_the_same_as_records_handed_over(
-    case: Case, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("way", [Way.HANDED_OVER, Way.SCANNED])
+def test_i3_every_way_of_running_a_step_gives_the_same(
+    case: Case, table: pa.Table, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
-    handed_over = case.digests(table)
-    monkeypatch.setattr("pipelines.spark.step.SMALL_RECORDS", -1)
-    assert case.digests(table) == handed_over
-    assert case.digests(table, limits=Limits(records_per_step_max=1_100)) == handed_over
+    network = a_network(function=None)
+    prepared = case.digests(table, network=network, limits=Limits(records_per_step_max=1_100))
+    monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)
+    assert case.digests(table, network=network) == prepared
+    if way is Way.SCANNED:
+        # Bounds in the plan: files hold more than a step needs.
+        narrow = Limits(records_per_step_max=1_100)
+        assert case.digests(table, network=network, limits=narrow) == prepared
 
 
 def test_records_on_which_a_box_fails_go_to_quarantine_once_and_the_others_on(

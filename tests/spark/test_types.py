@@ -11,6 +11,7 @@ import pytest
 from medusa_core.columns import declare_columns
 from medusa_core.network import Map, Network, Output, Source
 from pipelines.exporting import read_segments
+from pipelines.spark.ways import Way
 from pipelines.streams.schemas import STIME, arrow_type
 from tests.replaying import Replayer, parquet_files
 
@@ -52,13 +53,13 @@ def a_network() -> Network:
     )
 
 
-@pytest.mark.parametrize("small_records", [-1, 1_000], ids=["scanned", "handed over"])
+@pytest.mark.parametrize("way", Way)
 @pytest.mark.parametrize("rows_in_driver", [-1, 1_000], ids=["by tasks", "by driver"])
 def test_every_type_comes_out_as_it_went_in(
-    replayer: Replayer, monkeypatch: pytest.MonkeyPatch, small_records: int, rows_in_driver: int
+    replayer: Replayer, monkeypatch: pytest.MonkeyPatch, way: Way, rows_in_driver: int
 ) -> None:
-    monkeypatch.setattr("pipelines.spark.step.SMALL_RECORDS", small_records)
-    monkeypatch.setattr("pipelines.spark.step.RESULT_ROWS_IN_DRIVER_MAX", rows_in_driver)
+    monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)
+    monkeypatch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", rows_in_driver)
     values = {"at_us": AT_US, **EDGES}
     given = pa.table({n: pa.array(values[n], arrow_type(t)) for n, t in COLUMNS.items()})
     network = a_network()

@@ -1,0 +1,141 @@
+"""One Spark job from input records to written outputs, in the way that suits their number.
+
+The relation that comes out holds the rows of all outputs, each under its tag; what it is computed
+from was opened by name and version, so nothing here can see more than lineage will say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.columns import Column
+from medusa_core.commits import QuarantinedRecord
+from medusa_core.errors import Refused
+from medusa_core.fragments import Fragment
+from medusa_core.names import StreamName
+from pipelines.networks.check import CheckedNetwork
+from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
+from pipelines.spark.inputs import InputRecords, open_relation, read_table
+from pipelines.spark.phases import Phases
+from pipelines.spark.prepared import PreparedFragment
+from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
+from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Way
+from pipelines.streams.schemas import STIME
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EVENT_TIME = "stime"
+"""The name under which a Function box sees and returns event time."""
+
+Results = tuple[list[Written], list[QuarantinedRecord]]
+
+
+class FragmentJobs:
+    """The jobs of one fragment in one session: compiled once per way, prepared once."""
+
+    def __init__(
+        self, session: SparkSession, root: Path, checked: CheckedNetwork, fragment: Fragment
+    ) -> None:
+        self._session = session
+        self._root = root
+        self._checked = checked
+        self._fragment = fragment
+        self._compiled: dict[Way, CompiledFragment] = {}
+        self._prepared: PreparedFragment | None = None
+
+    def compiled(self, way: Way) -> CompiledFragment:
+        """The fragment's SQL for a way."""
+        if way not in self._compiled:
+            self._compiled[way] = compile_fragment(
+                self._fragment,
+                self._checked,
+                is_small=way is not Way.SCANNED,
+                keeps=way is not Way.PREPARED,
+            )
+        return self._compiled[way]
+
+    def run(
+        self,
+        way: Way,
+        inputs: Sequence[InputRecords],
+        target: Target,
+        phases: Phases,
+        *,
+        rows_expected: float,
+        shuffled: bool = False,
+    ) -> Results:
+        """Run the job and write what comes out; phases are plan, read, spark and write."""
+        if way is Way.PREPARED:
+            return self._run_prepared(inputs, target, phases)
+        with ExitStack() as stack:
+            with phases.phase("plan"):
+                tagged = self._plan(way, inputs, stack, shuffled=shuffled)
+            if rows_expected > RESULT_ROWS_IN_DRIVER_MAX:
+                with phases.phase("spark"):
+                    return write_in_tasks(target, tagged)
+            with phases.phase("spark"):
+                table = tagged.toArrow()
+            with phases.phase("write"):
+                return write_in_driver(target, table)
+
+    def _run_prepared(
+        self, inputs: Sequence[InputRecords], target: Target, phases: Phases
+    ) -> Results:
+        if self._prepared is None:
+            with phases.phase("plan"):
+                columns: dict[StreamName, Sequence[Column]] = {i.stream: i.columns for i in inputs}
+                compiled = self.compiled(Way.PREPARED)
+                self._prepared = PreparedFragment(self._session, compiled, columns)
+        with phases.phase("read"):
+            tables = {i.stream: read_table(self._root, i) for i in inputs}
+        with phases.phase("spark"):
+            table = self._prepared.run(tables)
+        with phases.phase("write"):
+            return write_in_driver(target, table)
+
+    def _plan(
+        self, way: Way, inputs: Sequence[InputRecords], stack: ExitStack, *, shuffled: bool
+    ) -> DataFrame:
+        compiled = self.compiled(way)
+        for records in inputs:
+            frame = open_relation(
+                self._session, self._root, records, hands_over=way is Way.HANDED_OVER,
+                shuffled=shuffled,
+            )  # fmt: skip
+            frame.createOrReplaceTempView(input_view(records.stream))
+        for statement in compiled.statements:
+            frame = self._relation(statement)
+            frame.createOrReplaceTempView(statement.view)
+            stack.callback(frame.persist().unpersist)
+        return self._session.sql(compiled.sql)
+
+    def _relation(self, statement: Statement) -> DataFrame:
+        frame = self._session.sql(statement.sql)
+        return frame if statement.function is None else _called(statement, frame)
+
+
+def _called(statement: Statement, frame: DataFrame) -> DataFrame:
+    """What a Function box makes of its input; Refused if it raises or returns other columns."""
+    assert statement.function is not None
+    box = statement.view.rstrip("_")
+    try:
+        made = statement.function(frame.withColumnRenamed(STIME, EVENT_TIME))
+        found = dict(made.dtypes)
+    except Exception as error:
+        # A user's own code: whatever it raises is its input's or its own fault, not ours.
+        raise Refused(
+            f"function {box} raised {type(error).__name__}: {str(error)[:300]}"
+        ) from error
+    types = {**{c.name: c.type for c in statement.columns}, EVENT_TIME: "bigint"}
+    for name, type_ in types.items():
+        if found.get(name) != type_:
+            raise Refused(
+                f"function {box} returns column {name!r} as {found.get(name, 'nothing')} but "
+                f"{type_} is declared"
+            )
+    renamed: DataFrame = made.select(*types).withColumnRenamed(EVENT_TIME, STIME)
+    return renamed

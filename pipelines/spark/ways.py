@@ -1,0 +1,56 @@
+"""The three ways in which a step's job is run, chosen by how many records there are.
+
+All give the same rows (laws I2, I3); they differ in what Spark must do before the first record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from medusa_core.fragments import Fragment
+from medusa_core.network import Aggregate, Function, Port, inputs_of
+
+PREPARED_ROWS_MAX = 20_000
+"""Up to how many records, counted once per output, a step runs a plan made before."""
+
+HANDED_OVER_RECORDS_MAX = 20_000
+"""Up to how many records a step hands its inputs over as Arrow tables."""
+
+RESULT_ROWS_IN_DRIVER_MAX = 100_000
+"""Up to how many rows a step's results come to the driver; more are written by the Spark tasks."""
+
+ROWS_OUT_PER_AGGREGATED_RECORD = 0.25
+
+
+class Way(Enum):
+    """How a step reads its input and is planned."""
+
+    PREPARED = "prepared"
+    HANDED_OVER = "handed over"
+    SCANNED = "scanned"
+
+
+def way_of(fragment: Fragment, records: int, *, shuffled: bool) -> Way:
+    """The way for a step over so many records; a shuffled step is planned anew."""
+    has_function = any(isinstance(box, Function) for box in fragment.boxes)
+    rows = records * len(fragment.outputs)
+    if rows <= PREPARED_ROWS_MAX and not has_function and not shuffled:
+        return Way.PREPARED
+    return Way.HANDED_OVER if records <= HANDED_OVER_RECORDS_MAX else Way.SCANNED
+
+
+def rows_out_guess(fragment: Fragment) -> float:
+    """Rows out per record in, before the first step has told: few behind Aggregates, else all."""
+    network = fragment.network
+
+    def is_aggregated(port: Port) -> bool:
+        if port in fragment.inputs:
+            return False
+        box = network.box(port.owner)
+        behind: Sequence[Port] = [network.port(r, box.name) for r in inputs_of(box)]
+        return isinstance(box, Aggregate) or all(is_aggregated(p) for p in behind)
+
+    if all(is_aggregated(port) for port in fragment.outputs.values()):
+        return ROWS_OUT_PER_AGGREGATED_RECORD
+    return float(len(fragment.outputs))
