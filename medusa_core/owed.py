@@ -38,12 +38,21 @@ def ready_through_us(input_: InputKnowledge) -> int:
 
 
 def ends_at_us(fragment: FragmentKnowledge) -> int | None:
-    """Where the outputs end, once every input has ended and is closed to its end; else None."""
+    """Where the outputs end, once every input has ended and is closed to its end; else None.
+
+    Outputs that reach that far already, because they were computed before the end was known, end
+    with one more bucket, an empty one: something must be committed to say so.
+    """
+    outputs = fragment.outputs.values()
+    if all(o.has_ended for o in outputs):
+        return None
     if any(ready_through_us(i) != FOREVER_US for i in fragment.inputs.values()):
         return None
     ends: dict[StreamName, int] = {n: i.end_us or 0 for n, i in fragment.inputs.items()}
-    width_us = max(o.width_us for o in fragment.outputs.values())
-    return max(end_of(fragment.fragment, name, ends, width_us) for name in fragment.outputs)
+    width_us = max(o.width_us for o in outputs)
+    end_us = max(end_of(fragment.fragment, name, ends, width_us) for name in fragment.outputs)
+    computed_us = min(o.boundary_us for o in outputs)
+    return end_us if computed_us < end_us else computed_us + width_us
 
 
 def corrections(fragment: FragmentKnowledge) -> tuple[TentativeKnowledge, ...]:

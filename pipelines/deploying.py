@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import sha256
+from pathlib import Path
 
 from medusa_core.fragments import Fragment, check_width, fragments_of
 from medusa_core.names import Epoch, NetworkName, StreamName
@@ -20,8 +21,11 @@ from pipelines.streams.landing import landing_fragment
 FIRST_EPOCH = Epoch(1)
 
 
-def plan_of(network: Network, checked: CheckedNetwork, width_us: int) -> Plan:
-    """The plan of a network whose streams all have buckets of one width."""
+def plan_of(network: Network, checked: CheckedNetwork, width_us: int, directory: Path) -> Plan:
+    """The plan of a network whose streams all have buckets of one width.
+
+    `directory` is the home's: the engine is the one that will run there.
+    """
     assert checked.network is network
     fragments = fragments_of(network)
     streams = [StreamName(s.name) for s in network.sources]
@@ -30,7 +34,7 @@ def plan_of(network: Network, checked: CheckedNetwork, width_us: int) -> Plan:
         network=network,
         widths_us=dict.fromkeys(streams, width_us),
         function_sources=function_sources(network),
-        engine={**engine_settings(), "compiled": compiled_fingerprint(checked, fragments)},
+        engine={**engine_settings(directory), "compiled": compiled_fingerprint(checked, fragments)},
     )
 
 

@@ -164,7 +164,7 @@ def replay(
     if export is not None:
         make_folder(export)
     checked = check_network(order.network)
-    plan = plan_of(order.network, checked, order.width_us)
+    plan = plan_of(order.network, checked, order.width_us, home.directory)
     holder = claim(home, order, plan)
     with ExitStack() as stack:
         session = stack.enter_context((sessions or _StartingSession)(home))

@@ -109,7 +109,7 @@ def read_figures(home: Home, network: Network) -> Figures:
     outputs = [streams[StreamName(o.name)] for o in network.outputs if o.name in streams]
     shown = {s.name for s in (*sources, *outputs)}
     widths = [s.status.stream.width_us for s in streams.values()]
-    plan = plan_of(network, check_network(network), widths[0])
+    plan = plan_of(network, check_network(network), widths[0], home.directory)
     return Figures(
         network=network,
         sources=tuple(sources),

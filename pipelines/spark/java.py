@@ -65,6 +65,14 @@ def java_home(settings_dir: Path) -> str:
     )
 
 
+def java_version(home: str) -> str:
+    """The major version of the Java in a JAVA_HOME, such as "21"; "unknown" if it does not say.
+
+    It is part of a plan: what a double looks like as text changed with Java 19.
+    """
+    return _version_in(Path(home)) or "unknown"
+
+
 def check_memory(bytes_min: int = MEMORY_BYTES_MIN, root: Path = Path("/")) -> None:
     """Raise `Unavailable`, with figures, if a Spark driver would not fit into memory.
 
@@ -105,11 +113,21 @@ def _spark_boots_on(home: Path) -> bool:
         release = (home / "release").read_text(errors="replace")
     except OSError:
         release = ""
-    version = re.search(r'^JAVA_VERSION="?(\d+)', release, re.MULTILINE)
-    version = version or re.search(r"java\.specification\.version = (\d+)", _told_by(str(java)))
+    version = _version_in(home)
     modules = re.search(r"^MODULES=(.*)$", release, re.MULTILINE)
     has_module = modules is None or SPARK_MODULE in modules[1]
-    return version is not None and int(version[1]) in VERSIONS and has_module
+    return version is not None and int(version) in VERSIONS and has_module
+
+
+def _version_in(home: Path) -> str | None:
+    try:
+        release = (home / "release").read_text(errors="replace")
+    except OSError:
+        release = ""
+    version = re.search(r'^JAVA_VERSION="?(\d+)', release, re.MULTILINE)
+    told = str(home / "bin" / "java")
+    version = version or re.search(r"java\.specification\.version = (\d+)", _told_by(told))
+    return version[1] if version else None
 
 
 @functools.cache

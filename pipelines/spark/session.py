@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Unavailable
-from pipelines.spark.java import check_memory, java_home
+from pipelines.spark.java import check_memory, java_home, java_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,11 +42,15 @@ appender.file.strategy.max = 3
 """
 
 
-def engine_settings() -> Mapping[str, str]:
-    """What of the engine enters a plan: its version and the semantic settings."""
+def engine_settings(directory: Path) -> Mapping[str, str]:
+    """What of the engine enters a plan: versions of Spark and Java and the semantic settings.
+
+    `directory` is where `open_session` will be told to work: the Java is the same.
+    """
     import pyspark
 
-    return {"spark": pyspark.__version__, **SEMANTIC_SETTINGS}
+    java = java_version(java_home(directory))
+    return {"spark": pyspark.__version__, "java": java, **SEMANTIC_SETTINGS}
 
 
 def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:

@@ -107,6 +107,15 @@ def test_the_last_step_reaches_the_end_of_the_last_window_and_ends_the_outputs()
     assert step.range == seconds(0, 120)
 
 
+def test_outputs_computed_before_the_end_was_known_end_with_one_empty_bucket() -> None:
+    source = an_input(a_segment(seconds(0, 60), {0: 1}), end_s=60)
+    known = a_fragment_knowledge(source, computed_s=60)
+    step = the_step(known)
+    assert step.ends
+    assert step.range == seconds(60, 70)
+    assert step.reads == ()
+
+
 def test_a_step_knows_only_what_was_read_and_goes_no_further() -> None:
     whole = an_input(a_segment(seconds(0, 100), {0: 1}), boundary_s=500)
     known = a_fragment_knowledge(
