@@ -123,7 +123,8 @@ def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> 
             to_us = min(to_us, floor_us(input_.known_through_us, width_us))
         for segment in input_.segments:
             for at_us, digest in segment.within(part).items():
-                counts[at_us] = counts.get(at_us, 0) + digest.rows
+                if at_us >= ready.from_us:
+                    counts[at_us] = counts.get(at_us, 0) + digest.rows
     to_us = cut_us(ready.from_us, to_us, counts, width_us, limits)
     if to_us <= ready.from_us:
         return None
@@ -156,8 +157,9 @@ def cut_us(
 ) -> int:
     """Where a step from `from_us` ends: at `to_us`, or before the limits are passed.
 
-    `counts` maps bucket start to records; what lies before `from_us` is read again (windows reach
-    back) and counts too. The cut is on the grid of `width_us` and leaves at least one bucket.
+    `counts` maps bucket start to records from `from_us` on: what windows that reach back read again
+    is not counted, else a window of more buckets than the limit would advance bucket by bucket. The
+    cut is on the grid of `width_us` and leaves at least one bucket.
     """
     records = buckets = 0
     for at_us in sorted(counts):

@@ -6,7 +6,7 @@ stream with a name of its own, kept in the catalog like any other. Fragments for
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
@@ -18,13 +18,18 @@ from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragment:
-    """Some boxes of a network (in topological order) and the streams they read and write."""
+    """Some boxes of a network (in topological order) and the streams they read and write.
+
+    `is_fallible`: a box of it can fail on a record, so that a step reads, beside what its outputs
+    need, every record of its own range: each failed record is met by exactly one step.
+    """
 
     network: Network
     name: FragmentName
     boxes: tuple[Box, ...]
     inputs: Mapping[Port, StreamName]
     outputs: Mapping[StreamName, Port]
+    is_fallible: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "inputs", "outputs")
@@ -41,7 +46,7 @@ class Fragment:
 
     def needed(self, output: StreamName, part: Range) -> dict[StreamName, Range]:
         """Which range of each input the range `part` of an output is computed from, at least."""
-        need: dict[StreamName, Range] = {}
+        need = dict.fromkeys(self.input_streams, part) if self.is_fallible else {}
         self._need(self.outputs[output], part, need)
         return need
 
@@ -92,8 +97,11 @@ def crossing_name(port: Port) -> StreamName:
     return StreamName(f"{port.owner}_{port.port}" if port.port else port.owner)
 
 
-def fragments_of(network: Network) -> tuple[Fragment, ...]:
-    """The fragments of a network, each after those it reads; Refused if they form a cycle."""
+def fragments_of(network: Network, fallible: Set[str] = frozenset()) -> tuple[Fragment, ...]:
+    """The fragments of a network, each after those it reads; Refused if they form a cycle.
+
+    `fallible` names the boxes that can fail on a record (what a parser found out).
+    """
     home = {box.name: FragmentName(box.fragment) for box in network.boxes}
     names: dict[Port, StreamName] = {
         arc.start: StreamName(arc.end) for arc in reversed(network.output_arcs)
@@ -106,7 +114,10 @@ def fragments_of(network: Network) -> tuple[Fragment, ...]:
             names.setdefault(start, crossing_name(start))
     if len(set(names.values())) < len(names):
         raise Refused(f"two streams of network {network.name} share one name: rename a box")
-    found = {name: _fragment(network, name, names, home) for name in dict.fromkeys(home.values())}
+    found = {
+        name: _fragment(network, name, names, home, fallible)
+        for name in dict.fromkeys(home.values())
+    }
     return _in_order(network, found)
 
 
@@ -115,6 +126,7 @@ def _fragment(
     name: FragmentName,
     names: Mapping[Port, StreamName],
     home: Mapping[str, FragmentName],
+    fallible: Set[str],
 ) -> Fragment:
     inputs = {
         arc.start: names[arc.start]
@@ -136,6 +148,7 @@ def _fragment(
         boxes=tuple(network.box(b) for b in network.order if home[b] == name),
         inputs=inputs,
         outputs=outputs,
+        is_fallible=any(home[box] == name for box in fallible),
     )
 
 

@@ -20,6 +20,7 @@ from medusa_core.grid import parse_duration_us
 from medusa_core.names import check_name
 
 MAIN = "main"
+WINDOWS_PER_RECORD_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,6 +301,11 @@ def check_box(box: Box) -> None:
             check_duration(f"size of aggregate {box.name}", box.size)
             if box.advance is not None:
                 check_duration(f"advance of aggregate {box.name}", box.advance)
+            if box.size_us > WINDOWS_PER_RECORD_MAX * box.advance_us:
+                raise Refused(
+                    f"aggregate {box.name} has windows of {box.size} every {box.advance}: a record "
+                    f"would lie in more than {WINDOWS_PER_RECORD_MAX} of them; advance further"
+                )
             if box.advance_us > box.size_us:
                 raise Refused(
                     f"aggregate {box.name} advances by {box.advance} but its windows are "

@@ -8,6 +8,7 @@ holds the trace.
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -27,6 +28,9 @@ Command = Callable[[argparse.Namespace, Settings], int]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
     signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGINT, _interrupt)
+    # Libraries that log an interrupted call would print its trace; we say it in a sentence.
+    logging.getLogger().addHandler(logging.NullHandler())
     options = parser().parse_args(arguments)
     try:
         settings = Settings.from_environment(os.environ)
@@ -49,7 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _interrupt(number: int, frame: object) -> NoReturn:
     # A second signal must not interrupt the clean-up.
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, signal.SIG_IGN)
+    print("medusa: ending what was started; this takes a moment", file=sys.stderr, flush=True)
     raise KeyboardInterrupt
 
 

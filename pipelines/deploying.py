@@ -12,7 +12,12 @@ from medusa_core.network import Network, Port
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
-from pipelines.networks.check import CheckedNetwork
+from pipelines.networks.check import (
+    CheckedAggregate,
+    CheckedFilter,
+    CheckedMap,
+    CheckedNetwork,
+)
 from pipelines.networks.load import function_sources
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.session import engine_settings
@@ -21,13 +26,36 @@ from pipelines.streams.landing import landing_fragment
 FIRST_EPOCH = Epoch(1)
 
 
+def fragments_for(checked: CheckedNetwork) -> tuple[Fragment, ...]:
+    """The fragments of a checked network; those with a box that can fail on a record are marked."""
+    return fragments_of(checked.network, fallible_boxes(checked))
+
+
+def fallible_boxes(checked: CheckedNetwork) -> frozenset[str]:
+    """The boxes with an expression that some record could fail."""
+    found = set()
+    for name, box in checked.boxes.items():
+        match box:
+            case CheckedFilter():
+                errors = [e.error for _, e in box.cases]
+            case CheckedMap():
+                errors = [e.error for _, e in box.columns]
+            case CheckedAggregate():
+                errors = [e.record_error or e.error for _, e in box.columns]
+            case _:
+                errors = []
+        if any(errors):
+            found.add(name)
+    return frozenset(found)
+
+
 def plan_of(network: Network, checked: CheckedNetwork, width_us: int, directory: Path) -> Plan:
     """The plan of a network whose streams all have buckets of one width.
 
     `directory` is the home's: the engine is the one that will run there.
     """
     assert checked.network is network
-    fragments = fragments_of(network)
+    fragments = fragments_for(checked)
     streams = [StreamName(s.name) for s in network.sources]
     streams += [stream for f in fragments for stream in f.outputs]
     return Plan(

@@ -109,9 +109,12 @@ def make_home(settings: Settings, participant: Participant, *, keep: bool) -> It
     directory = settings.directory
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        (directory / "lock").touch()
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Refused(f"{directory} is not a folder: choose another") from error
     except OSError as error:
         raise Unavailable(
-            f"folder {directory} cannot be made ({error.strerror}): choose another"
+            f"folder {directory} cannot be written ({error.strerror}): choose another"
         ) from error
     with _held_alone(directory), _server_of(settings, keep=keep) as admin_url:
         homes = dict(known_homes(directory))

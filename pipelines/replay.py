@@ -20,16 +20,15 @@ from uuid import uuid4
 
 from medusa_core.commits import LeaseKey
 from medusa_core.decide import ComputeStep
-from medusa_core.errors import Refused
-from medusa_core.fragments import fragments_of
+from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US, ceil_us, floor_us
 from medusa_core.knowledge import Limits
-from medusa_core.names import StreamName
+from medusa_core.names import Epoch, StreamName
 from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Catalog
-from pipelines.deploying import deployment_of, plan_of
+from pipelines.deploying import deployment_of, fragments_for, plan_of
 from pipelines.driver import Applied, Driver
 from pipelines.exporting import export_stream
 from pipelines.home import Home
@@ -74,7 +73,7 @@ def inputs_of_network(network: Network, given: Sequence[str]) -> dict[StreamName
     names = ", ".join(files)
     for word in given:
         name, sign, path = word.partition("=")
-        if not sign or not name.isidentifier() or Path(word).exists():
+        if not sign or not name.isidentifier() or _is_there(Path(word)):
             if len(files) > 1:
                 raise Refused(
                     f"--input {word!r} does not say which source of {network.name} it is for: "
@@ -91,9 +90,18 @@ def inputs_of_network(network: Network, given: Sequence[str]) -> dict[StreamName
                 f"{source}=FILE"
             )
         for file in paths:
-            if not file.exists():
+            if not _is_there(file):
                 raise Refused(f"input file {file} does not exist: give the path of a recorded file")
     return {name: tuple(paths) for name, paths in files.items()}
+
+
+def _is_there(path: Path) -> bool:
+    """Whether the path can be looked at; one that is too long or closed to us is not there."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
 
 
 @dataclass(kw_only=True)
@@ -162,7 +170,7 @@ def replay(
     """
     times = ReplayTimes()
     if export is not None:
-        make_folder(export)
+        make_folder(export, "--export")
     checked = check_network(order.network)
     plan = plan_of(order.network, checked, order.width_us, home.directory)
     holder = claim(home, order, plan)
@@ -170,12 +178,13 @@ def replay(
         session = stack.enter_context((sessions or _StartingSession)(home))
         catalog = home.catalog
         producer = Producer(home.participant)
-        fragments = fragments_of(order.network)
+        fragments = fragments_for(checked)
         catalog.deploy(deployment_of(plan, checked, fragments, producer))
         leases = stack.enter_context(LeaseKeeper(catalog, holder))
         sources = [StreamName(s.name) for s in order.network.sources]
         names = [*(landing_fragment(s) for s in sources), *(f.id for f in fragments)]
-        leases.take((LeaseKey(fragment=name, producer=producer), home.epoch) for name in names)
+        keys = [(LeaseKey(fragment=name, producer=producer), home.epoch) for name in names]
+        leases.take(keys)
         before = len(catalog.steps())
         times.lap("open")
         for name in sources:
@@ -194,7 +203,7 @@ def replay(
         )
         total = _records(catalog, sources)
         done = 0
-        while applied := driver.tick():
+        while applied := ticked(driver, leases, keys):
             done += _computed(applied)
             if done:
                 say(f"computed {min(done, total):,} of {total:,} records")
@@ -212,14 +221,29 @@ def replay(
         return _result(order, plan, catalog, before, times, exported)
 
 
-def make_folder(folder: Path) -> None:
-    """Make the folder of the exports before any work is done; Refused if it cannot be."""
+def make_folder(folder: Path, option: str) -> None:
+    """Make a folder for results before any work is done; Refused if it cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(
-            f"folder {folder} cannot be made ({error.strerror}): give --export another"
+            f"folder {folder} cannot be made ({error.strerror}): give {option} another"
         ) from error
+
+
+def ticked(
+    driver: Driver, leases: LeaseKeeper, keys: Sequence[tuple[LeaseKey, Epoch]]
+) -> list[Applied]:
+    """One tick; if a lease ran out meanwhile (a suspended machine), with leases taken anew.
+
+    The home is held alone by this process, so nobody else can have had them. Raises Conflict if
+    somebody has all the same.
+    """
+    try:
+        return driver.tick()
+    except Conflict:
+        leases.take(keys)
+        return driver.tick()
 
 
 def claim(home: Home, order: ReplayOrder, plan: Plan) -> str:

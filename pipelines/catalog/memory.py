@@ -123,10 +123,9 @@ class MemoryCatalog:
             memory_commit.check_writes(work, lease.key.fragment, stream)
             # Replicas of a source land one after the other: a batch lands once for all of them.
             work.lock_row(tables.STREAMS, stream)
+            line = memory_commit.lock_line(work, stream, producer)
             if work.get(tables.BATCHES, key) is not None:
                 return False
-            line = work.lock_row(tables.LINES, (stream, producer))
-            assert line is not None, "an assignment brings the lines of its outputs"
             width_us = memory_commit.width_of(work, stream)
             for at_us in batch.counts:
                 if at_us % width_us:
@@ -150,8 +149,7 @@ class MemoryCatalog:
             memory_commit.check_lease(work, lease)
             memory_commit.check_writes(work, lease.key.fragment, stream)
             key = (stream, lease.key.producer)
-            line, record = work.lock_row(tables.LINES, key), work.get(tables.STREAMS, stream)
-            assert line is not None, "an assignment brings the lines of its outputs"
+            line, record = memory_commit.lock_line(work, *key), work.get(tables.STREAMS, stream)
             assert record is not None, "a line implies its stream"
             if record.kind != "source":
                 raise Refused(f"{stream} is computed, not landed: only a source makes promises")

@@ -13,7 +13,7 @@ from medusa_core.commits import Commit, Committed, Lease, LeaseKey, OutputSegmen
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, StreamName, Version
-from medusa_core.segments import Segment, SegmentFile, Stability
+from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import CommitRow, FileRow, LineRow, SegmentRow
@@ -47,6 +47,14 @@ def check_lease(work: Transaction, lease: Lease) -> None:
     check_epoch(work, lease.key, lease.epoch)
 
 
+def lock_line(work: Transaction, stream: StreamName, producer: Producer) -> LineRow:
+    """The locked line; Refused if there is none."""
+    line = work.lock_row(tables.LINES, (stream, producer))
+    if line is None:
+        raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
+    return line
+
+
 def check_writes(work: Transaction, fragment: str, stream: StreamName) -> None:
     """Refused unless the fragment writes the stream."""
     row = work.get(tables.FRAGMENTS, fragment)
@@ -75,11 +83,11 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
     for stream in streams:
         check_writes(work, lease.key.fragment, stream)
 
-    # 3 Lock the lines in one order and number them.
+    # 3 Lock the lines in one order and number them. Who waits here is called again from the start,
+    # so that lease and epoch are as they stand after the wait.
     lines: dict[StreamName, LineRow] = {}
     for stream in streams:
-        line = work.lock_row(tables.LINES, (stream, lease.key.producer))
-        assert line is not None, "an assignment brings the lines of its outputs"
+        line = lock_line(work, stream, lease.key.producer)
         lines[stream] = replace(line, version=Version(line.version + 1))
 
     for stream, line in lines.items():
@@ -168,7 +176,9 @@ def cut(segment: Segment, part: Range) -> Segment:
 
 
 def check_buckets(work: Transaction, segment: OutputSegment) -> None:
-    """Refused if a bucket does not begin on the stream's grid."""
+    """Refused if a bucket does not begin on the stream's grid, or if a gap has rows."""
+    if segment.buckets and segment.stability is Stability.GAP:
+        raise Refused(f"segment {segment.range} of {segment.stream} is a gap and has rows")
     width_us = width_of(work, segment.stream)
     for at_us in segment.buckets:
         if at_us % width_us:

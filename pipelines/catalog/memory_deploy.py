@@ -59,6 +59,16 @@ def _bring_in(work: Transaction, fragment: str, row: FragmentRow) -> None:
         if other == fragment and stands.network != row.network:
             raise Refused(f"fragment {fragment} belongs to network {stands.network}")
     work.put(tables.FRAGMENTS, fragment, row)
+    # A new output gets a line of everybody who was ever assigned, not of the next one only.
+    for (name, _, _), assignment in work.rows(tables.ASSIGNMENTS).items():
+        if name == fragment:
+            _bring_lines(work, row, assignment)
+
+
+def _bring_lines(work: Transaction, fragment: FragmentRow, assignment: Assignment) -> None:
+    for output in fragment.outputs:
+        if work.get(tables.LINES, (output, assignment.producer)) is None:
+            work.put(tables.LINES, (output, assignment.producer), LineRow())
 
 
 def _assign(work: Transaction, assignment: Assignment) -> None:
@@ -68,9 +78,7 @@ def _assign(work: Transaction, assignment: Assignment) -> None:
     if assignment.partition < 0 or assignment.producer.replica < 0:
         raise Refused(f"the assignment of {assignment.fragment} counts below 0")
     check_name("participant", assignment.producer.participant)
-    for output in fragment.outputs:
-        if work.get(tables.LINES, (output, assignment.producer)) is None:
-            work.put(tables.LINES, (output, assignment.producer), LineRow())
+    _bring_lines(work, fragment, assignment)
     log = [
         epoch
         for name, partition, epoch in work.rows(tables.ASSIGNMENTS)

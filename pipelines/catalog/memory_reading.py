@@ -134,9 +134,10 @@ def read_segments(work: Transaction, request: SegmentRequest, limits: Limits) ->
             if too_much or not request.goes_on:
                 next_us = segment.range.from_us
                 return SegmentAnswer(tuple(r.segment for r in taken), next_us)
+            # What windows that reach back read again is no part of the step's limits.
+            rows += segment.digest.rows
+            buckets += len(segment.buckets)
         taken.append(row)
-        rows += segment.digest.rows
-        buckets += len(segment.buckets)
     return SegmentAnswer(tuple(r.segment for r in taken), None)
 
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import parse_duration_us
@@ -46,7 +45,6 @@ CHECK_FAILED, INTERRUPTED = 1, 130
 
 def demo(settings: Settings, *, records: int, seed: int) -> int:
     """Run the demo and print what came of it; 1 if the answer is not what DuckDB counts."""
-    before = signal.signal(signal.SIGINT, _interrupt)
     try:
         with _folder(settings.directory / "demo") as folder:
             return _run(settings, folder, records=records, seed=seed)
@@ -55,15 +53,6 @@ def demo(settings: Settings, *, records: int, seed: int) -> int:
         state = "no process is left" if not left else f"processes {left} are still ending"
         print(f"medusa: demo interrupted; {state}", file=sys.stderr)
         return INTERRUPTED
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    # Ending in order may take seconds while Spark starts; a second one must not interrupt it.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    print("\nmedusa: ending Spark and the catalog's server …", file=sys.stderr, flush=True)
-    raise KeyboardInterrupt
 
 
 def _run(settings: Settings, folder: Path, *, records: int, seed: int) -> int:

@@ -15,13 +15,14 @@ from typing import Any
 
 from medusa_core.decide import decide, explain
 from medusa_core.errors import Refused
-from medusa_core.fragments import fragments_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import Limits
 from pipelines.catalog.interface import StepRecord
 from pipelines.commands.tables import facts, printable, table
+from pipelines.deploying import fragments_for
 from pipelines.exporting import columns_of
 from pipelines.home import Home, chosen_participant, migration_url, open_home
+from pipelines.networks.check import check_network
 from pipelines.report.deployed import Deployed, DeployedPlan, network_of_document, read_deployed
 from pipelines.report.figures import StreamFigures, stream_figures
 from pipelines.report.stable_rows import EVENT_TIME, Rows, documents, plain, read_rows
@@ -222,7 +223,7 @@ def _status(home: Home, deployed: Deployed) -> dict[str, Any]:
 def _would_do(home: Home, plan: DeployedPlan) -> list[str]:
     """What the driver of this plan would do now, with its reasons."""
     network = network_of_document(plan.document["network"])
-    fragments = {f.id: f for f in fragments_of(network)}
+    fragments = {f.id: f for f in fragments_for(check_network(network))}
     knowledge = home.catalog.read_knowledge(fragments, Limits())
     return explain(decide(knowledge, home.catalog.read_clock_ms()))
 

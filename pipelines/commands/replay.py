@@ -9,13 +9,20 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.knowledge import RECORDS_PER_STEP_MAX, Limits
 from medusa_core.names import Participant
 from pipelines.commands.tables import Progress, table
 from pipelines.home import Home, make_home
 from pipelines.networks.load import load_network
-from pipelines.replay import ReplayOrder, ReplayResult, inputs_of_network, replay
+from pipelines.replay import (
+    ReplayOrder,
+    ReplayResult,
+    inputs_of_network,
+    make_folder,
+    replay,
+)
 from pipelines.report.next_steps import next_commands
 from pipelines.report.times import counted
 from pipelines.settings import Settings
@@ -44,6 +51,10 @@ def run_replay(
         width_us=parse_duration_us(bucket or loaded.bucket),
         limits=Limits(records_per_step_max=records_per_step_max or RECORDS_PER_STEP_MAX),
     )
+    if report is not None:
+        make_folder(report.absolute().parent, "--report")
+        if report.is_dir():
+            raise Refused(f"{report} is a folder: give --report the name of a file")
     progress = Progress()
     with _folder(keep) as directory:
         own = replace(settings, directory=directory)

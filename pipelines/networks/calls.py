@@ -71,7 +71,8 @@ class Scalars(Operators):
         else:
             written = [t.sql for t in terms]
             sql = function.form.format(*written, all=listed)
-            fails = (function.fails or "{sql} IS NULL").format(*written, sql=sql)
+            when = "{sql} IS NULL" if function.fails is None else function.fails
+            fails = when.format(*written, all=listed, sql=sql) or None
             term = strict(sql, type_, terms, fails=fails, eager=function.eager)
         return replace(term, tolerance_only=term.tolerance_only or function.tolerance_only)
 

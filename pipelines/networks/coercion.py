@@ -120,7 +120,10 @@ def rounded_type(type_: str, digits: int, up_or_down: bool = False) -> str:
 
 
 def cast_can_fail(source: str, target: str) -> bool | None:
-    """Whether a cast may raise under ANSI rules; None if Spark has no such cast."""
+    """Whether a cast may raise under ANSI rules, or make a time or text that no column holds; None
+    if Spark has no such cast."""
+    if (source, target) == ("binary", "string"):
+        return True
     if source in (target, VOID) or target == "string":
         return None if is_array(source) else False
     if source == "string":
@@ -134,7 +137,8 @@ def cast_can_fail(source: str, target: str) -> bool | None:
     if source == "date" or target == "date":
         return False if {source, target} == {"date", "timestamp"} else None
     if target == "timestamp":
-        return source == "double"
+        # Seconds of ten digits lie in the years 1653 to 2286.
+        return source in ("double", "bigint") or (is_decimal(source) and _digits(source) > 10)
     if source == "timestamp":
         return target not in ("bigint", "double")
     return _number_cast_can_fail(source, target)

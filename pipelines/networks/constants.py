@@ -2,6 +2,9 @@
 
 Spark finds out that a pattern or a format is none when the first record arrives, and then every
 record fails. Patterns are held to what Java and Python both read; so an oracle reads them too.
+
+Limit: Java matches by recursion. A pattern with a repeated group, such as `(a|b)*c`, may exhaust
+its stack on a text of some thousand characters, which ends the step; `[ab]*c` cannot.
 """
 
 from __future__ import annotations
@@ -23,6 +26,18 @@ _FORMAT_LETTERS = {
 }  # fmt: skip
 _PARSE_LETTERS = frozenset("yMdHhmsSa")
 _JAVA_CLASS = re.compile(r"\\[pP]\{\w+\}")
+JAVA_CLASS_NAMES = names(
+    """
+    Lower Upper ASCII Alpha Digit Alnum Punct Graph Print Blank Cntrl XDigit Space
+    L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp
+    IsAlphabetic IsLetter IsDigit IsLowercase IsUppercase IsPunctuation IsWhite_Space
+    IsLatin IsGreek IsCyrillic IsHan IsArabic IsHebrew
+    """
+)
+_REPEATED = re.compile(r"\{([0-9]{1,4})(?:,([0-9]{0,4}))?\}")
+_GROUP = re.compile(
+    r"\((?:\?(?:[:=!>]|<[=!]|<[A-Za-z][A-Za-z0-9]*>|[ims]+(?:-[ims]+)?[:)])|(?!\?))"
+)
 _PATH = re.compile(r"\$(\.[A-Za-z_][\w-]*|\[\d+\]|\['[^'\]]+'\])*")
 
 
@@ -72,10 +87,51 @@ def _for_python(pattern: str) -> str:
 
 
 def _not_a_pattern(value: str) -> str | None:
+    reason = _read_differently(value)
+    if reason:
+        return reason
     try:
         re.compile(_for_python(value))
     except (re.error, OverflowError, RecursionError) as error:
         return f"is no regular expression ({error})"
+    return None
+
+
+def _read_differently(value: str) -> str | None:
+    """The first part of a pattern that Java cannot read or reads otherwise than Python, or None."""
+    at, in_class = 0, False
+    while at < len(value):
+        rest, length = value[at:], 1
+        if rest[0] == "\\":
+            found = _JAVA_CLASS.match(rest)
+            length = found.end() if found else 2
+            if found and rest[3 : length - 1] not in JAVA_CLASS_NAMES:
+                return f"has {found[0]}, a class of characters that is not known"
+            if rest[1:2] in (*"0NUZv", *("b123456789" if in_class else "")):
+                return f"has {rest[:2]!r}, which Java does not read as Python does"
+            if not in_class and rest[1:2].isdigit() and ("(?<=" in value or "(?<!" in value):
+                return "has a lookbehind beside a group named by its number"
+        elif in_class:
+            if rest[0] == "[" or rest[:2] in ("&&", "||", "--", "~~"):
+                odd = rest[0] if rest[0] == "[" else rest[:2]
+                return f"has {odd!r} between [ and ]: write a backslash before it"
+            in_class = rest[0] != "]"
+        elif rest[0] == "[":
+            length = 2 if rest[1:2] == "^" else 1
+            in_class = True
+            if rest[length : length + 1] == "]":
+                return "has ']' at the beginning of a class: write a backslash before it"
+        elif rest[0] == "{":
+            found = _REPEATED.match(rest)
+            if not found or max(int(n) for n in found.groups() if n) > COUNT_MAX:
+                return f"has '{{' without a count from 0 to {COUNT_MAX}: write \\\\{{ for a brace"
+            length = found.end()
+        elif rest[0] == "(":
+            found = _GROUP.match(rest)
+            if not found:
+                return f"has {rest[:3]!r}: there are (…), (?:…), (?<name>…), (?=…), (?!…), (?i)"
+            length = found.end()
+        at += length
     return None
 
 

@@ -4,6 +4,9 @@ A function is here if its value is settled by its arguments alone: no clock, no 
 order of rows. Spark's analyzer is no help in this: it calls `current_timestamp()`, `first` and
 `sum` of doubles deterministic. What can raise under ANSI rules has a form here that does not.
 
+Every date and timestamp that is made here lies in the years 1 to 9999, as those that are read do:
+beyond them Spark overflows (`long overflow`) in whatever comes next, and Python shows no value.
+
 Kinds of argument: a type of `medusa_core.columns`; `number`, `integral`, `any`; `text` (anything
 that Spark turns into text by itself); `common` (all of them take one type); `day` (date or
 timestamp), `array`; and constants: `digits`, `count`, `index`, `constant` and those checked as a
@@ -34,8 +37,8 @@ class Scalar:
     """A function of one row. `gives` is a type or `first`, `common`, `element`, `array`.
 
     `form` is its SQL that never raises and `fails` when it would have, over arguments that are not
-    NULL (default: when the form is NULL); without them it cannot raise. An `eager` function looks
-    at all its arguments, any other stops at the first NULL.
+    NULL (default: when the form is NULL; "" for never); without them it cannot raise. An `eager`
+    function looks at all its arguments, any other stops at the first NULL.
     """
 
     name: str
@@ -51,13 +54,37 @@ def _rows(names: str, takes: str, gives: str, **more: object) -> list[Scalar]:
     return [Scalar(n, tuple(takes.split()), gives, **more) for n in names.split()]  # type: ignore[arg-type]
 
 
-_MICROS = 1_000_000
-_SECONDS_MAX = (2**63 - 1) // _MICROS
-_MILLIS_MAX = (2**63 - 1) // 1_000
+_FIRST_SECOND = -62_135_596_800
+_LAST_SECOND = 253_402_300_799
+_YEARS = {
+    "date": "BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
+    "timestamp": "BETWEEN TIMESTAMP '0001-01-01 00:00:00' "
+    "AND TIMESTAMP '9999-12-31 23:59:59.999999'",
+}
 
 
-def _within(most: int, form: str) -> str:
-    return f"IF({{0}} >= -{most} AND {{0}} <= {most}, {form}, NULL)"
+def within_years(sql: str, type_: str) -> tuple[str, str]:
+    """A date or timestamp, NULL outside the years 1 to 9999; and the condition that it is."""
+    inside = f"({sql} {_YEARS[type_]})"
+    return f"IF({inside}, {sql}, NULL)", f"{inside} IS NOT TRUE"
+
+
+def _made(names: str, takes: str, gives: str, *, tried: str = "") -> list[Scalar]:
+    """Functions that make a date or timestamp; `tried` names the form that gives NULL on text."""
+    rows = []
+    for name in names.split():
+        form, fails = within_years(f"{tried or name}({{all}})", gives)
+        fails = "" if name.startswith("try_") else fails
+        rows += _rows(name, takes, gives, form=form, fails=fails)
+    return rows
+
+
+def _counted(name: str, per_second: int) -> list[Scalar]:
+    """A timestamp from a count since 1970, which overflows if it is not looked at before."""
+    low, high = _FIRST_SECOND * per_second, (_LAST_SECOND + 1) * per_second - 1
+    inside = f"({{0}} BETWEEN {low}L AND {high}L)"
+    form = f"IF({inside}, {name}({{0}}), NULL)"
+    return _rows(name, "integral", "timestamp", form=form, fails=f"(NOT {inside})")
 
 
 _TEXT = [
@@ -108,27 +135,20 @@ _TIMES = [
     *_rows("weekday dayofyear weekofyear", "day", "int"),
     *_rows("hour minute second", "timestamp", "int"),
     *_rows("last_day", "day", "date"),
-    *_rows("date_add dateadd date_sub", "day int", "date"),
+    *_made("date_add dateadd date_sub", "day int", "date"),
     *_rows("datediff date_diff", "day day", "int"),
     *_rows("trunc", "day unit", "date"),
     *_rows("date_trunc", "unit timestamp", "timestamp"),
     *_rows("unix_seconds unix_millis unix_micros", "timestamp", "bigint"),
-    *_rows("timestamp_micros", "integral", "timestamp"),
-    *_rows(
-        "timestamp_seconds", "integral", "timestamp",
-        form=_within(_SECONDS_MAX, "timestamp_seconds({0})"),
-    ),
-    *_rows(
-        "timestamp_millis", "integral", "timestamp",
-        form=_within(_MILLIS_MAX, "timestamp_millis({0})"),
-    ),
+    *_counted("timestamp_seconds", 1),
+    *_counted("timestamp_millis", 1_000),
+    *_counted("timestamp_micros", 1_000_000),
     *_rows("unix_date", "date", "int"),
-    *_rows("date_from_unix_date", "int", "date"),
+    *_made("date_from_unix_date", "int", "date"),
     *_rows("date_format", "day format", "string"),
-    *_rows("to_timestamp", "string parse_format?", "timestamp", form="try_to_timestamp({all})"),
-    *_rows("to_date", "string parse_format?", "date", form="try_to_date({all})"),
-    *_rows("try_to_timestamp", "string parse_format?", "timestamp"),
-    *_rows("try_to_date", "string parse_format?", "date"),
+    *_made("to_timestamp try_to_timestamp", "string parse_format?", "timestamp",
+           tried="try_to_timestamp"),
+    *_made("to_date try_to_date", "string parse_format?", "date", tried="try_to_date"),
 ]  # fmt: skip
 _ARRAYS = [
     *_rows("array", "common common*", "array", eager=True),

@@ -16,7 +16,7 @@ from medusa_core.columns import check_type
 from medusa_core.errors import Refused
 from pipelines.networks import coercion
 from pipelines.networks.constants import literal_type, quote
-from pipelines.networks.functions import suggestion
+from pipelines.networks.functions import suggestion, within_years
 from pipelines.networks.scope import Scope, article
 from pipelines.networks.terms import Term, strict
 
@@ -132,12 +132,8 @@ class Leaves(ABC):
         if can_fail is None:
             raise self.scope.refused(f"casts {article(inner.type)} to {target}: Spark cannot")
         if can_fail:
-            sql = f"try_cast({inner.sql} AS {target})"
+            sql, fails = _tried_cast(inner, target)
             tried = bool(node.args.get("safe"))
-            fails = f"{sql} IS NULL"
-            if inner.type == "double" and coercion.is_decimal(target):
-                # Spark's cast of NaN and infinity to a decimal is NULL, not an error.
-                fails = f"({fails} AND abs({inner.sql}) <= {DOUBLE_MAX})"
             term = strict(sql, target, (inner,), fails=None if tried else fails)
         else:
             sql = f"CAST({inner.sql} AS {target})"
@@ -202,6 +198,22 @@ def number_suffix(node: exp.Expr) -> str:
     if node.args["to"].this == exp.DType.BIGINT:
         return "L" if str(node.this.this).isdigit() else ""
     return "D" if node.args["to"].this == exp.DType.DOUBLE else ""
+
+
+def _tried_cast(inner: Term, target: str) -> tuple[str, str]:
+    """A cast that is NULL where it fails; and the condition, over what is there, that it does."""
+    sql = f"try_cast({inner.sql} AS {target})"
+    if inner.type == "binary":
+        sql = f"try_validate_utf8(CAST({inner.sql} AS {target}))"
+    elif target in ("date", "timestamp"):
+        if coercion.is_decimal(inner.type):
+            # Spark wraps around in silence: 1E30 seconds may be any time at all.
+            sql = f"IF(abs(CAST({inner.sql} AS DOUBLE)) < 1E12D, {sql}, NULL)"
+        return within_years(sql, target)
+    elif inner.type == "double" and coercion.is_decimal(target):
+        # Spark's cast of NaN and infinity to a decimal is NULL, not an error.
+        return sql, f"({sql} IS NULL AND abs({inner.sql}) <= {DOUBLE_MAX})"
+    return sql, f"{sql} IS NULL"
 
 
 def _temporal_hint(left: Term, right: Term) -> str:

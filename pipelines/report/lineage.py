@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from medusa_core.digest import Digest
-from medusa_core.fragments import Fragment, fragments_of
+from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, digest_over
 from pipelines.catalog.interface import StepRecord
+from pipelines.deploying import fragments_for
 from pipelines.home import Home
+from pipelines.networks.check import check_network
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.figures import Figures, busiest_bucket
 from pipelines.report.markup import Markup
@@ -48,7 +50,9 @@ def draw_lineage(home: Home, figures: Figures) -> tuple[str, Markup] | None:
     part = Range(at_us, at_us + stream.status.stream.width_us)
     drawn = _Drawn(
         home=home,
-        fragments={name: f for f in fragments_of(figures.network) for name in f.outputs},
+        fragments={
+            name: f for f in fragments_for(check_network(figures.network)) for name in f.outputs
+        },
         widths_us={s.name: s.status.stream.width_us for s in figures.streams},
         steps=figures.steps,
     )

@@ -115,7 +115,8 @@ class _Compiler:
     # relations
 
     def _relation(self, port: Port) -> str:
-        return f"{port.owner}__{port.port}" if port.port else f"{port.owner}__"
+        # Names of boxes and ports have no capitals, so these can be told apart from each other.
+        return f"{port.owner}P{port.port}"
 
     def _add(self, name: str, sql: str, *reads: str) -> None:
         self.relations[name], self.reads[name] = sql, reads
@@ -197,7 +198,7 @@ class _Compiler:
             if predicate.error:
                 whens.append(f"WHEN {predicate.error} THEN {-1 - at}")
             whens.append(f"WHEN {predicate.sql} THEN {at}")
-        case = f"{box.name}__case"
+        case = f"{box.name}CASE"
         self._add(case, f"SELECT *, CASE {' '.join(whens)} ELSE {last} END AS _case FROM {input_}",
                   input_)  # fmt: skip
         columns = ", ".join((*_names(self._columns_behind(box)), STIME))
@@ -205,7 +206,7 @@ class _Compiler:
             name = self._relation(Port(box.name, port_name))
             self._add(name, f"SELECT {columns} FROM {case} WHERE _case = {at}", case)
         if any(p.error for _, p in cases):
-            failed = f"{box.name}__failed"
+            failed = f"{box.name}FAILED"
             self._add(failed, f"SELECT {columns}, -1 - _case AS {ERROR} FROM {case} "
                       "WHERE _case < 0", case)  # fmt: skip
             self._fails(box, failed, tuple(box.cases.values()))
@@ -220,11 +221,11 @@ class _Compiler:
         if not whens:
             self._add(name, f"SELECT {columns}, {STIME} FROM {input_}", input_)
             return
-        tried = f"{box.name}__tried"
+        tried = f"{box.name}TRIED"
         self._add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
         self._add(name, f"SELECT {columns}, {STIME} FROM {tried} WHERE {ERROR} IS NULL", tried)
         behind = ", ".join((*_names(self._columns_behind(box)), STIME, ERROR))
-        failed = f"{box.name}__failed"
+        failed = f"{box.name}FAILED"
         self._add(failed, f"SELECT {behind} FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
         self._fails(box, failed, tuple(box.columns.values()))
 
@@ -233,7 +234,7 @@ class _Compiler:
         assert isinstance(checked, CheckedAggregate)
         expressions = tuple(box.columns.values())
         good = self._add_records_of(box, checked, input_)
-        window = f"{box.name}__window"
+        window = f"{box.name}WINDOW"
         self._add(window, _windowed(box, good), good)
         group = ", ".join((WINDOW, *(f"`{g}`" for g in box.group_by)))
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
@@ -252,12 +253,12 @@ class _Compiler:
         if not whens:
             self._add(name, grouped, window)
             return
-        tried = f"{box.name}__groups"
+        tried = f"{box.name}GROUPS"
         self._add(tried, grouped, window)
         self._keep(tried)
         own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
         self._add(name, f"SELECT {own} FROM {tried} WHERE {ERROR} IS NULL", tried)
-        failed = f"{box.name}__failed_groups"
+        failed = f"{box.name}FAILED_GROUPS"
         self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
         self._fails(box, failed, expressions)
 
@@ -266,7 +267,7 @@ class _Compiler:
         whens = _whens([e.record_error for _, e in checked.columns])
         if not whens:
             return input_
-        tried, good, failed = (f"{box.name}__{part}" for part in ("tried", "good", "failed"))
+        tried, good, failed = (f"{box.name}{part}" for part in ("TRIED", "GOOD", "FAILED"))
         self._add(tried, f"SELECT *, CASE {whens} END AS {ERROR} FROM {input_}", input_)
         columns = ", ".join((*_names(self._columns_behind(box)), STIME))
         self._add(good, f"SELECT {columns} FROM {tried} WHERE {ERROR} IS NULL", tried)

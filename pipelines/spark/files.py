@@ -1,7 +1,7 @@
 """Writing the files of segments so that a crash can leave an orphan but never half a file.
 
 A file is written under a random name of this attempt, then synced, and its folder after it, before
-a commit names it. What no commit names is an orphan and is removed when its attempt has expired.
+a commit names it. What no commit names is an orphan: no reader sees it, and it may be removed.
 """
 
 from __future__ import annotations

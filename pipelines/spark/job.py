@@ -108,20 +108,23 @@ class FragmentJobs:
             )  # fmt: skip
             frame.createOrReplaceTempView(input_view(records.stream))
         for statement in compiled.statements:
-            frame = self._relation(statement)
+            frame = self._relation(statement, swears=shuffled)
             frame.createOrReplaceTempView(statement.view)
             stack.callback(frame.persist().unpersist)
         return self._session.sql(compiled.sql)
 
-    def _relation(self, statement: Statement) -> DataFrame:
+    def _relation(self, statement: Statement, *, swears: bool) -> DataFrame:
         frame = self._session.sql(statement.sql)
-        return frame if statement.function is None else _called(statement, frame)
+        return frame if statement.function is None else _called(statement, frame, swears=swears)
 
 
-def _called(statement: Statement, frame: DataFrame) -> DataFrame:
-    """What a Function box makes of its input; Refused if it raises or returns other columns."""
+def _called(statement: Statement, frame: DataFrame, *, swears: bool) -> DataFrame:
+    """What a Function box makes of its input; Refused if it raises or returns other columns.
+
+    When it is sworn in, also if it returns an event time that it was not given.
+    """
     assert statement.function is not None
-    box = statement.view.rstrip("_")
+    box = statement.view.removesuffix("P")
     try:
         made = statement.function(frame.withColumnRenamed(STIME, EVENT_TIME))
         found = dict(made.dtypes)
@@ -136,6 +139,13 @@ def _called(statement: Statement, frame: DataFrame) -> DataFrame:
             raise Refused(
                 f"function {box} returns column {name!r} as {found.get(name, 'nothing')} but "
                 f"{type_} is declared"
+            )
+    if swears:
+        given = frame.selectExpr(f"{STIME} AS {EVENT_TIME}")
+        if made.select(EVENT_TIME).subtract(given).take(1):
+            raise Refused(
+                f"function {box} writes {EVENT_TIME}, which no box may: return each row with the "
+                f"{EVENT_TIME} of the row it was made of"
             )
     renamed: DataFrame = made.select(*types).withColumnRenamed(EVENT_TIME, STIME)
     return renamed

@@ -48,6 +48,7 @@ class PreparedFragment:
         self._indexes: dict[StreamName, Any] = {}
         # A session of its own: its views and settings touch no other step.
         own = session.newSession()
+        self._own: Any = own
         own.conf.set("spark.sql.shuffle.partitions", "1")
         for stream, columns in inputs.items():
             (self._folder / stream).mkdir(parents=True)
@@ -64,6 +65,9 @@ class PreparedFragment:
 
     def run(self, tables: Mapping[StreamName, pa.Table]) -> pa.Table:
         """The tagged relation over these records."""
+        # A copied plan belongs to the session that is active in this thread, whoever opened it.
+        java: Any = self._own._jvm
+        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._own._jsparkSession)
         for stream in self._inputs:
             self._put(stream, tables[stream])
             self._indexes[stream].refresh()

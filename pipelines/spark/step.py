@@ -9,17 +9,20 @@ nothing is lost: what no commit names does not exist.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.commits import Commit, Lease, OutputSegment, QuarantinedRecord, StepMetrics
-from medusa_core.decide import ComputeStep
-from medusa_core.digest import sum_of
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.decide import ComputeStep, reads_of
+from medusa_core.digest import Digest, sum_of
+from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
+from medusa_core.grid import Range, floor_us
+from medusa_core.names import StreamName
 from medusa_core.network import Function
 from pipelines.networks.check import CheckedNetwork
+from pipelines.spark.failures import spark_errors
 from pipelines.spark.files import sync_folders
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
@@ -78,7 +81,10 @@ class StepEngine:
         spark_jobs = 0
         if records_in:
             ratio = self._rows_out_per_record.get(fragment.id, rows_out_guess(fragment))
-            with self._grouped(target.attempt, fragment.id) as group, _spark_errors(step):
+            with (
+                self._grouped(target.attempt, fragment.id) as group,
+                spark_errors(f"{fragment.id} over {step.range}"),
+            ):
                 written, failed = jobs.run(
                     way, inputs, target, phases, rows_expected=ratio * records_in,
                     shuffled=shuffled,
@@ -98,10 +104,11 @@ class StepEngine:
         return StepResult(written=tuple(written), quarantine=tuple(failed), metrics=metrics)
 
     def swear_in(self, step: ComputeStep, result: StepResult) -> None:
-        """A fragment's Functions must see neither order nor partitions: look before committing.
+        """A fragment's Functions must see neither order nor cut: look before committing.
 
         Done at the fragment's first step that has records and at every thousandth after it. Raises
-        Refused if the step over shuffled rows in other partitions gives other digests.
+        Refused if the step over shuffled rows in other partitions, whole and in two halves, gives
+        other digests, or if a Function writes event time.
         """
         fragment = step.fragment.fragment
         functions = [b.name for b in fragment.boxes if isinstance(b, Function)]
@@ -111,17 +118,20 @@ class StepEngine:
         self._steps_with_functions[fragment.id] = steps + 1
         if steps % STEPS_PER_OATH:
             return
-        again = self.compute(step, shuffled=True)
-        for file in (file for written in again.written for file in written.files):
-            (self.root / file.path).unlink(missing_ok=True)
-        if {w.stream: w.buckets for w in again.written} != {
-            w.stream: w.buckets for w in result.written
-        }:
-            raise Refused(
-                f"function {' or '.join(functions)} of network {fragment.network.name} gives other "
-                "rows when its input comes in another order or other partitions: make each row "
-                "depend on one input row alone"
-            )
+        found = {w.stream: dict(w.buckets) for w in result.written}
+        for parts in ([step], halves(step)):
+            again: dict[StreamName, dict[int, Digest]] = {name: {} for name in found}
+            for part in parts:
+                for written in self.compute(part, shuffled=True).written:
+                    again[written.stream].update(written.buckets)
+                    for file in written.files:
+                        (self.root / file.path).unlink(missing_ok=True)
+            if again != found:
+                raise Refused(
+                    f"function {' or '.join(functions)} of network {fragment.network.name} gives "
+                    "other rows when its input comes in another order, other partitions or other "
+                    "steps: make each row depend on one input row alone"
+                )
 
     def _inputs(self, step: ComputeStep) -> list[InputRecords]:
         by_stream = {s: p for p, s in step.fragment.fragment.inputs.items()}
@@ -152,23 +162,18 @@ class _JobGroup:
         return len(self.context.statusTracker().getJobIdsForGroup(self.name))
 
 
-@contextmanager
-def _spark_errors(step: ComputeStep) -> Iterator[None]:
-    """Turn what Spark raises into one sentence: the data's fault, or Spark is gone."""
-    from py4j.protocol import Py4JError, Py4JNetworkError
-    from pyspark.errors import PySparkException
-
-    where = f"{step.fragment.fragment.id} over {step.range}"
-    try:
-        yield
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise Unavailable(
-            f"Spark ended during the step of {where}: look into the log folder, then run again; it "
-            "goes on from the last commit"
-        ) from error
-    except (PySparkException, Py4JError) as error:
-        first = str(error).strip().splitlines()[0]
-        raise Refused(f"the step of {where} failed on its data: {first[:300]}") from error
+def halves(step: ComputeStep) -> list[ComputeStep]:
+    """The step cut in two at a bucket near its middle; the step itself if it has one bucket."""
+    known = step.fragment
+    width_us = max(known.outputs[name].width_us for name in step.outputs)
+    middle_us = floor_us((step.range.from_us + step.range.to_us) // 2, width_us)
+    if not step.range.from_us < middle_us < step.range.to_us:
+        return [step]
+    ranges = (Range(step.range.from_us, middle_us), Range(middle_us, step.range.to_us))
+    return [
+        replace(step, range=part, reads=tuple(reads_of(known, step.outputs, part)))
+        for part in ranges
+    ]
 
 
 def commit_of(step: ComputeStep, result: StepResult, lease: Lease) -> Commit:

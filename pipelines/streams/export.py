@@ -6,6 +6,9 @@ text that reads back as the same double (`158.0`, `1e-05`: as Python and DuckDB 
 0.0), decimals plain with all digits of their scale, timestamps ISO-8601 in UTC with microseconds
 only where there are some, binary hexadecimal. NULL is nothing at all, empty text or binary is `""`.
 
+A time outside the years 1 to 9999 and a text that is no UTF-8 are refused: neither has a spelling
+that Python reads back.
+
 The file appears under its name when it is whole: it is written beside it and renamed. One stream's
 rows must fit into memory, since they are sorted there.
 """
@@ -25,6 +28,7 @@ import pyarrow.compute as pc
 from medusa_core.columns import Column
 from medusa_core.errors import Refused, Unavailable
 from pipelines.streams.schemas import arrow_type
+from pipelines.streams.times import TIME_US_MAX, TIME_US_MIN
 
 _ROWS_AT_ONCE = 65_536
 
@@ -33,10 +37,17 @@ def export_csv(path: Path, columns: Sequence[Column], tables: Iterable[pa.Table]
     """Write the rows of all tables to `path`, replacing what is there; return how many.
 
     The tables may hold more than the columns and in any order. Raises Refused or Unavailable,
-    naming the path, if it cannot be written.
+    naming the path, if it cannot be written or a value has no spelling.
     """
     schema = pa.schema([pa.field(c.name, arrow_type(c.type)) for c in columns])
-    parts = [table.select(schema.names).cast(schema) for table in tables]
+    parts = []
+    for table in tables:
+        part = table.select(schema.names).cast(schema)
+        for column in columns:
+            reason = _unspeakable(part.column(column.name), column.type)
+            if reason:
+                raise Refused(f"{path} is not written: column {column.name!r} has {reason}")
+        parts.append(part)
     rows = _sorted(pa.concat_tables([schema.empty_table(), *parts]))
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
@@ -56,6 +67,22 @@ def export_csv(path: Path, columns: Sequence[Column], tables: Iterable[pa.Table]
         with suppress(OSError):
             unfinished.unlink()
     return len(rows)
+
+
+def _unspeakable(values: Any, type_: str) -> str | None:
+    """What the column holds that has no spelling, or None."""
+    if type_ == "string":
+        try:
+            values.validate(full=True)
+        except pa.ArrowInvalid:
+            return "a text that is no UTF-8: make it binary"
+    if type_ in ("date", "timestamp"):
+        raw = pc.cast(values, pa.int64() if type_ == "timestamp" else pa.int32())
+        low, high = pc.min_max(raw).as_py().values()
+        per_unit = 86_400 * 10**6 if type_ == "date" else 1
+        if low is not None and (low * per_unit < TIME_US_MIN or high * per_unit > TIME_US_MAX):
+            return f"a {type_} outside the years 1 to 9999"
+    return None
 
 
 def _sorted(rows: pa.Table) -> pa.Table:

@@ -1,10 +1,12 @@
 """Event times of recorded records: whatever a file calls time becomes int64 microseconds UTC.
 
 A time is exact to the microsecond; what is finer is cut downwards, so that no record moves into a
-later bucket. A time that is declared `double` is that double: `1713484795.943239` read from text
-and the same number read from Parquet give the same microsecond (up to the year 2242, where a double
-of seconds stops telling microseconds apart). Declare it `decimal(p,s)` or `string` to keep the text
-exact beyond that.
+later bucket. A double stands for the microsecond that it is the nearest double of:
+`1713484795.943239` is that microsecond, though its double lies a little beside it, and is so from
+text and Parquet alike. A double that is no microsecond's is cut downwards as well:
+`1713484799.9999998` stays in its minute. From the year 2242 on doubles of seconds stop telling
+microseconds apart, and a time lies within a step of doubles from its own. Declare it
+`decimal(p,s)` or `string` to keep the text exact beyond that.
 
 The unit of a number is, in this order: what the source declares; the suffix of the column's name
 (`_us`, `_ms`, `_ns`, `_s`); the size of the file's first 1,000 times, if nine in ten of them agree:
@@ -121,19 +123,26 @@ def _scaled_times(raw: Int64s, times: int, parts: int) -> tuple[Int64s, Failures
 
 
 def _float_times(values: Any, unit: str) -> tuple[Int64s, Failures]:
-    numbers = pc.fill_null(values, 0.0).to_numpy()
-    per_unit = max(10**6 // _PER_SECOND[unit], 1)
-    if unit == "ns":
-        numbers = np.floor(numbers / 1_000)
+    """The microsecond whose double it is; what lies between two of them is cut downwards."""
+    numbers = pc.fill_null(values, 0.0).to_numpy().astype(np.float64)
+    per_unit = 10**6 / _PER_SECOND[unit]
     is_time = (numbers >= TIME_US_MIN / per_unit) & (numbers < (TIME_US_MAX + 1) / per_unit)
     absurd: Failures = {}
     if not is_time.all():
         absurd = dict.fromkeys(np.flatnonzero(~is_time).tolist(), ABSURD_TIME)
         numbers = np.where(is_time, numbers, 0.0)
-    whole = np.floor(numbers)
-    # Whole and broken part apart: the product of their sum would be rounded before it is cut.
-    part = np.rint((numbers - whole) * per_unit)
-    return whole.astype(np.int64) * per_unit + part.astype(np.int64), absurd
+    if unit == "ns":
+        times = np.rint(numbers / 1_000).astype(np.int64)
+        doubles = times * 1_000.0
+    else:
+        whole = np.floor(numbers)
+        # Whole and broken part apart: the product of their sum would be rounded.
+        part = np.rint((numbers - whole) * per_unit)
+        times = whole.astype(np.int64) * int(per_unit) + part.astype(np.int64)
+        doubles = times / per_unit
+    # Up to 2^53 both sides are exact to the last bit; beyond, doubles lie further apart than times.
+    is_later = (doubles > numbers) & (np.abs(times) < 2**53)
+    return times - is_later, absurd
 
 
 def _text_times(values: Any, unit: str) -> tuple[Int64s, Failures]:

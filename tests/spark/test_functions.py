@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.functions import max as max_of
 
 from medusa_core.errors import Refused
 from medusa_core.network import Function, Network, Output, Source
@@ -33,6 +34,14 @@ def of_another_type(frame: DataFrame) -> DataFrame:
     return frame.selectExpr("'1' as place", "stime")
 
 
+def that_shifts_time(frame: DataFrame) -> DataFrame:
+    return frame.selectExpr("1 as place", "stime + 1 as stime")
+
+
+def that_groups(frame: DataFrame) -> DataFrame:
+    return frame.groupBy().agg(max_of("stime").alias("stime")).selectExpr("1 as place", "stime")
+
+
 def that_raises(frame: DataFrame) -> DataFrame:
     raise ValueError("not today")
 
@@ -58,6 +67,8 @@ def a_network(function: Any) -> Network:
         (numbered_by_order, "function f of network hatch gives other rows"),
         (without_time, "function f returns column 'stime' as nothing but bigint is declared"),
         (of_another_type, "function f returns column 'place' as string but int is declared"),
+        (that_shifts_time, "function f writes stime, which no box may"),
+        (that_groups, "function f of network hatch gives other rows"),
         (that_raises, "function f raised ValueError: not today"),
         (that_fails_on_its_data, "failed on its data"),
     ],

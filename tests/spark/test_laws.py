@@ -6,6 +6,7 @@ a Union, sliding windows, a window over windows, a Function, and two fragments.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -174,10 +175,10 @@ def test_i1_any_cut_into_files_and_any_order_of_rows_gives_the_same_digests(
 def test_i2_a_bucket_has_the_same_digest_computed_alone_or_in_any_range(
     case: Case, table: pa.Table
 ) -> None:
-    few = table.slice(0, 250)
-    whole = case.digests(few)
-    assert case.digests(few, limits=Limits(buckets_per_step_max=29)) == whole
-    assert case.digests(few, limits=Limits(records_per_step_max=61)) == whole
+    few, network = table.slice(0, 250), a_network(function=None)
+    whole = case.digests(few, network=network)
+    for limits in (Limits(buckets_per_step_max=29), Limits(records_per_step_max=61)):
+        assert case.digests(few, network=network, limits=limits) == whole
 
 
 def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have_a_bucket(
@@ -214,6 +215,82 @@ def test_i3_every_way_of_running_a_step_gives_the_same(
         # Bounds in the plan: files hold more than a step needs.
         narrow = Limits(records_per_step_max=1_100)
         assert case.digests(table, network=network, limits=narrow) == prepared
+
+
+@pytest.mark.parametrize("records_per_step_max", [7, 100, 250_000])
+def test_a_record_that_fails_is_in_quarantine_once_however_steps_cut_its_window(
+    replayer: Replayer, records_per_step_max: int
+) -> None:
+    network = Network(
+        name="shares",
+        sources=(Source(name="events", columns={"at_us": "bigint", "bytes": "bigint"},
+                        time="at_us"),),
+        boxes=(
+            Map(name="share", input="events", columns={"part": "100 / (bytes % 5)"}),
+            Aggregate(name="sum", input="share", size="60s", columns={"records": "count(*)"}),
+        ),
+        outputs=(Output(name="sums", input="sum"),),
+    )  # fmt: skip
+    few = events(rows=150, span_s=400)
+    bad = [row["at_us"] for row in few.to_pylist() if row["bytes"] % 5 == 0]
+    with replayer.home() as home:
+        files = parquet_files(replayer.folder / "in", few)
+        limits = Limits(records_per_step_max=records_per_step_max)
+        replayer.run(home, network, {"events": files}, width_s=5, limits=limits)
+        assert sorted(q.position or 0 for q in home.catalog.quarantined()) == sorted(bad)
+
+
+def test_ports_may_have_any_name_and_still_mean_themselves(replayer: Replayer) -> None:
+    network = Network(
+        name="ports",
+        sources=(Source(name="events", columns={"at_us": "bigint", "bytes": "bigint"},
+                        time="at_us"),),
+        boxes=(
+            Filter(name="a", input="events", otherwise="failed",
+                   cases={"case": "10 / bytes > 1", "b__": "bytes > 500"}),
+            Filter(name="a__b", input="a.b__", cases={"window": "bytes > 900"}),
+        ),
+        outputs=(
+            Output(name="tens", input="a.case"),
+            Output(name="large", input="a__b"),
+            Output(name="others", input="a.failed"),
+        ),
+    )  # fmt: skip
+    few = pa.table({"at_us": pa.array([1, 2, 3, 4, 5]), "bytes": pa.array([0, 5, 600, 950, 20])})
+    with replayer.home() as home:
+        replayer.run(home, network, {"events": parquet_files(replayer.folder / "in", few)})
+        rows = {o.name: sum(s.digest.rows for s in home.catalog.segments(StreamName(o.name)))
+                for o in network.outputs}  # fmt: skip
+        assert rows == {"tens": 1, "large": 1, "others": 1}
+        assert [q.position for q in home.catalog.quarantined()] == [1]
+
+
+def test_a_window_of_more_buckets_than_a_step_may_take_does_not_advance_bucket_by_bucket(
+    replayer: Replayer,
+) -> None:
+    network = Network(
+        name="hours",
+        sources=(Source(name="events", columns={"at_us": "bigint"}, time="at_us"),),
+        boxes=(Aggregate(name="hour", input="events", size="1h", columns={"n": "count(*)"}),),
+        outputs=(Output(name="hours", input="hour"),),
+    )
+    seconds = pa.table({"at_us": pa.array([at * SECOND_US for at in range(7_200)])})
+    with replayer.home() as home:
+        files = parquet_files(replayer.folder / "in", seconds)
+        result = replayer.run(home, network, {"events": files}, width_s=1)
+        assert result.steps <= 8
+        segments = home.catalog.segments(StreamName("hours"))
+        assert sum(s.digest.rows for s in segments) == 2
+
+
+def test_a_step_runs_in_another_thread_than_the_one_that_started_spark(
+    replayer: Replayer, table: pa.Table
+) -> None:
+    network = a_network(function=None)
+    with replayer.home() as home, ThreadPoolExecutor(1) as threads:
+        files = parquet_files(replayer.folder / "in", table.slice(0, 100))
+        threads.submit(replayer.run, home, network, {"events": files}).result()
+        assert home.catalog.segments(StreamName("windows"))
 
 
 def test_records_on_which_a_box_fails_go_to_quarantine_once_and_the_others_on(
