@@ -227,7 +227,11 @@ CREATE TABLE medusa.segment (
         AND cardinality(bucket_us) = cardinality(sum_b)
         AND array_position(sum_a, NULL) IS NULL
         AND array_position(sum_b, NULL) IS NULL
+        AND array_position(sum_a, 'NaN') IS NULL
+        AND array_position(sum_b, 'NaN') IS NULL
         AND (cardinality(bucket_us) = 0) = (cardinality(file_ids) = 0)),
+    CONSTRAINT segment_gap_has_no_rows
+        CHECK (stability <> 'gap' OR cardinality(bucket_us) = 0),
     CONSTRAINT segment_misses_only_when_tentative
         CHECK (stability = 'tentative' OR cardinality(missing) = 0),
     -- S3. The line is written as a range of one, so that no extension is needed.
@@ -258,7 +262,9 @@ COMMENT ON COLUMN medusa.segment.file_ids IS 'Files with its rows; they may hold
 CREATE UNIQUE INDEX segment_live ON medusa.segment (line_id, to_us) WHERE end_version IS NULL;
 CREATE INDEX segment_live_tentative ON medusa.segment (line_id, to_us)
     WHERE end_version IS NULL AND stability = 'tentative';
-CREATE INDEX segment_superseded ON medusa.segment (line_id, to_us) WHERE end_version IS NOT NULL;
+-- Superseded rows do overlap, so that no order of ends bounds a range: they are found as ranges.
+CREATE INDEX segment_superseded ON medusa.segment USING gist
+    (int8range(line_id, line_id, '[]'), int8range(from_us, to_us)) WHERE end_version IS NOT NULL;
 COMMENT ON INDEX medusa.segment_live IS 'Live rows of a line from an event time on.';
 COMMENT ON INDEX medusa.segment_live_tentative IS 'What may be owed a correction.';
 COMMENT ON INDEX medusa.segment_superseded IS 'Time travel.';
@@ -421,6 +427,7 @@ DECLARE
     name  text;
     width bigint;
     same  medusa.segment;
+    bad   bigint;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         IF OLD.stability <> 'tentative' THEN
@@ -437,12 +444,25 @@ BEGIN
         END IF;
         RETURN NEW;
     END IF;
+    IF NEW.end_version IS NOT NULL THEN
+        RAISE EXCEPTION 'segment [%, %) would be superseded before it was live: history is not made up',
+            NEW.from_us, NEW.to_us USING ERRCODE = 'MDS02';
+    END IF;
     SELECT s.name, s.width_us INTO name, width
     FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
     WHERE p.line_id = NEW.line_id;
     IF NEW.from_us % width <> 0 OR NEW.to_us % width <> 0 THEN
         RAISE EXCEPTION 'segment [%, %) of % is not on its grid: give multiples of % us',
             NEW.from_us, NEW.to_us, name, width USING ERRCODE = 'MD001';
+    END IF;
+    IF array_ndims(NEW.bucket_us) > 1 OR array_lower(NEW.bucket_us, 1) <> 1
+        OR array_ndims(NEW.bucket_rows) > 1 OR array_lower(NEW.bucket_rows, 1) <> 1
+        OR array_ndims(NEW.sum_a) > 1 OR array_lower(NEW.sum_a, 1) <> 1
+        OR array_ndims(NEW.sum_b) > 1 OR array_lower(NEW.sum_b, 1) <> 1
+        OR array_ndims(NEW.file_ids) > 1 OR array_lower(NEW.file_ids, 1) <> 1
+    THEN  -- an empty array has neither
+        RAISE EXCEPTION 'segment [%, %) of % has an array that is no list from 1 on: give lists',
+            NEW.from_us, NEW.to_us, name USING ERRCODE = 'MD001';
     END IF;
     IF EXISTS (
         SELECT FROM unnest(NEW.bucket_us, NEW.bucket_rows) WITH ORDINALITY AS b (at_us, n, i)
@@ -453,10 +473,18 @@ BEGIN
             'without rows: list non-empty buckets of % us once, ascending',
             NEW.from_us, NEW.to_us, name, width USING ERRCODE = 'MD001';
     END IF;
+    SELECT id INTO bad FROM unnest(NEW.file_ids) AS id
+    WHERE NOT EXISTS (SELECT FROM medusa.file AS f
+        WHERE f.file_id = id AND f.stream = name) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'segment [%, %) names file %, which is none of %: record the file first',
+            NEW.from_us, NEW.to_us, bad, name USING ERRCODE = 'MD001';
+    END IF;
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_segment() IS
-    'S2: a row keeps its content; only a tentative one may be superseded. Rows lie on the grid.';
+    'S2: a row begins live and keeps its content; only a tentative one may be superseded. '
+    'Rows lie on the grid and name files of their stream.';
 CREATE TRIGGER guard BEFORE INSERT OR UPDATE ON medusa.segment
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_segment();
 
@@ -569,6 +597,13 @@ BEGIN
         VALUES (wanted.id, request->>'network', wanted.inputs, wanted.outputs)
         ON CONFLICT (id) DO UPDATE SET inputs = excluded.inputs, outputs = excluded.outputs
         WHERE (fragment.inputs, fragment.outputs) <> (excluded.inputs, excluded.outputs);
+        -- A new output gets a line of everybody who was ever assigned, not of the next one only.
+        INSERT INTO medusa.stream_producer (stream, participant, replica)
+        SELECT DISTINCT output, a.participant, a.replica
+        FROM medusa.assignment AS a, unnest(wanted.outputs) AS output
+        WHERE a.fragment = wanted.id AND NOT EXISTS (
+            SELECT FROM medusa.stream_producer AS p
+            WHERE (p.stream, p.participant, p.replica) = (output, a.participant, a.replica));
     END LOOP;
 
     FOR wanted IN SELECT * FROM jsonb_to_recordset(request->'assignments') AS w
@@ -629,7 +664,9 @@ BEGIN
         RAISE EXCEPTION 'fragment % is not assigned to anybody: deploy it first',
             check_epoch.fragment USING ERRCODE = 'MD001';
     END IF;
-    IF newest.epoch <> check_epoch.epoch OR newest.participant <> check_epoch.participant THEN
+    IF newest.epoch IS DISTINCT FROM check_epoch.epoch
+        OR newest.participant IS DISTINCT FROM check_epoch.participant
+    THEN
         RAISE EXCEPTION 'fragment % is assigned to %/% under epoch %, not to %/% under epoch %: '
             'read the assignment again', check_epoch.fragment, newest.participant,
             check_epoch.replica, newest.epoch, check_epoch.participant, check_epoch.replica,
@@ -638,6 +675,29 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.check_epoch(text, integer, text, integer, bigint) IS
     'S8: raises unless this epoch is the newest that the home knows.';
+
+-- Here because it needs check_epoch. What commit_step has checked is true here already; this is for
+-- plain SQL, and costs two look-ups by key.
+CREATE FUNCTION medusa.guard_commit() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (
+        SELECT FROM medusa.lease AS l
+        WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane, l.epoch) =
+                (NEW.fragment, NEW.partition, NEW.participant, NEW.replica, NEW.lane, NEW.epoch)
+            AND l.expires_at > clock_timestamp())
+    THEN
+        RAISE EXCEPTION 'no lease of % (%) is held under epoch %: acquire it',
+            NEW.fragment, NEW.lane, NEW.epoch USING ERRCODE = 'MDS08';
+    END IF;
+    PERFORM medusa.check_epoch(NEW.fragment, NEW.partition, NEW.participant, NEW.replica,
+        NEW.epoch);
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION medusa.guard_commit() IS
+    'S8: no commit without an unexpired lease under the newest epoch.';
+CREATE TRIGGER guard BEFORE INSERT ON medusa.commit
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_commit();
 
 CREATE FUNCTION medusa.check_lease(
     fragment text, partition integer, participant text, replica integer, lane medusa.lane,
@@ -648,17 +708,27 @@ DECLARE
     held  medusa.lease;
     clock timestamptz;
 BEGIN
+    -- NULL equals nothing and differs from nothing: it must not pass a comparison below.
+    IF num_nulls(check_lease.fragment, check_lease.partition, check_lease.participant,
+        check_lease.replica, check_lease.lane, check_lease.epoch, check_lease.holder) > 0
+    THEN
+        RAISE EXCEPTION 'the lease of % is not named in full: give fragment, partition, '
+            'participant, replica, lane, epoch and holder', check_lease.fragment
+            USING ERRCODE = 'MD001';
+    END IF;
     SELECT * INTO held FROM medusa.lease AS l
     WHERE l.fragment = check_lease.fragment AND l.partition = check_lease.partition
         AND l.participant = check_lease.participant AND l.replica = check_lease.replica
         AND l.lane = check_lease.lane
     FOR UPDATE;
     clock := clock_timestamp();  -- after the lock: it may have been waited for
-    IF held.holder IS DISTINCT FROM check_lease.holder OR held.epoch <> check_lease.epoch THEN
+    IF held.holder IS DISTINCT FROM check_lease.holder
+        OR held.epoch IS DISTINCT FROM check_lease.epoch
+    THEN
         RAISE EXCEPTION 'the lease of % is not held by % under epoch %: acquire it',
             check_lease.fragment, check_lease.holder, check_lease.epoch USING ERRCODE = 'MDS08';
     END IF;
-    IF held.expires_at <= clock THEN
+    IF held.expires_at IS NULL OR held.expires_at <= clock THEN
         RAISE EXCEPTION 'the lease of % expired at %: acquire it again and decide anew',
             check_lease.fragment, held.expires_at USING ERRCODE = 'MDS08';
     END IF;
@@ -668,6 +738,17 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.check_lease(text, integer, text, integer, medusa.lane, bigint, text) IS
     'S8: locks the lease, raises unless it is held and not expired; returns the clock.';
+
+CREATE FUNCTION medusa.refuse_without_line(
+    stream text, participant text, replica integer
+) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    RAISE EXCEPTION 'stream % has no line by %/%: deploy an assignment of its fragment first',
+        stream, participant, replica USING ERRCODE = 'MD001';
+END $$;
+COMMENT ON FUNCTION medusa.refuse_without_line(text, text, integer) IS
+    'Raises: nothing can be written where no line is.';
 
 CREATE FUNCTION medusa.acquire_lease(
     fragment text, partition integer, participant text, replica integer, lane medusa.lane,
@@ -835,16 +916,22 @@ BEGIN
     PERFORM medusa.check_writes(asked.fragment, asked.stream);
     -- Replicas of a source land one after the other, so that a batch lands once for all of them.
     PERFORM FROM medusa.stream WHERE name = asked.stream FOR NO KEY UPDATE;
+    SELECT p.line_id, p.boundary_us, p.promised_us, s.width_us INTO line
+    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    WHERE (p.stream, p.participant, p.replica) = (asked.stream, asked.participant, asked.replica)
+    FOR UPDATE OF p;
+    IF NOT FOUND THEN
+        PERFORM medusa.refuse_without_line(asked.stream, asked.participant, asked.replica);
+    END IF;
+    -- Both may have been waited for: the lease may have ended, or a newer epoch come (S8).
+    PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
+        asked.lane, asked.epoch, asked.holder);
     IF EXISTS (SELECT FROM medusa.landed_batch AS b
         WHERE (b.stream, b.query_id, b.batch_id) =
             (asked.stream, asked.query_id, asked.batch_id))
     THEN
         RETURN false;
     END IF;
-    SELECT p.line_id, p.boundary_us, p.promised_us, s.width_us INTO line
-    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
-    WHERE (p.stream, p.participant, p.replica) = (asked.stream, asked.participant, asked.replica)
-    FOR UPDATE OF p;
     SELECT at_us INTO bad FROM unnest(asked.bucket_us) AS at_us
     WHERE at_us % line.width_us <> 0 LIMIT 1;
     IF FOUND THEN
@@ -867,6 +954,7 @@ BEGIN
     SELECT line.line_id, b.at_us, number, b.n
     FROM unnest(asked.bucket_us, asked.bucket_records) AS b (at_us, n);
     PERFORM medusa.put_aside(asked.quarantine, NULL, number);
+    PERFORM pg_notify('medusa_progress', '');
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa.land(jsonb) IS
@@ -889,6 +977,11 @@ BEGIN
     WHERE p.stream = promise.stream AND p.participant = promise.participant
         AND p.replica = promise.replica
     FOR UPDATE OF p;
+    IF NOT FOUND THEN
+        PERFORM medusa.refuse_without_line(promise.stream, promise.participant, promise.replica);
+    END IF;
+    PERFORM medusa.check_lease(promise.fragment, promise.partition, promise.participant,
+        promise.replica, promise.lane, promise.epoch, promise.holder);  -- the line was waited for
     IF line.kind <> 'source' THEN
         RAISE EXCEPTION '% is computed, not landed: only a source makes promises', promise.stream
             USING ERRCODE = 'MD001';
@@ -923,6 +1016,7 @@ BEGIN
         promised_us = promise.boundary_us,
         end_us = coalesce(promise.end_us, p.end_us)
     WHERE p.line_id = line.line_id;
+    PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa.promise(text, integer, text, integer, medusa.lane, bigint, text, text,
     bigint, bigint, bigint) IS 'A source''s promise: no later record before boundary_us.';
@@ -978,7 +1072,6 @@ DECLARE
     asked    record;
     made     medusa.commit;
     line     record;
-    lines    integer[] := '{}';
     part     record;
     old      record;
     parts    jsonb;
@@ -1010,7 +1103,7 @@ BEGIN
     IF FOUND THEN
         RETURN medusa.answer(made, true);
     END IF;
-    clock := medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
+    PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
         asked.lane, asked.epoch, asked.holder);
     IF NOT EXISTS (SELECT FROM medusa.assignment AS a
         WHERE a.fragment = asked.fragment AND a.partition = asked.partition
@@ -1021,6 +1114,16 @@ BEGIN
     END IF;
     PERFORM medusa.check_writes(asked.fragment, stream)
     FROM jsonb_object_keys(asked.streams) AS stream;
+    -- The columns would round a sum in silence.
+    IF EXISTS (
+        SELECT FROM jsonb_each(asked.streams) AS s (stream, parts),
+            jsonb_to_recordset(s.parts) AS r (sum_a numeric[], sum_b numeric[]),
+            unnest(r.sum_a || r.sum_b) AS n
+        WHERE n <> trunc(n))
+    THEN
+        RAISE EXCEPTION 'fragment % gives a sum of hashes that is no integer: give it exactly',
+            asked.fragment USING ERRCODE = 'MD001';
+    END IF;
 
     -- 3 Lock the lines in one order and number them.
     SELECT jsonb_object_agg(l.stream, l.last_version + 1), min(l.from_us), max(l.to_us)
@@ -1037,6 +1140,12 @@ BEGIN
         ORDER BY p.stream
         FOR UPDATE OF p
     ) AS l;
+    PERFORM medusa.refuse_without_line(stream, asked.participant, asked.replica)
+    FROM jsonb_object_keys(asked.streams) AS stream
+    WHERE (made.versions ? stream) IS NOT TRUE;
+    -- The lines may have been waited for: the lease may have ended, or a newer epoch come (S8).
+    clock := medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
+        asked.lane, asked.epoch, asked.holder);
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
         cause, from_us, to_us, versions, committed_at)
     VALUES (asked.key, asked.fragment, asked.partition, asked.participant, asked.replica,

@@ -60,8 +60,8 @@ def _bring_in(work: Transaction, fragment: str, row: FragmentRow) -> None:
             raise Refused(f"fragment {fragment} belongs to network {stands.network}")
     work.put(tables.FRAGMENTS, fragment, row)
     # A new output gets a line of everybody who was ever assigned, not of the next one only.
-    for (name, _, _), assignment in work.rows(tables.ASSIGNMENTS).items():
-        if name == fragment:
+    for (assigned, _, _), assignment in work.rows(tables.ASSIGNMENTS).items():
+        if assigned == fragment:
             _bring_lines(work, row, assignment)
 
 

@@ -52,6 +52,8 @@ START_MS_MAX = 60_000
 # How long a killed server's remains may take to go before a start in their place gives up.
 REMAINS_MS_MAX = 8_000
 TRY_AGAIN_MS = 20
+# How long an owner that is done waits for commands that attached to its server.
+USERS_MS_MAX = 15_000
 
 SETTINGS = {
     "listen_addresses": HOST,
@@ -81,6 +83,7 @@ class EmbeddedServer:
         self._directory = Path(directory).absolute()
         self._child: OwnedProcess | None = None
         self._owner_pid = 0
+        self._users: int | None = None
         self._port = 0
         self._password = ""
 
@@ -123,6 +126,7 @@ class EmbeddedServer:
             self._directory.mkdir(parents=True, exist_ok=True)
             with self._lock():
                 self._start_or_attach()
+                self._use()
         except PermissionError as error:
             raise Unavailable(
                 f"{error.filename or self._directory} belongs to another user; run as that user, "
@@ -144,14 +148,44 @@ class EmbeddedServer:
         self.stop()
 
     def stop(self) -> None:
-        """Stop the server if this process started it; twice is once."""
+        """Stop the server if this process started it; twice is once.
+
+        Commands that attached to it are waited for, up to USERS_MS_MAX.
+        """
         child, self._child = self._child, None
+        users, self._users = self._users, None
+        if users is not None:
+            os.close(users)
         # A fork of the owner inherits this object and the exit hook, but not the server.
         if child is None or self._owner_pid != os.getpid():
             return
         atexit.unregister(self.stop)
-        with self._lock():
-            child.stop()
+        waits_until_s = time.monotonic() + USERS_MS_MAX / 1000
+        while True:
+            # Nobody can begin to use the server between the look and the stop: both need the lock.
+            with self._lock():
+                if not self._is_used() or time.monotonic() > waits_until_s:
+                    child.stop()
+                    return
+            time.sleep(TRY_AGAIN_MS / 1000)
+
+    def _use(self) -> None:
+        """Tell the owner, by a shared lock for as long as we live, that the server is in use."""
+        self._users = self._open_users()
+        fcntl.flock(self._users, fcntl.LOCK_SH)
+
+    def _open_users(self) -> int:
+        return os.open(self._directory / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _is_used(self) -> bool:
+        handle = self._open_users()
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
 
     def discard(self) -> None:
         """Stop the server and remove the folder, with what lies outside of it."""

@@ -146,7 +146,7 @@ _TIMES = [
     *_rows("unix_date", "date", "int"),
     *_made("date_from_unix_date", "int", "date"),
     *_rows("date_format", "day format", "string"),
-    *_made("to_timestamp try_to_timestamp", "string parse_format?", "timestamp",
+    *_made("to_timestamp try_to_timestamp", "string parse_format", "timestamp",
            tried="try_to_timestamp"),
     *_made("to_date try_to_date", "string parse_format?", "date", tried="try_to_date"),
 ]  # fmt: skip
@@ -234,8 +234,8 @@ REFUSED: dict[str, str] = {
     **_because("depends on the order of the rows: use array_join(collect_list(x), ',')",
                "listagg string_agg"),
     "from_unixtime": "can overflow: use date_format(timestamp_seconds(x), '…')",
-    "unix_timestamp": "reads the clock or fails on text: use unix_seconds(to_timestamp(x))",
-    "to_unix_timestamp": "fails on text: use unix_seconds(to_timestamp(x))",
+    "unix_timestamp": "reads the clock or fails on text: use unix_seconds(cast(x as timestamp))",
+    "to_unix_timestamp": "fails on text: use unix_seconds(cast(x as timestamp))",
 }  # fmt: skip
 
 

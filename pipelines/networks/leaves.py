@@ -200,6 +200,9 @@ def number_suffix(node: exp.Expr) -> str:
     return "D" if node.args["to"].this == exp.DType.DOUBLE else ""
 
 
+TIME_ALONE = "^[^0-9A-Za-z]*([Tt]|[0-9]{1,2}:)"
+
+
 def _tried_cast(inner: Term, target: str) -> tuple[str, str]:
     """A cast that is NULL where it fails; and the condition, over what is there, that it does."""
     sql = f"try_cast({inner.sql} AS {target})"
@@ -209,6 +212,9 @@ def _tried_cast(inner: Term, target: str) -> tuple[str, str]:
         if coercion.is_decimal(inner.type):
             # Spark wraps around in silence: 1E30 seconds may be any time at all.
             sql = f"IF(abs(CAST({inner.sql} AS DOUBLE)) < 1E12D, {sql}, NULL)"
+        elif inner.type == "string" and target == "timestamp":
+            # Text with a time alone would take its date from the clock.
+            sql = f"IF({inner.sql} RLIKE '{TIME_ALONE}', NULL, {sql})"
         return within_years(sql, target)
     elif inner.type == "double" and coercion.is_decimal(target):
         # Spark's cast of NaN and infinity to a decimal is NULL, not an error.

@@ -14,8 +14,11 @@ CROSS JOIN LATERAL (
     SELECT wanted.request, wanted.need_us, found.*,
         lead(found.from_us) OVER in_order AS next_from_us,
         count(*) FILTER (WHERE found.from_us >= wanted.need_us) OVER in_order AS segments_beyond,
-        sum(found.row_count) OVER in_order - found.row_count AS rows_before,
-        sum(found.bucket_count) OVER in_order - found.bucket_count AS buckets_before
+        -- What windows that reach back read again is no part of the step's limits.
+        sum(found.row_count) FILTER (WHERE found.from_us >= wanted.need_us) OVER in_order
+            - found.row_count AS rows_before,
+        sum(found.bucket_count) FILTER (WHERE found.from_us >= wanted.need_us) OVER in_order
+            - found.bucket_count AS buckets_before
     FROM (
         SELECT * FROM medusa.segment AS t
         WHERE t.line_id = wanted.line_id AND t.end_version IS NULL

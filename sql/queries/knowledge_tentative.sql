@@ -1,4 +1,8 @@
 -- The oldest live tentative segments of some lines: what may be owed a correction.
+-- Limit: the oldest segments_max of each line, whether or not their inputs are final by now. If so
+-- many wait (their input is still cut off) while younger ones could be corrected, the younger ones
+-- wait with them, until one of the older is final. Which input ranges a segment needs is known to
+-- its fragment alone, not to its lineage, which names what was there: no filter here could tell.
 SELECT s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
     array_to_string(s.sum_b, ',') AS sum_b, s.commit_id,

@@ -1,4 +1,6 @@
--- Segments of a stream that were live at a version of their producer, in event-time order.
+-- Segments of a stream that were live at a version of their producer, in event-time order. Live
+-- rows do not overlap: those that end inside the range, and at most one that ends behind it.
+-- Superseded rows do: their index finds them as ranges.
 SELECT p.stream, p.participant, p.replica, s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
     array_to_string(s.sum_b, ',') AS sum_b, s.commit_id,
@@ -9,11 +11,22 @@ FROM medusa.stream_producer AS p
 CROSS JOIN LATERAL (
     SELECT * FROM medusa.segment AS t
     WHERE t.line_id = p.line_id AND t.end_version IS NULL
-        AND t.to_us > :from_us AND t.from_us < :to_us AND t.begin_version <= :as_of
+        AND t.to_us > CAST(:from_us AS bigint) AND t.to_us <= CAST(:to_us AS bigint)
+        AND t.begin_version <= :as_of
+    UNION ALL
+    SELECT * FROM (
+        SELECT * FROM medusa.segment AS t
+        WHERE t.line_id = p.line_id AND t.end_version IS NULL
+            AND t.to_us > greatest(CAST(:from_us AS bigint), CAST(:to_us AS bigint))
+        ORDER BY t.to_us LIMIT 1
+    ) AS behind
+    WHERE behind.from_us < CAST(:to_us AS bigint) AND behind.begin_version <= :as_of
     UNION ALL
     SELECT * FROM medusa.segment AS t
-    WHERE t.line_id = p.line_id AND t.end_version IS NOT NULL
-        AND t.to_us > :from_us AND t.from_us < :to_us
+    WHERE t.end_version IS NOT NULL
+        AND int8range(t.line_id, t.line_id, '[]') && int8range(p.line_id, p.line_id, '[]')
+        AND int8range(t.from_us, t.to_us)
+            && int8range(CAST(:from_us AS bigint), CAST(:to_us AS bigint))
         AND t.begin_version <= :as_of AND :as_of < t.end_version
 ) AS s
 WHERE p.stream = :stream AND (p.participant = :participant OR :participant IS NULL)

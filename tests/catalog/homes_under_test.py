@@ -6,6 +6,7 @@ in memory because the catalog says so, in Postgres because the server names who 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -15,10 +16,13 @@ from typing import Any, Protocol
 from sqlalchemy import Engine, create_engine, text
 
 from medusa_core.errors import MedusaError
+from medusa_core.names import StreamName
+from medusa_core.segments import Producer
 from pipelines.catalog.homes import HomeUrls
 from pipelines.catalog.interface import Catalog, Session
 from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock, Store, Waiting
+from pipelines.catalog.memory_store import ManualClock, Store, Transaction, Waiting
+from pipelines.catalog.memory_tables import LINES
 from pipelines.catalog.postgres import PostgresCatalog, catalog_url
 from pipelines.catalog.postgres_session import PostgresSession, postgres_session
 from tests.catalog.building import ALPHA
@@ -50,6 +54,12 @@ class HomeUnderTest(Protocol):
     def start(self, session: Session, call: Call) -> Pending:
         """Make a call in a session, without being held up by it."""
 
+    def let_time_pass(self, until_ms: int) -> None:
+        """Come back when the catalog's clock has passed a time."""
+
+    def take_line_away(self, stream: StreamName, producer: Producer) -> None:
+        """Break the home: a line that an assignment had brought is gone."""
+
 
 @dataclass
 class MemoryHome:
@@ -72,6 +82,14 @@ class MemoryHome:
         except MedusaError as error:
             return Pending(_raising(error), is_waiting=False)
         return Pending(lambda: value, is_waiting=False)
+
+    def let_time_pass(self, until_ms: int) -> None:
+        self.clock.advance(max(until_ms + 1 - self.clock.now_ms, 0))
+
+    def take_line_away(self, stream: StreamName, producer: Producer) -> None:
+        work = Transaction(self.store)
+        work.remove(LINES, (stream, producer))
+        work.end(keep=True)
 
 
 def _raising(error: MedusaError) -> Callable[[], Any]:
@@ -104,6 +122,14 @@ class PostgresHome:
                 return Pending(future.result, is_waiting=True)
         return Pending(future.result, is_waiting=False)
 
+    def let_time_pass(self, until_ms: int) -> None:
+        while self.catalog.read_clock_ms() <= until_ms:
+            time.sleep(LOOK_AGAIN_S)
+
+    def take_line_away(self, stream: StreamName, producer: Producer) -> None:
+        with self._watcher.connect() as connection:
+            connection.execute(text(TAKE_LINE_AWAY.format(stream, producer.replica)))
+
     def _is_blocked(self, pid: int) -> bool:
         # By one of us: autovacuum, too, may stand in the way for a moment.
         ours = [session.backend_pid for session in self._sessions]
@@ -118,6 +144,13 @@ class PostgresHome:
         self._threads.shutdown()
 
 
+TAKE_LINE_AWAY = """
+DO $$
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    DELETE FROM medusa.stream_producer WHERE stream = '{}' AND replica = {};
+END $$
+"""
 WIPE = """
 DO $$
 DECLARE

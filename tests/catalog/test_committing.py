@@ -11,8 +11,9 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import PlanId, Version
 from medusa_core.segments import Segment, Stability
-from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.catalog.interface import Assignment, Catalog, StreamStatus
 from tests.catalog import building as a
+from tests.catalog.homes_under_test import HomeUnderTest
 
 TENTATIVE, GAP = Stability.TENTATIVE, Stability.GAP
 
@@ -193,6 +194,7 @@ REFUSED: dict[str, Callable[[], Commit]] = {
         OutputSegment(stream=a.SUMS, range=a.buckets(4, 5), stability=Stability.STABLE,
                       buckets={4 * a.WIDTH_US + 1: a.Digest(1, 1, 1)}, files=(a.a_file(1),))
     ),
+    "a gap with rows": lambda: a.a_commit(a.a_segment(4, 5, GAP, rows={4: 1})),
     "before the origin": lambda: a.a_commit(a.a_segment(-1, 0)),
     "overlapping itself": lambda: a.a_commit(a.a_segment(4, 6), a.a_segment(5, 7)),
     "another fragment's stream": lambda: a.a_commit(a.a_segment(4, 5, stream=a.BIG)),
@@ -245,6 +247,52 @@ def test_time_before_the_epoch_is_time_like_any_other(catalog: Catalog) -> None:
     write(catalog, a.a_segment(-7, -3, rows={-7: 1, -4: 2}))
     assert spans(catalog.segments(a.SUMS)) == [(-7, -3, "stable", 1)]
     assert status(catalog).boundary_us == -3 * a.WIDTH_US
+
+
+def test_a_plan_that_was_deployed_but_never_assigned_to_the_fragment_commits_nothing(
+    catalog: Catalog,
+) -> None:
+    another = PlanId("plan-two")
+    catalog.deploy(a.a_deployment(plan=another, assignments=()))
+    with pytest.raises(Refused, match="never assigned"):
+        catalog.commit(a.a_commit(a.a_segment(0, 1), plan=another))
+    catalog.deploy(
+        a.a_deployment(plan=another, assignments=(a.an_assignment(a.TAIL, a.SECOND, plan=another),))
+    )
+    with pytest.raises(Refused, match="never assigned"):
+        catalog.commit(a.a_commit(a.a_segment(0, 1), plan=another))
+    assert catalog.steps() == ()
+
+
+def test_no_segment_is_dropped_for_want_of_a_line(home: HomeUnderTest, catalog: Catalog) -> None:
+    extra = deploy_another_output(catalog, a.a_deployment().assignments)
+    home.take_line_away(extra, a.ME)
+    segments = (a.a_segment(0, 1, rows={0: 1}), a.a_segment(0, 1, stream=extra, rows={0: 1}))
+    with pytest.raises(Refused, match="extra has no line"):
+        catalog.commit(a.a_commit(*segments))
+    with pytest.raises(Refused, match="extra has no line"):
+        catalog.commit(a.a_commit(segments[1]))
+    assert (catalog.steps(), catalog.segments(a.SUMS)) == ((), ())
+
+
+def test_a_replica_that_was_assigned_before_writes_a_new_output_too(catalog: Catalog) -> None:
+    replica = a.Producer(a.ALPHA, 1)
+    later = a.an_assignment(a.MAIN, a.SECOND, replica)
+    catalog.deploy(a.a_deployment(assignments=(later,)))
+    extra = deploy_another_output(catalog, (a.an_assignment(a.MAIN),))
+    lease = catalog.acquire_lease(a.a_key(producer=replica), a.SECOND, "replica", a.HOUR_MS)
+    segments = (a.a_segment(0, 1, rows={0: 1}), a.a_segment(0, 1, stream=extra, rows={0: 1}))
+    made = catalog.commit(a.a_commit(*segments, lease=lease))
+    assert made.versions == {a.SUMS: 1, extra: 1}
+    assert [s.producer for s in catalog.segments(extra)] == [replica]
+
+
+def deploy_another_output(catalog: Catalog, assignments: tuple[Assignment, ...]) -> a.StreamName:
+    extra = a.StreamName("extra")
+    fragments = {**a.a_deployment().fragments, a.MAIN: ((a.SRC,), (a.SUMS, extra))}
+    deployment = a.a_deployment(fragments=fragments, assignments=assignments)
+    catalog.deploy(a.replace_streams(deployment, (*deployment.streams, a.a_stream(extra))))
+    return extra
 
 
 def test_a_step_is_kept_with_its_metrics_and_what_it_put_aside(catalog: Catalog) -> None:

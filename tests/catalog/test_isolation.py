@@ -10,11 +10,12 @@ from medusa_core.commits import Hold, Lane
 from medusa_core.errors import Conflict, MedusaError, Refused
 from medusa_core.knowledge import Limits
 from medusa_core.segments import Stability
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.interface import Catalog, Session
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import Call, HomeUnderTest
 
 FRAGMENTS = a.some_fragments()
+SOON_MS = 1_500  # long enough to begin to wait
 
 
 @pytest.fixture
@@ -125,6 +126,78 @@ def test_a_commit_whose_lease_ends_while_it_waits_is_refused(both_lanes: HomeUnd
     first.end(keep=True)
     with pytest.raises(Conflict, match="expired"):
         waiting.answer()
+
+
+LINE_WRITES: dict[str, tuple[str, Call]] = {
+    "commit": (a.MAIN, commit_by("me", 1, 2)),
+    "land": (a.LANDING, lambda c: c.land(a.a_lease(a.LANDING), a.a_batch(0, {5: 1}))),
+    "promise": (
+        a.LANDING,
+        lambda c: c.promise(a.a_lease(a.LANDING), a.SRC, origin_us=0, boundary_us=0, end_us=None),
+    ),
+}
+every_line_write = pytest.mark.parametrize(
+    ("fragment", "write"), LINE_WRITES.values(), ids=list(LINE_WRITES)
+)
+
+
+def hold_line(home: HomeUnderTest, fragment: str) -> Session:
+    """`other`, in the backlog lane, writes to the fragment's line and does not end."""
+    home.catalog.acquire_lease(a.a_key(fragment, Lane.BACKLOG), a.FIRST, "other", a.HOUR_MS)
+    lease = a.a_lease(fragment, "other", lane=Lane.BACKLOG)
+    commit = a.a_commit(a.a_segment(0, 1, stream=a.WRITES[fragment]), lease=lease)
+    holder = home.session()
+    holder.begin()
+    home.start(holder, lambda c: c.commit(commit)).answer()
+    return holder
+
+
+@every_line_write
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_write_whose_lease_ends_while_it_waits_for_the_line_is_refused(
+    both_lanes: HomeUnderTest, fragment: str, write: Call, keep: bool
+) -> None:
+    writer = both_lanes.session()
+    holder = hold_line(both_lanes, fragment)
+    lease = both_lanes.catalog.acquire_lease(a.a_key(fragment), a.FIRST, "me", SOON_MS)
+    waiting = both_lanes.start(writer, write)
+    assert waiting.is_waiting
+    both_lanes.let_time_pass(lease.expires_at_ms)
+    holder.end(keep=keep)
+    with pytest.raises(Conflict, match="expired"):
+        waiting.answer()
+    assert len(both_lanes.catalog.steps()) == keep
+    assert both_lanes.catalog.landed_batches(a.SRC, "query") == {}
+
+
+@every_line_write
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_write_that_waits_for_the_line_is_refused_if_a_newer_epoch_comes_with_it(
+    both_lanes: HomeUnderTest, fragment: str, write: Call, keep: bool
+) -> None:
+    writer = both_lanes.session()
+    holder = hold_line(both_lanes, fragment)
+    newer = a.a_deployment(assignments=(a.an_assignment(fragment, a.SECOND),))
+    both_lanes.start(holder, lambda c: c.deploy(newer)).answer()
+    waiting = both_lanes.start(writer, write)
+    assert waiting.is_waiting
+    holder.end(keep=keep)
+    if keep:
+        with pytest.raises(Conflict, match="epoch 2"):
+            waiting.answer()
+    else:
+        waiting.answer()
+
+
+def test_a_commit_is_dated_after_its_wait_for_the_line(both_lanes: HomeUnderTest) -> None:
+    writer = both_lanes.session()
+    holder = hold_line(both_lanes, a.MAIN)
+    waiting = both_lanes.start(writer, commit_by("me", 1, 2))
+    assert waiting.is_waiting
+    let_go_ms = both_lanes.catalog.read_clock_ms() + 5
+    both_lanes.let_time_pass(let_go_ms)
+    holder.end(keep=True)
+    assert waiting.answer().committed_at_ms > let_go_ms
 
 
 def test_two_who_take_a_free_lease_at_once_do_not_both_get_it(both_lanes: HomeUnderTest) -> None:

@@ -128,8 +128,8 @@ def test_input_segments_are_cut_where_a_step_could_take_no_more(catalog: Catalog
     for at in range(9):
         close(catalog, at, at + 1, {at: 4})
     seen = source(known(catalog))
-    assert [s.range for s in seen.segments] == [a.buckets(at, at + 1) for at in range(3)]
-    assert seen.known_through_us == 3 * a.WIDTH_US
+    assert [s.range for s in seen.segments] == [a.buckets(at, at + 1) for at in range(4)]
+    assert seen.known_through_us == 4 * a.WIDTH_US
     assert seen.boundary_us == 9 * a.WIDTH_US
 
 

@@ -8,6 +8,7 @@ from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from pipelines.catalog.interface import Catalog, StreamStatus
 from tests.catalog import building as a
+from tests.catalog.homes_under_test import HomeUnderTest
 
 LEASE = a.a_lease(a.LANDING)
 
@@ -71,6 +72,27 @@ def test_a_record_before_the_promise_is_late_and_does_not_land(catalog: Catalog)
     assert catalog.landed_batches(a.SRC, "query") == {}
     assert catalog.quarantine_count() == 0
     assert catalog.land(LEASE, a.a_batch(0, {3: 1}))
+
+
+def test_a_record_in_a_bucket_that_is_closed_is_late_though_nothing_was_promised(
+    catalog: Catalog,
+) -> None:
+    promise(catalog, 0)
+    catalog.commit(a.a_commit(a.a_segment(0, 1, stream=a.SRC), lease=LEASE))
+    with pytest.raises(Refused, match="late"):
+        catalog.land(LEASE, a.a_batch(0, {0: 1}))
+    assert catalog.landed_batches(a.SRC, "query") == {}
+    assert catalog.land(LEASE, a.a_batch(0, {1: 1}))
+
+
+def test_nothing_lands_or_is_promised_where_there_is_no_line(
+    home: HomeUnderTest, catalog: Catalog
+) -> None:
+    home.take_line_away(a.SRC, a.ME)
+    with pytest.raises(Refused, match="no line"):
+        catalog.land(LEASE, a.a_batch(0, {0: 1}))
+    with pytest.raises(Refused, match="no line"):
+        promise(catalog, 0)
 
 
 def test_landed_buckets_lie_on_the_streams_grid(catalog: Catalog) -> None:

@@ -58,6 +58,8 @@ def segments(draw: st.DrawFn, stream: StreamName) -> OutputSegment:
     rows = {
         from_bucket + at: n for at, n in draw(some_rows).items() if from_bucket + at < to_bucket
     }
+    if stability is Stability.GAP and not seldom(draw, 4):
+        rows = {}  # a gap with rows is refused
     path = "files/shared" if seldom(draw, 8) else None
     file = a.a_file(sum(rows.values()), path) if rows and path else None
     missing = (a.SRC,) if stability is Stability.TENTATIVE and draw(st.booleans()) else ()
@@ -96,14 +98,18 @@ def commits(draw: st.DrawFn, lease: Lease) -> Commit:
     )
 
 
+NEXT_EPOCH = a.a_deployment(
+    assignments=(*a.a_deployment().assignments, a.an_assignment(a.MAIN, a.SECOND))
+)
+
+
 def deployments() -> st.SearchStrategy[Deployment]:
-    later = (*a.a_deployment().assignments, a.an_assignment(a.MAIN, a.SECOND))
     return st.sampled_from(
         [
             a.a_deployment(),
             a.a_deployment(),
             a.a_deployment(),
-            a.a_deployment(assignments=later),
+            NEXT_EPOCH,
             a.a_deployment(assignments=(a.an_assignment(a.MAIN, Epoch(7)),)),
             a.a_deployment(widths_us={a.SUMS: 20_000_000}),
         ]
@@ -261,6 +267,21 @@ class CatalogMachine(RuleBasedStateMachine):
             keep,
         )
 
+    @rule(writer=st.sampled_from(WRITERS), boundary=st.integers(1, 8), back=st.integers(0, 2),
+          keep=st.booleans())  # fmt: skip
+    def promise_and_promise_less(self, writer: str, boundary: int, back: int, keep: bool) -> None:
+        """S1: the second is refused if it is lower, whatever else was promised before."""
+        lane = Lane.LIVE if writer == "w0" else Lane.BACKLOG
+        lease = a.a_lease(a.LANDING, writer, lane=lane)
+        for promised in (boundary, boundary - back):
+            self.both(
+                writer,
+                lambda catalog, at=promised: catalog.promise(
+                    lease, a.SRC, origin_us=0, boundary_us=at * a.WIDTH_US, end_us=None
+                ),
+                keep,
+            )
+
     @rule(data=st.data(), writer=st.sampled_from(WRITERS), keep=st.booleans())
     def deploy_or_hold(self, data: st.DataObject, writer: str, keep: bool) -> None:
         deployment = data.draw(deployments())
@@ -278,6 +299,9 @@ class CatalogMachine(RuleBasedStateMachine):
         """One commits and does not end; the other then wants something of the same."""
         self.begin("w0", snapshot=False)
         self.commit_to_a_line_of_both(data, "w0", keep)
+        if "w0" in self.open and data.draw(st.sampled_from([False, False, True])):
+            # What the other waits for brings a newer epoch along (S8).
+            self.both("w0", lambda catalog: catalog.deploy(NEXT_EPOCH), keep)
         if self.made:
             wants = [self.commit_to_a_line_of_both, self.commit_again, self.land]
             data.draw(st.sampled_from(wants))(data, "w1", keep)

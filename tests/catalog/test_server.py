@@ -157,6 +157,22 @@ def test_a_second_process_attaches_and_leaves_the_server_running(folder: Path) -
         assert ask(server.superuser_url(), "select 1") == [(1,)]
 
 
+def test_an_owner_that_is_done_waits_for_those_who_attached(folder: Path) -> None:
+    owner = Owner(folder)
+    url = str(owner.facts()["url"])
+    with EmbeddedServer(folder) as attached:
+        assert not attached.owns_server
+        assert owner.process.stdin is not None
+        owner.process.stdin.close()  # the owner leaves its block now
+        with pytest.raises(subprocess.TimeoutExpired):
+            owner.process.wait(timeout=1)
+        assert ask(url, "SELECT 1") == [(1,)]
+    assert owner.process.wait(timeout=60) == 0
+    for pipe in (owner.process.stdout, owner.process.stderr):
+        assert pipe is not None
+        pipe.close()
+
+
 def test_of_two_that_start_at_once_one_starts_and_the_other_attaches(folder: Path) -> None:
     both = [Owner(folder), Owner(folder)]
     facts = [owner.facts() for owner in both]

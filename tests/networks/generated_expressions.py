@@ -2,7 +2,36 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import strategies as st
+
+_CHECKS = {
+    "date": "x BETWEEN DATE '0001-01-01' AND DATE '9999-12-31'",
+    "timestamp": "x BETWEEN TIMESTAMP '0001-01-01 00:00:00' "
+    "AND TIMESTAMP '9999-12-31 23:59:59.999999'",
+    "string": "is_valid_utf8(x)",
+}
+_MARK = re.compile(r"«(\w+) ([^«»]*)»")
+
+
+def compiled_text(marked: str) -> str:
+    """An expression as a user writes it, without the marks."""
+    return re.sub(r"«\w+ ", "", marked).replace("»", "")
+
+
+def plain_text(marked: str) -> str:
+    """The same for Spark, raising where it makes what no column holds."""
+    while _MARK.search(marked):
+        marked = _MARK.sub(_raising, marked)
+    return marked
+
+
+def _raising(mark: re.Match[str]) -> str:
+    type_, sql = mark.groups()
+    wrong = f"CAST(raise_error('no {type_}') AS {type_})"
+    return f"get(transform(array({sql}), x -> IF(({_CHECKS[type_]}) IS FALSE, {wrong}, x)), 0)"
+
 
 _CONSTANTS = {
     "int": ["0", "1", "-1", "7", "2147483647", "-2147483648"],
@@ -24,7 +53,8 @@ _COLUMNS = {
     "timestamp": ["time"],
     "money": ["money", "wide"],
 }
-# {int} and the like stand for an expression of the type.
+# {int} and the like stand for an expression of the type. «date …» marks what may make a date that
+# no column holds: the compiled form flags it, plain Spark goes on (see `plain_text`).
 _FORMS = {
     "int": [
         "({int} + {int})", "({int} - {int})", "({int} * {int})", "({int} % {int})", "(- {int})",
@@ -58,7 +88,8 @@ _FORMS = {
         "element_at(split(word, ','), 2)", "regexp_extract({string}, r'(\\d+)', 1)",
         "cast({int} as string)", "cast({double} as string)", "cast({date} as string)",
         "substring_index({string}, '.', 3)", "replace({string}, {string}, {string})",
-        "date_format({timestamp}, 'yyyy-MM-dd HH:mm')", "left({string}, {int})",
+        "date_format({timestamp}, 'yyyy-MM-dd HH:mm')", "date_format({date}, 'yyyy-MM-dd')",
+        "«string cast(bytes as string)»", "left({string}, {int})",
         "coalesce({string}, {string})", "concat_ws('-', {string}, {int})", "md5({string})",
         "split_part({string}, ',', 2)", "lpad({string}, 8, '0')", "cast({money} as string)",
         "if({boolean}, {string}, {string})", "get_json_object({string}, '$.a')",
@@ -73,15 +104,22 @@ _FORMS = {
         "({string} is distinct from {string})", "isnan({double})", "cast({int} as boolean)",
     ],
     "date": [
-        "cast({string} as date)", "to_date({string})", "to_date({string}, 'yyyy-MM-dd')",
+        "«date cast({string} as date)»", "«date to_date({string})»",
+        "«date to_date({string}, 'yyyy-MM-dd')»", "«date date_add({date}, {int})»",
+        "«date date_sub(day, small)»", "«date date_from_unix_date({int})»",
+        "trunc(«date date_add(day, small)», 'week')",
         "cast({timestamp} as date)", "last_day({date})", "trunc({date}, 'month')",
         "date_add({date}, 3)", "if({boolean}, {date}, {date})",
     ],
     "timestamp": [
-        "cast({string} as timestamp)", "to_timestamp({string})", "cast({date} as timestamp)",
-        "to_timestamp({string}, 'yyyy-MM-dd HH:mm:ss')", "date_trunc('hour', {timestamp})",
-        "timestamp_seconds({int})", "timestamp_seconds({bigint})", "timestamp_millis({bigint})",
-        "coalesce({timestamp}, {date})",
+        "«timestamp cast({string} as timestamp)»",
+        "«timestamp to_timestamp({string}, 'yyyy-MM-dd HH:mm:ss')»", "cast({date} as timestamp)",
+        "date_trunc('hour', {timestamp})", "date_trunc('week', {timestamp})",
+        "timestamp_seconds({int})", "«timestamp timestamp_seconds({bigint})»",
+        "«timestamp timestamp_millis({bigint})»", "«timestamp timestamp_micros({bigint})»",
+        "coalesce({timestamp}, {date})", "cast({int} as timestamp)",
+        "«timestamp cast({bigint} as timestamp)»", "«timestamp cast({double} as timestamp)»",
+        "cast(money as timestamp)", "cast(«date date_add(day, small)» as timestamp)",
     ],
     "money": [
         "({money} + {money})", "({money} * {money})", "({money} / {money})", "({money} - {int})",

@@ -58,9 +58,9 @@ def test_what_can_fail_becomes_its_try_form_with_a_flag() -> None:
 
 
 def test_braces_in_a_text_are_only_text() -> None:
-    text = "to_timestamp('{0}' || orig_h)"
+    text = "to_timestamp('{0}' || orig_h, 'yyyy')"
     sql = compile_expression(text, COLUMNS, where=WHERE).sql
-    assert sql == "try_to_timestamp(concat('{0}', `orig_h`))"
+    assert sql.startswith("IF((try_to_timestamp(concat('{0}', `orig_h`), 'yyyy') BETWEEN ")
 
 
 def test_the_text_is_the_same_each_time() -> None:
@@ -135,7 +135,7 @@ BAD = [
     ("orig_h -> 'a'", "uses `->`: for a field of a JSON text use get_json_object"),
     ("at + interval 5 minutes", "has an interval"),
     ("uper(orig_h)", "uses uper, not on the list of functions; did you mean 'upper'?"),
-    ("unix_timestamp(orig_h)", "use unix_seconds(to_timestamp(x))"),
+    ("unix_timestamp(orig_h)", "use unix_seconds(cast(x as timestamp))"),
     ("upper(small)", "gives upper an int as argument 1, but it takes string"),
     ("upper()", "gives upper 0 arguments, but it takes 1"),
     ("substring(orig_h, 1, 2, 3)", "gives substring 4 arguments, but it takes 2 to 3"),
@@ -153,6 +153,23 @@ BAD = [
     ("orig_h like small", "has LIKE with a pattern that is not written out"),
     ("orig_h like '50\\\\'", "has the pattern '50\\\\', which has \\ before"),
     ("orig_h rlike '['", "gives regexp_like '[', which is no regular expression"),
+    ("orig_h rlike '{'", "has '{' without a count from 0 to 1000"),
+    ("orig_h rlike 'a{,3}'", "has '{' without a count"),
+    ("orig_h rlike 'a{3000}'", "has '{' without a count"),
+    ("orig_h rlike '[[]'", "has '[' between [ and ]: write a backslash before it"),
+    ("orig_h rlike '[a&&b]'", "has '&&' between [ and ]"),
+    ("orig_h rlike '[a||b]'", "has '||' between [ and ]"),
+    ("orig_h rlike '[]a]'", "has ']' at the beginning of a class"),
+    ("orig_h rlike '(?P<n>a)'", "has '(?P': there are (…), (?:…), (?<name>…)"),
+    ("orig_h rlike '(a)(?(1)b|c)'", "has '(?(': there are"),
+    ("orig_h rlike '(?#a)b'", "has '(?#': there are"),
+    ("orig_h rlike '(?<a_b>a)'", "has '(?<': there are"),
+    ("orig_h rlike '(?x)a'", "has '(?x': there are"),
+    ("orig_h rlike r'\\p{Foo}'", "a class of characters that is not known"),
+    ("orig_h rlike r'\\\\p{L}'", "has '{' without a count"),
+    ("orig_h rlike r'[\\b]'", "which Java does not read as Python does"),
+    ("orig_h rlike r'a\\Z'", "which Java does not read as Python does"),
+    ("orig_h rlike r'(a)(?<=\\1)b'", "has a lookbehind beside a group named by its number"),
     ("regexp_extract(orig_h, 'a', 1)", "takes group 1 of a pattern that has 0: write 0 for all"),
     ("regexp_replace(orig_h, 'a', '$1')", "names group $1, but the pattern has 0"),
     (
@@ -195,3 +212,10 @@ def test_the_position_names_the_line_where_there_are_several() -> None:
 def test_a_condition_must_be_boolean() -> None:
     with pytest.raises(Refused, match="`small` is an int, not a condition"):
         compile_predicate("small", COLUMNS, where=WHERE)
+
+
+def test_a_text_with_a_time_alone_never_takes_its_date_from_the_clock() -> None:
+    compiled = compile_expression("cast(orig_h as timestamp)", COLUMNS, where=WHERE)
+    assert "RLIKE '^[^0-9A-Za-z]*([Tt]|[0-9]{1,2}:)', NULL" in compiled.sql
+    with pytest.raises(Refused, match="to_timestamp 1 arguments, but it takes 2"):
+        compile_expression("to_timestamp(orig_h)", COLUMNS, where=WHERE)

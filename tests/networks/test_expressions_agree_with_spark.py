@@ -2,7 +2,8 @@
 
 Spark tells whether an expression raises on a record by way of `try_to_binary`, which turns any
 error inside it into NULL. Its optimizer is held back from rules that go round errors, since the
-promise is about expressions as written.
+promise is about expressions as written. What makes a time outside the years 1 to 9999, or a text
+that is no UTF-8, is marked in the texts; there Spark is made to raise.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from pipelines.networks.expressions import Compiled, compile_expression
+from pipelines.networks.constants import JAVA_CLASS_NAMES, quote
+from pipelines.networks.expressions import compile_expression
 from pipelines.networks.functions import CONSTANT_KINDS, SCALARS, Scalar
 from tests.networks.conftest import COLUMNS
-from tests.networks.generated_expressions import expressions
+from tests.networks.generated_expressions import compiled_text, expressions, plain_text
 
 RULES_THAT_GO_ROUND_ERRORS = ",".join(
     f"org.apache.spark.sql.catalyst.optimizer.{rule}"
@@ -67,8 +69,9 @@ def test_type_is_the_one_that_spark_finds(records: SparkSession, text: str) -> N
     assert [field.dataType.simpleString() for field in frame.schema] == [compiled.type] * 2
 
 
-def check(records: SparkSession, batch: list[tuple[str, Compiled]]) -> None:
+def check(records: SparkSession, marked: list[str]) -> None:
     """The compiled form never raises, flags what plain evaluation raises on, and else is equal."""
+    batch = [(t, compile_expression(compiled_text(t), COLUMNS, where="map m")) for t in marked]
     ours = [
         f"({compiled.error or 'false'}) AS flagged{i}, ({compiled.sql}) AS ours{i}"
         for i, (_, compiled) in enumerate(batch)
@@ -80,7 +83,7 @@ def check(records: SparkSession, batch: list[tuple[str, Compiled]]) -> None:
         f"flagged{i}, try_to_binary(coalesce(CAST(({text}) AS STRING), ''), 'utf-8') IS NULL "
         f"AS raised{i}, (CASE WHEN NOT flagged{i} THEN ({text}) END) <=> "
         f"(CASE WHEN NOT flagged{i} THEN ours{i} END) AS same{i}"
-        for i, (text, _) in enumerate(batch)
+        for i, text in enumerate(plain_text(marked) for marked, _ in batch)
     ]
     records.conf.set("spark.sql.optimizer.excludedRules", RULES_THAT_GO_ROUND_ERRORS)
     records.conf.set("spark.sql.subexpressionElimination.enabled", "false")
@@ -107,7 +110,7 @@ def check(records: SparkSession, batch: list[tuple[str, Compiled]]) -> None:
 def test_flag_is_true_exactly_where_plain_evaluation_raises(
     records: SparkSession, texts: list[str]
 ) -> None:
-    check(records, [(t, compile_expression(t, COLUMNS, where="map m")) for t in texts])
+    check(records, texts)
 
 
 LAZY = [
@@ -130,7 +133,7 @@ LAZY = [
 
 
 def test_an_error_in_a_branch_not_taken_does_not_count(records: SparkSession) -> None:
-    check(records, [(text, compile_expression(text, COLUMNS, where="m")) for text in LAZY])
+    check(records, LAZY)
 
 
 # For each kind of argument: a column that may be NULL, and an expression that raises on some rows.
@@ -168,6 +171,8 @@ def calls_of(function: Scalar) -> list[str]:
     gives_array = function.gives.startswith("array") or (
         function.gives == "first" and kinds[0] == "array"
     )
+    if function.gives in ("date", "timestamp") and not function.name.startswith("try_"):
+        calls = [f"«{function.gives} {call}»" for call in calls]
     return [f"size({call})" for call in calls] if gives_array else calls
 
 
@@ -175,6 +180,65 @@ def test_every_listed_function_is_as_total_and_as_lazy_as_the_list_says(
     records: SparkSession,
 ) -> None:
     calls = [text for function in SCALARS.values() for text in calls_of(function)]
-    compiled = [(text, compile_expression(text, COLUMNS, where="m")) for text in calls]
-    for start in range(0, len(compiled), 20):
-        check(records, compiled[start : start + 20])
+    for start in range(0, len(calls), 20):
+        check(records, calls[start : start + 20])
+
+
+PATTERNS = [
+    "", r"\{", "a{2}", "a{2,}", "a{0,1000}?", "a{1,2}+", "a*+b", "(?>a|b)c", "(?<n1>a)b", "(a|b)*",
+    "(?i)x", "(?i:x)y", "(?im-s:x)", "(?=a)", "(?!a)", "(?<=a)b", "(?<!ab)c", r"(a)\1", "(((a)))",
+    r"[\[\]&{}(?)#-]", "[^a-z]", r"[\p{L}\d]", r"\p{IsAlphabetic}\P{Lu}", "[a&b]", "}", "]", "a|",
+    r"\x41\u0041\t\.\-", r"\\", "[-a]", "[a-]", r"\A\b\B$", "(?=a)*", "()*", "a??",
+]  # fmt: skip
+
+
+HOSTILE = [
+    "cast(«date date_add(day, small)» as timestamp)",
+    "cast(«date date_sub(day, small)» as timestamp)",
+    "cast(«date dateadd(time, small)» as timestamp)",
+    "cast(«date date_from_unix_date(small)» as timestamp)",
+    "date_format(«date date_add(day, small)», 'yyyy-MM-dd')",
+    "last_day(«date date_add(day, small)»)",
+    "«date date_add(day, small)» < time",
+    "date_trunc('week', «timestamp timestamp_micros(big)»)",
+    "date_trunc('year', «timestamp timestamp_micros(big)»)",
+    "date_trunc('hour', «timestamp cast(big as timestamp)»)",
+    "date_trunc('hour', «timestamp cast(real as timestamp)»)",
+    "date_trunc('week', «timestamp timestamp_seconds(big)»)",
+    "date_trunc('week', «timestamp timestamp_millis(big)»)",
+    "cast(money as timestamp)",
+    "cast(«date cast('+' || large || '2024-01-31' as date)» as timestamp)",
+    "date_trunc('week', «timestamp cast('+' || large || '2024-01-31' as timestamp)»)",
+    "date_trunc('week', «timestamp cast('0001-01-01 00:00:00+12:00' as timestamp)»)",
+    "upper(«string cast(bytes as string)»)",
+    "concat_ws('-', «string cast(bytes as string)», text)",
+]
+
+
+def test_times_beyond_the_years_and_texts_that_are_none_are_flagged_where_they_are_made(
+    records: SparkSession,
+) -> None:
+    check(records, HOSTILE)
+
+
+def test_no_time_beyond_the_years_and_no_text_that_is_none_comes_out(records: SparkSession) -> None:
+    made = {
+        "cast(wide as timestamp)": 3, "try_cast(wide as timestamp)": 3,
+        "try_to_date('+' || large || '2024-01-31')": 1, "try_cast(bytes as string)": 2,
+        "try_cast(real * 1e9 as timestamp)": 3, "date_add(date'9999-12-31', other)": 2,
+        "date_sub(date'0001-01-01', other)": 2, "timestamp_micros(253402300799999999 + other)": 2,
+        "cast(253402300799L + other as timestamp)": 2,
+        "cast(-62135596800L + other as timestamp)": 3,
+    }  # fmt: skip
+    for text, expected in made.items():
+        sql = compile_expression(text, COLUMNS, where="m").sql
+        answered = records.sql(f"SELECT DISTINCT {sql} AS made FROM records").toArrow()
+        values = [value for value in answered["made"].to_pylist() if value is not None]
+        assert len(values) == expected, (text, values)
+
+
+def test_patterns_that_pass_the_check_are_read_by_java(records: SparkSession) -> None:
+    for pattern in (*PATTERNS, "".join(rf"\p{{{name}}}" for name in sorted(JAVA_CLASS_NAMES))):
+        text = f"text rlike {quote(pattern)}"
+        compiled = compile_expression(text, COLUMNS, where="m")
+        records.sql(f"SELECT {compiled.sql} AS found FROM records").collect()

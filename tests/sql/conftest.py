@@ -38,7 +38,8 @@ def attacked(postgres_server: EmbeddedServer, attacked_urls: HomeUrls) -> Iterat
     catalog.promise(a.a_lease(a.LANDING), a.SRC, origin_us=0, boundary_us=a.WIDTH_US, end_us=None)
     kinds = (a.Stability.STABLE, a.Stability.TENTATIVE, a.Stability.GAP)
     for at, stability in enumerate(kinds):
-        segment = a.a_segment(at, at + 1, stability, rows={at: 1})
+        rows = {} if stability is a.Stability.GAP else {at: 1}
+        segment = a.a_segment(at, at + 1, stability, rows=rows)
         catalog.commit(a.a_commit(segment, lineage=(a.a_read(),)))
     yield catalog
     catalog.close()

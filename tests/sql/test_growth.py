@@ -82,6 +82,28 @@ def pages_of_a_step(urls: HomeUrls, watcher: Engine, at: int) -> dict[str, int]:
                 },
             ),
         }
+        # Reading by hand, too: a range long ago must not read all that came after it.
+        for when, from_us in (("early", 50 * a.WIDTH_US), ("late", (at - 3) * a.WIDTH_US)):
+            values: dict[str, object] = {
+                "stream": a.SUMS,
+                "participant": a.ALPHA,
+                "replica": 0,
+                "from_us": from_us,
+                "to_us": from_us + a.WIDTH_US,
+            }
+            version = from_us // a.WIDTH_US
+            pages |= {
+                f"lineage, {when}": pages_of(
+                    connection, query("lineage").text, values | {"version": version}
+                ),
+                f"lineage of nothing, {when}": pages_of(
+                    connection, query("lineage").text, values | {"version": 7_000_000}
+                ),
+                f"segments, {when}": pages_of(connection, query("segments").text, values),
+                f"segments_as_of, {when}": pages_of(
+                    connection, query("segments_as_of").text, values | {"as_of": version}
+                ),
+            }
         for lane in (0, 1):
             commit = a.a_commit(a.a_segment(at + lane, at + lane + 1, rows={at + lane: 1}))
             pages["commit_step"] = pages_of_commit(connection, rows.commit_document(commit))
@@ -103,7 +125,7 @@ def test_a_step_touches_as_many_pages_after_a_long_history_as_after_a_short_one(
     catalog = PostgresCatalog(urls.job, a.ALPHA)
     catalog.deploy(a.a_deployment())
     catalog.acquire_lease(a.a_key(), a.FIRST, "me", a.HOUR_MS)
-    catalog.commit(a.a_commit(a.a_segment(0, 1)))
+    catalog.commit(a.a_commit(a.a_segment(0, 1), lineage=(a.a_read(),)))
     catalog.close()
     pages: list[dict[str, int]] = []
     first = 1

@@ -18,11 +18,36 @@ COLUMNS = (
 )
 
 
-def a_row(from_us: int, to_us: int, rest: str = "'{}', '{}', '{}', '{}', '{}'") -> str:
+FILE, OTHERS_FILE = (
+    f"(SELECT array_agg(file_id) FROM medusa.file WHERE stream = '{stream}')"
+    for stream in ("sums", "src")
+)
+
+
+def a_row(
+    from_us: int, to_us: int, rest: str = "'{}', '{}', '{}', '{}', '{}'", more: str = ""
+) -> str:
     """An INSERT of a segment, as the owner would write it."""
     return (
-        f"INSERT INTO medusa.segment ({COLUMNS}) SELECT {LINE}, {from_us}, {to_us}, 'stable', 9, "
-        f"9, 'plan-one', min(commit_id), {rest} FROM medusa.commit"
+        f"INSERT INTO medusa.segment ({COLUMNS}{more}) SELECT {LINE}, {from_us}, {to_us}, "
+        f"'stable', 9, 9, 'plan-one', min(commit_id), {rest} FROM medusa.commit"
+    )
+
+
+NEXT_EPOCH = (
+    "INSERT INTO medusa.assignment (fragment, partition, epoch, participant, replica, plan) "
+    "SELECT fragment, partition, 2, participant, replica, plan FROM medusa.assignment"
+)
+
+
+def a_commit_row(lane: str | None, epoch: int | None = 1) -> str:
+    """An INSERT of a commit, as the owner would write it."""
+    lane_sql = f"'{lane}'" if lane else "NULL"
+    return (
+        "INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, "
+        "plan, cause, from_us, to_us, versions, committed_at) VALUES ('direct', 'example/main', 0, "
+        f"'alpha', 0, {lane_sql}, {epoch or 'NULL'}, 'plan-one', 'normal', "
+        "50000000, 60000000, '{}', clock_timestamp())"
     )
 
 
@@ -88,7 +113,7 @@ ATTACKS = {
     "a segment is empty": (a_row(50_000_000, 50_000_000), "23514"),
     "a segment is off its grid": (a_row(50_000_000, 50_000_001), "MD001"),
     "arrays do not agree": (
-        a_row(50_000_000, 60_000_000, "'{50000000}', '{1}', '{1}', '{}', '{1}'"),
+        a_row(50_000_000, 60_000_000, f"'{{50000000}}', '{{1}}', '{{1}}', '{{}}', {FILE}"),
         "23514",
     ),
     "rows without a file": (
@@ -97,16 +122,70 @@ ATTACKS = {
     ),
     "buckets out of order": (
         a_row(50_000_000, 70_000_000,
-              "'{60000000,50000000}', '{1,1}', '{1,1}', '{1,1}', '{1}'"),
+              f"'{{60000000,50000000}}', '{{1,1}}', '{{1,1}}', '{{1,1}}', {FILE}"),
         "MD001",
     ),
     "a bucket outside": (
-        a_row(50_000_000, 60_000_000, "'{70000000}', '{1}', '{1}', '{1}', '{1}'"),
+        a_row(50_000_000, 60_000_000, f"'{{70000000}}', '{{1}}', '{{1}}', '{{1}}', {FILE}"),
         "MD001",
     ),
     "a bucket without rows": (
-        a_row(50_000_000, 60_000_000, "'{50000000}', '{0}', '{1}', '{1}', '{1}'"),
+        a_row(50_000_000, 60_000_000, f"'{{50000000}}', '{{0}}', '{{1}}', '{{1}}', {FILE}"),
         "MD001",
+    ),
+    "S2 history is made up": (
+        a_row(50_000_000, 60_000_000, "'{}', '{}', '{}', '{}', '{}', 10", ", end_version"),
+        "MDS02",
+    ),
+    "a bucket list that begins at 5": (
+        a_row(50_000_000, 70_000_000,
+              f"'[5:6]={{50000000,60000000}}', '{{1,1}}', '{{1,1}}', '{{1,1}}', {FILE}"),
+        "MD001",
+    ),
+    "a list of sums that begins at 0": (
+        a_row(50_000_000, 60_000_000,
+              f"'{{50000000}}', '{{1}}', '[0:0]={{1}}', '{{1}}', {FILE}"),
+        "MD001",
+    ),
+    "a bucket list in two dimensions": (
+        a_row(50_000_000, 70_000_000, "'{{60000000},{50000000}}', '{{1},{1}}', '{{1},{1}}', "
+              f"'{{{{1}},{{1}}}}', {FILE}"),
+        "MD001",
+    ),
+    "a sum that is no number": (
+        a_row(50_000_000, 60_000_000,
+              f"'{{50000000}}', '{{1}}', '{{NaN}}', '{{1}}', {FILE}"),
+        "23514",
+    ),
+    "a file that is not known": (
+        a_row(50_000_000, 60_000_000, "'{50000000}', '{1}', '{1}', '{1}', '{999999999}'"),
+        "MD001",
+    ),
+    "no file at all": (
+        a_row(50_000_000, 60_000_000, "'{50000000}', '{1}', '{1}', '{1}', '{NULL}'"),
+        "MD001",
+    ),
+    "a file of another stream": (
+        a_row(50_000_000, 60_000_000,
+              f"'{{50000000}}', '{{1}}', '{{1}}', '{{1}}', {OTHERS_FILE}"),
+        "MD001",
+    ),
+    "a gap with rows": (
+        a_row(50_000_000, 60_000_000,
+              f"'{{50000000}}', '{{1}}', '{{1}}', '{{1}}', {FILE}").replace("'stable'", "'gap'"),
+        "23514",
+    ),
+    "S8 a commit without a lease": (a_commit_row("backlog"), "MDS08"),
+    "S8 a commit under an epoch to come": (a_commit_row("live", 2), "MDS08"),
+    "S8 a commit without a lane": (a_commit_row(None), "MDS08"),
+    "S8 a commit under no epoch": (a_commit_row("live", None), "MDS08"),
+    "S8 a commit with an expired lease": (
+        f"UPDATE medusa.lease SET expires_at = clock_timestamp(); {a_commit_row('live')}",
+        "MDS08",
+    ),
+    "S8 a commit under an older epoch": (
+        f"{NEXT_EPOCH}; {a_commit_row('live')}",
+        "MDS08",
     ),
     "a stream changes its width": ("UPDATE medusa.stream SET width_us = 1", "MDLOG"),
     "a home changes hands": (
@@ -162,9 +241,10 @@ def test_the_owner_may_do_what_the_law_allows(log_in: LogIn) -> None:
         assert cursor.rowcount == 1
         cursor.execute(a_row(10_000_000, 20_000_000))
         cursor.execute(a_row(50_000_000, 60_000_000,
-                             "'{50000000}', '{1}', '{1}', '{1}', '{1}'"))  # fmt: skip
+                             f"'{{50000000}}', '{{1}}', '{{1}}', '{{1}}', {FILE}"))  # fmt: skip
         cursor.execute("SELECT count(*) FROM medusa.segment WHERE end_version IS NULL")
         assert cursor.fetchone() == (4,)
+        cursor.execute(a_commit_row("live"))
 
 
 def test_a_message_is_one_sentence_that_says_what_to_do(log_in: LogIn) -> None:
@@ -184,10 +264,24 @@ def test_our_own_states_are_our_own_errors(
     assert type(error_of(refusal(log_in("owner"), raising))) is kind
 
 
-def test_a_commit_is_heard_by_who_listens(log_in: LogIn, attacked: PostgresCatalog) -> None:
+def test_a_commit_a_landing_and_a_promise_are_heard_by_who_listens(
+    log_in: LogIn, attacked: PostgresCatalog
+) -> None:
     listener = log_in("job")
     with listener.cursor() as cursor:
         cursor.execute("LISTEN medusa_progress")
-    attacked.commit(a.a_commit(a.a_segment(3, 4)))
+    lease = a.a_lease(a.LANDING)
+    batch = a.a_batch(1, {2: 1})
+    writes = (
+        lambda: attacked.commit(a.a_commit(a.a_segment(3, 4))),
+        lambda: attacked.land(lease, batch),
+        lambda: attacked.promise(lease, a.SRC, origin_us=0, boundary_us=a.WIDTH_US, end_us=None),
+    )
+    for write in writes:
+        write()
+        listener.poll()
+        assert [(n.channel, n.payload) for n in listener.notifies] == [("medusa_progress", "")]
+        listener.notifies.clear()
+    assert not attacked.land(lease, batch)
     listener.poll()
-    assert [(n.channel, n.payload) for n in listener.notifies] == [("medusa_progress", "")]
+    assert listener.notifies == [], "what had landed before is no news"

@@ -83,3 +83,36 @@ def test_a_failed_export_leaves_what_was_there_and_nothing_half_done(tmp_path: P
     with pytest.raises(Refused, match="cannot be written"):
         export_csv(tmp_path, [Column("n", "int")], [])
     assert [p.name for p in tmp_path.iterdir()] == ["a.csv"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "sentence"),
+    [
+        ("date", pa.array([2**31 - 1], pa.int32()), "a date outside the years 1 to 9999"),
+        ("date", pa.array([-719_163, None, 0], pa.int32()), "a date outside the years 1 to 9999"),
+        ("timestamp", pa.array([2**63 - 1]), "a timestamp outside the years 1 to 9999"),
+        ("timestamp", pa.array([-62_135_596_800_000_001]), "a timestamp outside the years"),
+        ("string", pa.array([b"a", b"\0\xff"]), "a text that is no UTF-8"),
+    ],
+)
+def test_a_value_without_a_spelling_is_refused_and_not_exported_wrongly(
+    tmp_path: Path, type_: str, values: pa.Array, sentence: str
+) -> None:
+    wanted = arrow_type(type_)
+    if type_ == "string":
+        values = pa.Array.from_buffers(wanted, len(values), values.buffers())
+    else:
+        values = values.cast(wanted)
+    with pytest.raises(Refused, match=f"is not written: column 'x' has {sentence}"):
+        export_csv(tmp_path / "a.csv", [Column("x", type_)], [pa.table({"x": values})])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_first_and_the_last_time_are_exported(tmp_path: Path) -> None:
+    rows = [
+        (date(1, 1, 1), datetime(1, 1, 1, tzinfo=UTC)),
+        (date(9999, 12, 31), datetime(9999, 12, 31, 23, 59, 59, 999_999, UTC)),
+    ]
+    assert exported(tmp_path / "a.csv", {"d": "date", "t": "timestamp"}, rows) == (
+        "d,t\n0001-01-01,0001-01-01T00:00:00Z\n9999-12-31,9999-12-31T23:59:59.999999Z\n"
+    )

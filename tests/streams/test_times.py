@@ -1,7 +1,9 @@
 """Event time: exact microseconds from any unit and type, recognised or declared."""
 
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from medusa_core.network import Source
 from pipelines.streams.recorded import read_recorded_file
 from pipelines.streams.times import TIME_US_MAX, TIME_US_MIN, event_times
 
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ZEEK = 1_713_484_795_943_239
 
 
@@ -83,6 +86,36 @@ def test_seconds_with_six_digits_are_exact_as_double_and_as_decimal(time_us: int
     decimals, _ = event_times(pa.array([Decimal(text)], pa.decimal128(20, 6)), "s")
     texts, _ = event_times(pa.array([text]), "s")
     assert doubles.tolist() == decimals.tolist() == texts.tolist() == [time_us]
+
+
+def exact_double(seconds: float, unit: str) -> Fraction:
+    """Microseconds of a double, to the last bit."""
+    return Fraction(seconds) * 10**6 / PER_SECOND[unit]
+
+
+@given(
+    st.floats(TIME_US_MIN / 10**6, TIME_US_MAX / 10**6 - 1) | st.floats(0, 4e9),
+    st.sampled_from(["s", "ms", "us", "ns"]),
+)
+def test_a_double_is_its_microsecond_or_is_cut_downwards(seconds: float, unit: str) -> None:
+    value = seconds * PER_SECOND[unit]
+    (time_us,), failures = event_times(pa.array([value]), unit)
+    assert not failures
+    exact = exact_double(value, unit)
+    half_step = exact_double(math.ulp(value), unit) / 2
+    if abs(time_us) < 2**53:
+        assert -half_step <= exact - time_us < 1
+    else:
+        assert abs(exact - time_us) <= 2 * half_step
+
+
+def test_a_double_below_the_next_minute_stays_in_its_own() -> None:
+    values = [1713484799.9999998, 1713484799.9999995, 1713484800.0, 1713484799.999999]
+    times, _ = event_times(pa.array(values), "s")
+    minute = 1_713_484_800_000_000
+    assert times.tolist() == [minute - 1, minute - 1, minute, minute - 1]
+    times, _ = event_times(pa.array([1_713_484_795_943_239_000.0]), "ns")
+    assert times.tolist() == [ZEEK]
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.sampled_from(["s", "ms", "us", "ns"]))
