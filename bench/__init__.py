@@ -1,0 +1,1 @@
+"""The comparisons behind our promises of speed: `python -m bench` (see bench/README.md)."""

@@ -1,0 +1,64 @@
+"""Steps of all contenders in turn: a, b, c, then b, c, a, … so that a slow minute hits them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contender import Milliseconds
+from bench.processes import ContenderFailed, started
+from bench.workload import CLOSING_WINDOWS, QUERIES, Workload, judged_rows, rows_of
+
+CONTENDERS = ("bare", "streaming", "medusa")
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The counted steps of each contender, and how many result rows all agreed on."""
+
+    workload: Workload
+    steps: Mapping[str, tuple[Milliseconds, ...]]
+    rows: Mapping[str, int]
+
+
+def measure(workload: Workload, folder: Path, say: Say) -> Measured:
+    """Run a workload; raises ContenderFailed if any result differs from the judge's."""
+    steps: dict[str, list[Milliseconds]] = {name: [] for name in CONTENDERS}
+    with started(CONTENDERS, workload, folder) as workers:
+        files = workers["medusa"].prepare([])
+        for name in ("bare", "streaming"):
+            workers[name].prepare(files)
+        for window in range(workload.warm_up + workload.steps):
+            first = window % len(CONTENDERS)
+            for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
+                ms = workers[name].step(window)
+                if window >= workload.warm_up:
+                    steps[name].append(ms)
+            say(f"  window {window + 1} of {workload.warm_up + workload.steps}")
+        rows = check_results(
+            workload, files, {name: worker.finish() for name, worker in workers.items()}
+        )
+    return Measured(
+        workload=workload, steps={name: tuple(ms) for name, ms in steps.items()}, rows=rows
+    )
+
+
+def check_results(
+    workload: Workload, files: list[Path], outputs: Mapping[str, Mapping[str, list[Path]]]
+) -> dict[str, int]:
+    """Compare every contender's rows with another engine's over the same files; count them."""
+    query = QUERIES[workload.query]
+    wanted = judged_rows(query, files[: len(files) - CLOSING_WINDOWS])
+    for name, found in outputs.items():
+        rows = rows_of(query, found)
+        for output, expected in wanted.items():
+            if rows[output] != expected:
+                differing = set(rows[output]) ^ set(expected)
+                example = min(differing, default=None)
+                raise ContenderFailed(
+                    f"{name} computed another {output}: {len(rows[output])} rows, not "
+                    f"{len(expected)}; {len(differing)} differ, the first is {example}"
+                )
+    return {output: len(rows) for output, rows in wanted.items()}
