@@ -15,14 +15,12 @@ SELECT p.line_id, p.stream, s.kind,
 FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream;
 
 CREATE TEMPORARY TABLE made ON COMMIT DROP AS
-SELECT w, from_us, 3 * w + 1 AS commit_id, 'landing' AS cause, w + 1 AS version,
-    NULL::bigint AS end_version FROM fill
+SELECT w, from_us, 3 * w + 1 AS commit_id, 'landing' AS cause, w + 1 AS version FROM fill
 UNION ALL
 SELECT w, from_us, 3 * w + 2, CASE WHEN was_tentative THEN 'correction' ELSE 'normal' END,
-    steps_before + 1 + was_tentative::integer, NULL FROM fill
+    steps_before + 1 + was_tentative::integer FROM fill
 UNION ALL
-SELECT w, from_us, 3 * w + 3, 'tentative', steps_before + 1, steps_before + 2
-FROM fill WHERE was_tentative;
+SELECT w, from_us, 3 * w + 3, 'tentative', steps_before + 1 FROM fill WHERE was_tentative;
 
 INSERT INTO medusa.file (file_id, stream, path, size_bytes, sha256, rows) OVERRIDING SYSTEM VALUE
 SELECT 8 * w + 1, stream, format('%%s/landed/fill-%%s.parquet', stream, w), 1000, repeat('0', 64), 10
@@ -60,18 +58,28 @@ SELECT m.commit_id, o.stream, o.nth - 1, i.stream, %(participant)s, 0, m.from_us
 FROM made AS m, line AS o, line AS i
 WHERE m.cause <> 'landing' AND o.kind = 'derived' AND i.kind = 'source';
 
-INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version, end_version,
-    plan, commit_id, missing, bucket_us, bucket_rows, sum_a, sum_b, file_ids)
-SELECT l.line_id, m.from_us, m.from_us + %(width_us)s,
-    (CASE WHEN m.cause = 'tentative' THEN 'tentative' ELSE 'stable' END)::medusa.stability,
-    m.version, m.version, m.end_version, %(plan)s, m.commit_id,
-    CASE WHEN m.cause = 'tentative' THEN ARRAY['connections'] ELSE '{}' END,
-    ARRAY[m.from_us], ARRAY[CASE WHEN l.kind = 'source' THEN 10 ELSE 1 END],
-    ARRAY[9223372036854775808 + m.commit_id], ARRAY[4611686018427387904 + m.commit_id],
-    ARRAY[8 * m.w + 2 + CASE m.cause WHEN 'landing' THEN 0 WHEN 'tentative' THEN 3 + l.nth
-        ELSE l.nth END]
-FROM made AS m JOIN line AS l ON (l.kind = 'source') = (m.cause = 'landing')
-ORDER BY m.commit_id, l.line_id;
+-- A tentative row begins live and is then superseded, as the guard demands.
+CREATE TEMPORARY TABLE written ON COMMIT DROP AS
+SELECT l.line_id, m.from_us, m.from_us + %(width_us)s AS to_us, m.version, m.commit_id,
+    (CASE WHEN m.cause = 'tentative' THEN 'tentative' ELSE 'stable' END)::medusa.stability
+        AS stability,
+    CASE WHEN m.cause = 'tentative' THEN ARRAY['connections'] ELSE '{}' END AS missing,
+    CASE WHEN l.kind = 'source' THEN 10 ELSE 1 END AS row_count,
+    8 * m.w + 2 + CASE m.cause WHEN 'landing' THEN 0 WHEN 'tentative' THEN 3 + l.nth
+        ELSE l.nth END AS file_id
+FROM made AS m JOIN line AS l ON (l.kind = 'source') = (m.cause = 'landing');
+
+PREPARE write_segments (medusa.stability) AS
+INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version, plan,
+    commit_id, missing, bucket_us, bucket_rows, sum_a, sum_b, file_ids)
+SELECT line_id, from_us, to_us, stability, version, version, %(plan)s, commit_id, missing,
+    ARRAY[from_us], ARRAY[row_count], ARRAY[9223372036854775808 + commit_id],
+    ARRAY[4611686018427387904 + commit_id], ARRAY[file_id]
+FROM written WHERE stability = $1 ORDER BY commit_id, line_id;
+EXECUTE write_segments ('tentative');
+UPDATE medusa.segment SET end_version = begin_version + 1 WHERE stability = 'tentative';
+EXECUTE write_segments ('stable');
+DEALLOCATE write_segments;
 
 UPDATE medusa.stream_producer AS p
 SET origin_us = %(start_us)s, boundary_us = %(start_us)s + %(windows)s::bigint * %(width_us)s,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,16 +23,22 @@ class Measured:
     rows: Mapping[str, int]
 
 
-def measure(workload: Workload, folder: Path, say: Say) -> Measured:
-    """Run a workload; raises ContenderFailed if any result differs from the judge's."""
-    steps: dict[str, list[Milliseconds]] = {name: [] for name in CONTENDERS}
-    with started(CONTENDERS, workload, folder) as workers:
+def measure(
+    workload: Workload, folder: Path, say: Say, contenders: Sequence[str] = CONTENDERS
+) -> Measured:
+    """Run a workload; Medusa is always in it, for it makes the input.
+
+    Raises ContenderFailed if any result differs from the judge's.
+    """
+    steps: dict[str, list[Milliseconds]] = {name: [] for name in contenders}
+    with started(contenders, workload, folder) as workers:
         files = workers["medusa"].prepare([])
-        for name in ("bare", "streaming"):
-            workers[name].prepare(files)
+        for name in contenders:
+            if name != "medusa":
+                workers[name].prepare(files)
         for window in range(workload.warm_up + workload.steps):
-            first = window % len(CONTENDERS)
-            for name in (*CONTENDERS[first:], *CONTENDERS[:first]):
+            first = window % len(contenders)
+            for name in (*contenders[first:], *contenders[:first]):
                 ms = workers[name].step(window)
                 if window >= workload.warm_up:
                     steps[name].append(ms)

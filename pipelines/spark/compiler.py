@@ -81,13 +81,13 @@ def input_view(stream: StreamName) -> str:
 
 
 def compile_fragment(
-    fragment: Fragment, checked: CheckedNetwork, *, is_small: bool, keeps: bool = True
+    fragment: Fragment, checked: CheckedNetwork, *, uses_sets: bool, keeps: bool = True
 ) -> CompiledFragment:
-    """The fragment as SQL; `is_small` chooses the faster form of `count(distinct)` for few rows.
+    """The fragment as SQL; `uses_sets` counts distinct values by a set per group.
 
     `keeps` False makes one statement of it all, in which outputs share nothing.
     """
-    return _Compiler(fragment, checked, is_small, keeps).compile()
+    return _Compiler(fragment, checked, uses_sets, keeps).compile()
 
 
 @dataclass
@@ -96,7 +96,7 @@ class _Compiler:
 
     fragment: Fragment
     checked: CheckedNetwork
-    is_small: bool
+    uses_sets: bool
     keeps: bool
     relations: dict[str, str] = field(default_factory=dict)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -241,7 +241,7 @@ class _Compiler:
         columns += [f"`{g}`" for g in box.group_by]
         inexact = {c.name for c in self._columns_behind(box) if c.type == "double"}
         values = [(sets_for_distinct(e.sql, inexact), n) for n, e in checked.columns]
-        if not self.is_small:
+        if not self.uses_sets:
             values = [(e.sql, n) for n, e in checked.columns]
         columns += [f"{sql} AS `{name}`" for sql, name in values]
         columns += [f"{WINDOW} + {box.size_us - 1}L AS {STIME}"]

@@ -11,18 +11,17 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
-from medusa_core.names import StreamName
 from pipelines.networks.check import CheckedNetwork
 from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
+from pipelines.spark.files import check_file
 from pipelines.spark.inputs import InputRecords, open_relation, read_table
 from pipelines.spark.phases import Phases
-from pipelines.spark.prepared import PreparedFragment
+from pipelines.spark.prepared import Given, PreparedFragment
 from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
-from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Way
+from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Pace, Way
 from pipelines.streams.schemas import STIME
 
 if TYPE_CHECKING:
@@ -45,7 +44,8 @@ class FragmentJobs:
         self._checked = checked
         self._fragment = fragment
         self._compiled: dict[Way, CompiledFragment] = {}
-        self._prepared: PreparedFragment | None = None
+        self._prepared: dict[Way, PreparedFragment] = {}
+        self._pace = Pace()
 
     def compiled(self, way: Way) -> CompiledFragment:
         """The fragment's SQL for a way."""
@@ -53,8 +53,8 @@ class FragmentJobs:
             self._compiled[way] = compile_fragment(
                 self._fragment,
                 self._checked,
-                is_small=way is not Way.SCANNED,
-                keeps=way is not Way.PREPARED,
+                uses_sets=way in (Way.AT_ONCE, Way.PREPARED_SETS, Way.HANDED_OVER),
+                keeps=way is not Way.AT_ONCE,
             )
         return self._compiled[way]
 
@@ -70,7 +70,13 @@ class FragmentJobs:
     ) -> Results:
         """Run the job and write what comes out; phases are plan, read, spark and write."""
         if way is Way.PREPARED:
-            return self._run_prepared(inputs, target, phases)
+            records = sum(i.rows for i in inputs)
+            way = self._pace.choose(records)
+            results = self._run_prepared(way, inputs, target, phases)
+            self._pace.note(way, phases.ms["spark"], records)
+            return results
+        if way is Way.AT_ONCE:
+            return self._run_prepared(way, inputs, target, phases)
         with ExitStack() as stack:
             with phases.phase("plan"):
                 tagged = self._plan(way, inputs, stack, shuffled=shuffled)
@@ -83,19 +89,29 @@ class FragmentJobs:
                 return write_in_driver(target, table)
 
     def _run_prepared(
-        self, inputs: Sequence[InputRecords], target: Target, phases: Phases
+        self, way: Way, inputs: Sequence[InputRecords], target: Target, phases: Phases
     ) -> Results:
-        if self._prepared is None:
+        if way not in self._prepared:
             with phases.phase("plan"):
-                columns: dict[StreamName, Sequence[Column]] = {i.stream: i.columns for i in inputs}
-                compiled = self.compiled(Way.PREPARED)
-                self._prepared = PreparedFragment(self._session, compiled, columns)
+                self._prepared[way] = PreparedFragment(
+                    self._session,
+                    self.compiled(way),
+                    {i.stream: i.columns for i in inputs},
+                    in_one_partition=way is Way.AT_ONCE,
+                )
         with phases.phase("read"):
-            tables = {i.stream: read_table(self._root, i) for i in inputs}
+            given = {i.stream: self._given(way, i) for i in inputs}
         with phases.phase("spark"):
-            table = self._prepared.run(tables)
+            table = self._prepared[way].run(given)
         with phases.phase("write"):
             return write_in_driver(target, table)
+
+    def _given(self, way: Way, records: InputRecords) -> Given:
+        """Few records as a table; many as the files that hold them."""
+        if way is Way.AT_ONCE or not records.parts:
+            return read_table(self._root, records)
+        files = dict.fromkeys(f for part in records.parts for f in part.files)
+        return tuple(check_file(self._root, file) for file in files)
 
     def _plan(
         self, way: Way, inputs: Sequence[InputRecords], stack: ExitStack, *, shuffled: bool

@@ -67,7 +67,9 @@ class StepEngine:
         fragment = step.fragment.fragment
         inputs = self._inputs(step)
         records_in = sum(i.rows for i in inputs)
-        way = way_of(fragment, records_in, shuffled=shuffled)
+        ratio = self._rows_out_per_record.get(fragment.id, rows_out_guess(fragment))
+        is_whole = all(part.is_whole for i in inputs for part in i.parts)
+        way = way_of(fragment, records_in, ratio * records_in, is_whole=is_whole)
         jobs = self._jobs_of(fragment)
         target = target_of(
             jobs.compiled(way),
