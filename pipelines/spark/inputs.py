@@ -7,7 +7,7 @@ needed, which windows that reach back and splits of segments bring about.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -132,8 +132,3 @@ def _scan(
     paths = [str(check_file(root, f)) for part in parts for f in part.files]
     fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
     return session.read.schema(f"{fields}, {STIME} bigint, {BUCKET} bigint").parquet(*paths)
-
-
-def rows_by_stream(inputs: Iterable[InputRecords]) -> Mapping[StreamName, int]:
-    """Records read of each input."""
-    return {i.stream: i.rows for i in inputs}

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -52,6 +53,8 @@ class PreparedFragment:
         scratch = session.conf.get("spark.medusa.scratch")
         assert scratch is not None
         self._folder = Path(scratch) / f"prepared-{uuid4().hex}"
+        # With the fragment, at the latest with this process, its links and copies go too.
+        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         # A session of its own: its views and settings touch no other step.
         self._own = session.newSession()
         self._indexes: dict[str, Any] = {}
@@ -85,10 +88,6 @@ class PreparedFragment:
         for view, plan in self._kept.items():
             self._put(view, plan.run())
         return self._last.run()
-
-    def close(self) -> None:
-        """Remove its folder."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _offer(self, view: str, schema: Any, empty: pa.Table) -> DataFrame:
         """A relation over whatever lies in the folder of that name."""
