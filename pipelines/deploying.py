@@ -68,7 +68,7 @@ def plan_of(network: Network, checked: CheckedNetwork, width_us: int, directory:
 
 def compiled_fingerprint(checked: CheckedNetwork, fragments: Sequence[Fragment]) -> str:
     """What our own compiler makes of the boxes, so that a change of its rules is another plan."""
-    compiled = [compile_fragment(f, checked, uses_sets=False) for f in fragments]
+    compiled = [compile_fragment(f, checked) for f in fragments]
     texts = [text for c in compiled for text in (*(s.sql for s in c.statements), c.sql)]
     return sha256("\n".join(texts).encode()).hexdigest()[:32]
 

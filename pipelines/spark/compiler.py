@@ -2,8 +2,9 @@
 
 The plan has the same shape whether or not an input has records, and no bucket bound is in its text,
 so that Spark compiles its classes once and not once per step. Rows of all outputs come out of one
-job: a tag says whose row it is, and columns of equal type share slots. What several boxes read and
-an Aggregate or Function lies behind is computed once and kept for the job (a Statement).
+job: a tag says whose row it is, and columns of equal type share slots. Outputs that only filter one
+relation are told apart in one pass over it; what several boxes read and an Aggregate or Function
+lies behind may be computed ahead, once (a Statement).
 
 Records on which an expression failed leave by a tag of their own, for quarantine: the failed input
 record as JSON and which expression it was.
@@ -11,12 +12,9 @@ record as JSON and which expression it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
-
-import sqlglot
-from sqlglot import exp
 
 from medusa_core.columns import Column
 from medusa_core.fragments import Fragment
@@ -28,6 +26,7 @@ from pipelines.networks.check import (
     CheckedMap,
     CheckedNetwork,
 )
+from pipelines.spark.distinct import VALUE, in_two_groupings
 from pipelines.streams.schemas import STIME
 
 TAG = "_output"
@@ -81,13 +80,10 @@ def input_view(stream: StreamName) -> str:
 
 
 def compile_fragment(
-    fragment: Fragment, checked: CheckedNetwork, *, uses_sets: bool, keeps: bool = True
+    fragment: Fragment, checked: CheckedNetwork, *, keeps: bool = True
 ) -> CompiledFragment:
-    """The fragment as SQL; `uses_sets` counts distinct values by a set per group.
-
-    `keeps` False makes one statement of it all, in which outputs share nothing.
-    """
-    return _Compiler(fragment, checked, uses_sets, keeps).compile()
+    """The fragment as SQL; `keeps` False makes one statement of it all, nothing computed ahead."""
+    return _Compiler(fragment, checked, keeps).compile()
 
 
 @dataclass
@@ -96,13 +92,13 @@ class _Compiler:
 
     fragment: Fragment
     checked: CheckedNetwork
-    uses_sets: bool
     keeps: bool
     relations: dict[str, str] = field(default_factory=dict)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
     kept: set[str] = field(default_factory=set)
     failures: list[tuple[str, str, tuple[str, ...]]] = field(default_factory=list)
+    filtered: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def compile(self) -> CompiledFragment:
         """Every box in order, then all outputs and failures as one tagged relation."""
@@ -191,7 +187,7 @@ class _Compiler:
         last = len(cases)
         if last == 1 and not box.otherwise and cases[0][1].error is None:
             port = self._relation(Port(box.name, cases[0][0]))
-            self._add(port, f"SELECT * FROM {input_} WHERE {cases[0][1].sql}", input_)
+            self._filter(port, input_, "*", cases[0][1].sql)
             return
         whens = []
         for at, (_, predicate) in enumerate(cases):
@@ -204,12 +200,16 @@ class _Compiler:
         columns = ", ".join((*_names(self._columns_behind(box)), STIME))
         for at, port_name in enumerate(ports_of(box)):
             name = self._relation(Port(box.name, port_name))
-            self._add(name, f"SELECT {columns} FROM {case} WHERE _case = {at}", case)
+            self._filter(name, case, columns, f"_case = {at}")
         if any(p.error for _, p in cases):
             failed = f"{box.name}FAILED"
             self._add(failed, f"SELECT {columns}, -1 - _case AS {ERROR} FROM {case} "
                       "WHERE _case < 0", case)  # fmt: skip
             self._fails(box, failed, tuple(box.cases.values()))
+
+    def _filter(self, name: str, input_: str, columns: str, predicate: str) -> None:
+        self._add(name, f"SELECT {columns} FROM {input_} WHERE {predicate}", input_)
+        self.filtered[name] = (input_, predicate)
 
     def _add_map(self, box: Map, input_: str) -> None:
         checked = self.checked.boxes[box.name]
@@ -237,30 +237,44 @@ class _Compiler:
         window = f"{box.name}WINDOW"
         self._add(window, _windowed(box, good), good)
         group = ", ".join((WINDOW, *(f"`{g}`" for g in box.group_by)))
+        values = [e.sql for _, e in checked.columns]
+        errors = [e.error or "FALSE" for _, e in checked.columns]
+        rows, rewritten = self._count_distinct_first(window, group, [*values, *errors])
+        values, errors = rewritten[: len(values)], rewritten[len(values) :]
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         columns += [f"`{g}`" for g in box.group_by]
-        inexact = {c.name for c in self._columns_behind(box) if c.type == "double"}
-        values = [(sets_for_distinct(e.sql, inexact), n) for n, e in checked.columns]
-        if not self.uses_sets:
-            values = [(e.sql, n) for n, e in checked.columns]
-        columns += [f"{sql} AS `{name}`" for sql, name in values]
+        columns += [f"{sql} AS `{n}`" for sql, (n, _) in zip(values, checked.columns, strict=True)]
         columns += [f"{WINDOW} + {box.size_us - 1}L AS {STIME}"]
-        whens = _whens([e.error for _, e in checked.columns])
+        can_fail = [bool(e.error) for _, e in checked.columns]
+        whens = _whens([e if can else None for e, can in zip(errors, can_fail, strict=True)])
         if whens:
             columns += [f"CASE {whens} END AS {ERROR}"]
-        grouped = f"SELECT {', '.join(columns)} FROM {window} GROUP BY {group}"
+        grouped = f"SELECT {', '.join(columns)} FROM {rows} GROUP BY {group}"
         name = self._relation(Port(box.name))
         if not whens:
-            self._add(name, grouped, window)
+            self._add(name, grouped, rows)
             return
         tried = f"{box.name}GROUPS"
-        self._add(tried, grouped, window)
+        self._add(tried, grouped, rows)
         self._keep(tried)
         own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
         self._add(name, f"SELECT {own} FROM {tried} WHERE {ERROR} IS NULL", tried)
         failed = f"{box.name}FAILED_GROUPS"
         self._add(failed, f"SELECT * FROM {tried} WHERE {ERROR} IS NOT NULL", tried)
         self._fails(box, failed, expressions)
+
+    def _count_distinct_first(
+        self, window: str, group: str, expressions: list[str]
+    ) -> tuple[str, list[str]]:
+        """The relation to group and the expressions over it, when distinct values went before."""
+        two = in_two_groupings(expressions)
+        if two is None:
+            return window, expressions
+        name = f"{window}PARTS"
+        parts = ", ".join((group, VALUE, *(f"{sql} AS {part}" for part, sql in two.partials)))
+        valued = f"SELECT *, {two.value} AS {VALUE} FROM {window}"
+        self._add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {group}, {VALUE}", window)
+        return name, list(two.expressions)
 
     def _add_records_of(self, box: Aggregate, checked: CheckedAggregate, input_: str) -> str:
         """The records that an Aggregate can use; those it fails on go to quarantine."""
@@ -296,32 +310,62 @@ class _Compiler:
 
     def _last(self) -> CompiledFragment:
         slots = _Slots()
-        outputs, fallible, parts, relations = [], [], [], []
+        outputs, fallible = [], []
+        branches: dict[str, _Branch] = {}
         for tag, (stream, port) in enumerate(self.fragment.outputs.items()):
             columns = self.checked.columns[port]
             shape = OutputShape(stream, tag, columns, slots.take([c.type for c in columns]))
-            relation = self._relation(port)
             outputs.append(shape)
-            relations.append(relation)
-            parts.append((relation, tag, dict(zip(shape.slots, _names(columns), strict=True))))
+            relation, predicates = self._unfiltered(self._relation(port))
+            # A filter keeps the columns, so that all outputs of one branch fill the same slots.
+            by_slot = dict(zip(shape.slots, _names(columns), strict=True))
+            branch = branches.setdefault(relation, _Branch(relation, by_slot))
+            branch.predicates[str(tag)] = predicates
         for at, (box, relation, expressions) in enumerate(self.failures):
             taken = slots.take(["int", "string"])
             tag = -1 - at
             fallible.append(FallibleBox(box, tag, expressions, taken))
-            relations.append(relation)
-            parts.append(
-                (relation, tag, {taken[0]: ERROR, taken[1]: f"to_json(struct({relation}.*))"})
-            )
-        selects = " UNION ALL ".join(
-            f"SELECT {tag} AS {TAG}, {STIME}, {', '.join(slots.columns(by_slot))} FROM {relation}"
-            for relation, tag, by_slot in parts
-        )
+            by_slot = {taken[0]: ERROR, taken[1]: f"to_json(struct({relation}.*))"}
+            branches[str(tag)] = _Branch(relation, by_slot, {str(tag): []})
+        selects = " UNION ALL ".join(b.sql(slots) for b in branches.values())
         return CompiledFragment(
             statements=tuple(self.statements),
-            sql=self._with(*relations) + selects,
+            sql=self._with(*(b.relation for b in branches.values())) + selects,
             outputs=tuple(outputs),
             fallible=tuple(fallible),
         )
+
+    def _unfiltered(self, relation: str) -> tuple[str, list[str]]:
+        """What lies before the last filters of a relation, and these."""
+        predicates: list[str] = []
+        while relation in self.filtered and relation not in self.kept:
+            relation, predicate = self.filtered[relation]
+            predicates.append(predicate)
+        return relation, predicates
+
+
+@dataclass
+class _Branch:
+    """A relation whose rows go to one or more outputs, each with the filters before it."""
+
+    relation: str
+    by_slot: Mapping[str, str]
+    predicates: dict[str, list[str]] = field(default_factory=dict)
+
+    def sql(self, slots: _Slots) -> str:
+        """Its rows, each once for every tag whose filters it passes."""
+        columns = ", ".join(slots.columns(self.by_slot))
+        if len(self.predicates) == 1:
+            ((tag, predicates),) = self.predicates.items()
+            where = f" WHERE {_all(predicates)}" if predicates else ""
+            return f"SELECT {tag} AS {TAG}, {STIME}, {columns} FROM {self.relation}{where}"
+        tags = ", ".join(f"IF({_all(p)}, {tag}, NULL)" for tag, p in self.predicates.items())
+        tagged = f"SELECT *, explode(array_compact(array({tags}))) AS {TAG} FROM {self.relation}"
+        return f"SELECT {TAG}, {STIME}, {columns} FROM ({tagged})"
+
+
+def _all(predicates: Sequence[str]) -> str:
+    return " AND ".join(f"({p})" for p in predicates) or "TRUE"
 
 
 @dataclass
@@ -364,28 +408,3 @@ def _windowed(box: Aggregate, input_: str) -> str:
 
 def _names(columns: tuple[Column, ...]) -> tuple[str, ...]:
     return tuple(f"`{c.name}`" for c in columns)
-
-
-def sets_for_distinct(sql: str, doubles: Set[str] = frozenset()) -> str:
-    """`count(DISTINCT x)` as the size of a set: less planning, one pass, more memory per group.
-
-    Expressions over `doubles` stay: a set tells 0.0 from -0.0, a count of distinct values does not.
-    """
-    if "DISTINCT" not in sql.upper():
-        return sql
-    tree = sqlglot.parse_one(sql, dialect="spark")
-    for count in list(tree.find_all(exp.Count)):
-        distinct = count.this
-        if not isinstance(distinct, exp.Distinct) or len(distinct.expressions) != 1:
-            continue
-        inner = distinct.expressions[0]
-        names = {column.name for column in inner.find_all(exp.Column)}
-        if isinstance(count.parent, exp.Filter) or names & doubles:
-            continue
-        collected = f"CAST(size(collect_set({inner.sql(dialect='spark')})) AS BIGINT)"
-        size = sqlglot.parse_one(collected, dialect="spark")
-        if count is tree:
-            tree = size
-        else:
-            count.replace(size)
-    return tree.sql(dialect="spark")

@@ -19,9 +19,9 @@ from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragme
 from pipelines.spark.files import check_file
 from pipelines.spark.inputs import InputRecords, open_relation, read_table
 from pipelines.spark.phases import Phases
-from pipelines.spark.prepared import Given, PreparedFragment
+from pipelines.spark.prepared import SLOT_BYTES, Given, PreparedFragment
 from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
-from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Pace, Way
+from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Way
 from pipelines.streams.schemas import STIME
 
 if TYPE_CHECKING:
@@ -45,16 +45,12 @@ class FragmentJobs:
         self._fragment = fragment
         self._compiled: dict[Way, CompiledFragment] = {}
         self._prepared: dict[Way, PreparedFragment] = {}
-        self._pace = Pace()
 
     def compiled(self, way: Way) -> CompiledFragment:
         """The fragment's SQL for a way."""
         if way not in self._compiled:
             self._compiled[way] = compile_fragment(
-                self._fragment,
-                self._checked,
-                uses_sets=way in (Way.AT_ONCE, Way.PREPARED_SETS, Way.HANDED_OVER),
-                keeps=way is not Way.AT_ONCE,
+                self._fragment, self._checked, keeps=way is not Way.AT_ONCE
             )
         return self._compiled[way]
 
@@ -69,13 +65,7 @@ class FragmentJobs:
         shuffled: bool = False,
     ) -> Results:
         """Run the job and write what comes out; phases are plan, read, spark and write."""
-        if way is Way.PREPARED:
-            records = sum(i.rows for i in inputs)
-            way = self._pace.choose(records)
-            results = self._run_prepared(way, inputs, target, phases)
-            self._pace.note(way, phases.ms["spark"], records)
-            return results
-        if way is Way.AT_ONCE:
+        if way in (Way.AT_ONCE, Way.PREPARED):
             return self._run_prepared(way, inputs, target, phases)
         with ExitStack() as stack:
             with phases.phase("plan"):
@@ -97,21 +87,21 @@ class FragmentJobs:
                     self._session,
                     self.compiled(way),
                     {i.stream: i.columns for i in inputs},
-                    in_one_partition=way is Way.AT_ONCE,
                 )
         with phases.phase("read"):
-            given = {i.stream: self._given(way, i) for i in inputs}
+            given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
             table = self._prepared[way].run(given)
         with phases.phase("write"):
             return write_in_driver(target, table)
 
-    def _given(self, way: Way, records: InputRecords) -> Given:
-        """Few records as a table; many as the files that hold them."""
-        if way is Way.AT_ONCE or not records.parts:
-            return read_table(self._root, records)
-        files = dict.fromkeys(f for part in records.parts for f in part.files)
-        return tuple(check_file(self._root, file) for file in files)
+    def _given(self, records: InputRecords) -> Given:
+        """The one file that holds the records and no others, else the records."""
+        if len(records.parts) == 1 and records.parts[0].is_whole:
+            files = records.parts[0].files
+            if len(files) == 1 and files[0].size_bytes < SLOT_BYTES:
+                return check_file(self._root, files[0])
+        return read_table(self._root, records)
 
     def _plan(
         self, way: Way, inputs: Sequence[InputRecords], stack: ExitStack, *, shuffled: bool

@@ -1,14 +1,16 @@
-"""Steps without planning: a fragment is planned once, and its physical plans run at every step.
+"""Steps without planning: a fragment is planned once, and its jobs are sent again at every step.
 
-Spark would parse, analyse and plan the same statements again for each step, which takes longer than
-to run them over a thousand records. Here every plan reads whatever files lie in folders of its own;
-a step puts its input there, lets the file indexes look again and runs copies of the plans (copies,
-because plans keep what they computed). What several boxes read is computed by a plan of its own and
-handed on as a file, as small as aggregates are.
+Spark would parse, analyse and plan the same statements again for each step, write and look up its
+code, and send its settings to the tasks, all of which takes longer than to run them over a thousand
+records. Here every plan scans files of fixed names (slots), in one partition: without an exchange a
+job keeps nothing of its last run, and so the very same one runs again over what lies in the slots
+now. What several boxes read is computed by a plan of its own and handed on in a slot, as small as
+aggregates are.
 
-Limit: a Function may look at its input while it is planned, so fragments with one are not prepared.
-The calls behind `clone`, `refresh` and `toArrowBatchRdd` are Spark's own but not its public ones:
-the version is pinned, and a test runs every way side by side.
+Limits: one core for a step, which is what pays up to some hundred thousand records (a plan in two
+partitions took 120 ms over 250,000 where this one took 67). A Function may look at its input while
+it is planned, so fragments with one are not prepared. `toArrowBatchRdd` and `serveIterator` are
+Spark's own but not public calls: the version is pinned, and a test runs every way side by side.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import os
 import shutil
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -32,112 +34,130 @@ from pipelines.streams.schemas import STIME, record_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-Given: TypeAlias = pa.Table | tuple[Path, ...]
-"""An input of a step: its records, or files that hold these records and no others."""
+Given: TypeAlias = pa.Table | Path
+"""An input of a step: its records, or a file that holds these records and no others."""
+
+SLOT_BYTES = 1 << 30
+"""How long a slot seems while it is planned: a scan reads what begins before that, in one task."""
+
+_SETTINGS = {
+    "spark.sql.shuffle.partitions": "1",
+    "spark.sql.files.minPartitionNum": "1",
+    "spark.sql.files.maxPartitionBytes": str(SLOT_BYTES),
+    # A broadcast would be kept from the first run.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+_KEEPS_STATE = ("Exchange", "Subquery", "InMemory")
 
 
 class PreparedFragment:
-    """A fragment's plans over one folder per input, made when the first step needs them.
-
-    `in_one_partition` is for few records: no exchange, one task.
-    """
+    """A fragment's jobs over one slot per input, made when the first step needs them."""
 
     def __init__(
         self,
         session: SparkSession,
         compiled: CompiledFragment,
         inputs: Mapping[StreamName, Sequence[Column]],
-        *,
-        in_one_partition: bool,
     ) -> None:
         scratch = session.conf.get("spark.medusa.scratch")
         assert scratch is not None
-        self._folder = Path(scratch) / f"prepared-{uuid4().hex}"
+        folder = Path(scratch) / f"prepared-{uuid4().hex}"
+        folder.mkdir(parents=True)
         # With the fragment, at the latest with this process, its links and copies go too.
-        weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         # A session of its own: its views and settings touch no other step.
-        self._own = session.newSession()
-        self._indexes: dict[str, Any] = {}
-        if in_one_partition:
-            self._own.conf.set("spark.sql.shuffle.partitions", "1")
-            # A copied plan would write its code anew for each run; few records do not need it.
-            self._own.conf.set("spark.sql.codegen.wholeStage", "false")
+        own = session.newSession()
+        for setting, value in _SETTINGS.items():
+            own.conf.set(setting, value)
+        java: Any = own._jvm
+        # A plan is made for the session that is active in this thread, whoever opened it.
+        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(own._jsparkSession)
+        self._slots: dict[str, _Slot] = {}
         for stream, columns in inputs.items():
             fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
-            empty = record_schema(columns).empty_table()
-            frame = self._offer(input_view(stream), f"{fields}, {STIME} bigint", empty)
-            frame = frame.coalesce(1) if in_one_partition else frame
-            frame.createOrReplaceTempView(input_view(stream))
-        self._kept: dict[str, _Plan] = {}
+            view = input_view(stream)
+            self._slots[view] = _Slot(folder / f"{view}.parquet", record_schema(columns))
+            self._slots[view].offer(own, view, f"{fields}, {STIME} bigint")
+        self._kept: dict[str, _Job] = {}
         for statement in compiled.statements:
             assert statement.function is None
-            made = self._own.sql(statement.sql)
-            plan = self._kept[statement.view] = _Plan(made)
-            kept = self._offer(statement.view, made.schema, plan.schema.empty_table())
-            kept.coalesce(1).createOrReplaceTempView(statement.view)
-        last = self._own.sql(compiled.sql)
-        self._last = _Plan(last.coalesce(1) if in_one_partition or self._kept else last)
+            made = own.sql(statement.sql)
+            job = self._kept[statement.view] = _Job(made)
+            slot = _Slot(folder / f"{statement.view}.parquet", job.schema)
+            self._slots[statement.view] = slot
+            slot.offer(own, statement.view, made.schema)
+        self._last = _Job(own.sql(compiled.sql))
 
     def run(self, given: Mapping[StreamName, Given]) -> pa.Table:
         """The tagged relation over these inputs."""
-        # A copied plan belongs to the session that is active in this thread, whoever opened it.
-        java: Any = self._own._jvm
-        java.org.apache.spark.sql.classic.SparkSession.setActiveSession(self._own._jsparkSession)
         for stream, records in given.items():
-            self._put(input_view(stream), records)
-        for view, plan in self._kept.items():
-            self._put(view, plan.run())
+            self._slots[input_view(stream)].put(records)
+        for view, job in self._kept.items():
+            self._slots[view].put(job.run())
         return self._last.run()
 
-    def _offer(self, view: str, schema: Any, empty: pa.Table) -> DataFrame:
-        """A relation over whatever lies in the folder of that name."""
-        (self._folder / view).mkdir(parents=True)
-        pq.write_table(empty, self._folder / view / "empty.parquet")
-        frame = self._own.read.schema(schema).parquet(str(self._folder / view))
-        relation: Any = frame._jdf.queryExecution().analyzed()
-        self._indexes[view] = relation.relation().location()
-        return frame
 
-    def _put(self, view: str, given: Given) -> None:
-        """Let the folder hold these records and no others."""
-        folder = self._folder / view
-        for old in folder.iterdir():
-            old.unlink()
+class _Slot:
+    """A file whose name is planned with, and whose content changes from step to step."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema
+
+    def offer(self, session: SparkSession, view: str, schema: Any) -> None:
+        """Make whatever will lie in the slot a relation of that name."""
+        with self._path.open("wb") as file:
+            file.truncate(SLOT_BYTES)
+        frame = session.read.schema(schema).parquet(str(self._path))
+        frame.coalesce(1).createOrReplaceTempView(view)
+        self.put(self._schema.empty_table())
+
+    def put(self, given: Given) -> None:
+        """Let the slot hold these records and no others."""
+        self._path.unlink(missing_ok=True)
         if isinstance(given, pa.Table):
-            pq.write_table(given, folder / f"{uuid4().hex}.parquet", compression="none")
-        else:
-            for path in given:
-                _link(path, folder / f"{uuid4().hex}.parquet")
-        self._indexes[view].refresh()
+            pq.write_table(given, self._path, compression="none")
+            return
+        try:
+            os.link(given, self._path)
+        except OSError:
+            # Another file system, or one without hard links.
+            self._path.symlink_to(given.resolve())
 
 
-class _Plan:
-    """A physical plan that can be run again."""
+class _Job:
+    """A job that can be run again, because its plan has one partition and keeps nothing."""
 
     def __init__(self, frame: DataFrame) -> None:
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        frame = frame.coalesce(1)
         self.schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
-        self._context: Any = frame.sparkSession.sparkContext
-        self._frame: Any = frame._jdf
-        self._plan: Any = frame._jdf.queryExecution().executedPlan()
+        java: Any = frame.sparkSession._jvm
+        plan: Any = frame._jdf.queryExecution().executedPlan()
+        kept = [n for n in _nodes(plan) if any(word in n.nodeName() for word in _KEEPS_STATE)]
+        assert not kept, f"this plan keeps what it read: {plan}"
+        self._batches = frame._jdf.toArrowBatchRdd(plan).toJavaRDD()
+        # Looked up once: py4j searches every jar for each part of a dotted name, each time.
+        self._serve = java.PythonRDD.serveIterator
+        self._iterated = java.scala.jdk.javaapi.CollectionConverters.asScala
 
     def run(self) -> pa.Table:
-        """What it computes from what lies in its folders now."""
+        """What it computes from what lies in its slots now."""
         from pyspark.serializers import NoOpSerializer
         from pyspark.util import _load_from_socket
 
-        batches = self._frame.toArrowBatchRdd(self._plan.clone())
-        served = self._context._jvm.PythonRDD.collectAndServe(batches)
+        # `collectAsync` examines one closure where `collect` examines two, 3 ms each.
+        batches = self._batches.collectAsync().get()
+        served = self._serve(self._iterated(batches.iterator()), "medusa results")
         with _load_from_socket(served, NoOpSerializer()) as stream:
             found = [pa.ipc.read_record_batch(pa.py_buffer(b), self.schema) for b in stream]
         return pa.Table.from_batches(found, self.schema)
 
 
-def _link(path: Path, name: Path) -> None:
-    """Make a file known under another name, without a copy of it."""
-    try:
-        os.link(path, name)
-    except OSError:
-        # Another file system, or one without hard links.
-        name.symlink_to(path.resolve())
+def _nodes(plan: Any) -> Iterator[Any]:
+    """A plan's nodes, from the result on."""
+    yield plan
+    children = plan.children()
+    for at in range(children.size()):
+        yield from _nodes(children.apply(at))

@@ -68,8 +68,7 @@ class StepEngine:
         inputs = self._inputs(step)
         records_in = sum(i.rows for i in inputs)
         ratio = self._rows_out_per_record.get(fragment.id, rows_out_guess(fragment))
-        is_whole = all(part.is_whole for i in inputs for part in i.parts)
-        way = way_of(fragment, records_in, ratio * records_in, is_whole=is_whole)
+        way = way_of(fragment, records_in, ratio * records_in)
         jobs = self._jobs_of(fragment)
         target = target_of(
             jobs.compiled(way),
@@ -82,7 +81,6 @@ class StepEngine:
         failed: list[QuarantinedRecord] = []
         spark_jobs = 0
         if records_in:
-            ratio = self._rows_out_per_record.get(fragment.id, rows_out_guess(fragment))
             with (
                 self._grouped(target.attempt, fragment.id) as group,
                 spark_errors(f"{fragment.id} over {step.range}"),

@@ -11,7 +11,7 @@ import pytest
 from medusa_core.columns import declare_columns
 from medusa_core.network import Map, Network, Output, Source
 from pipelines.exporting import read_segments
-from pipelines.spark.ways import SETS_RECORDS_MAX, STEPS_PER_LOOK, TRIES, Pace, Way
+from pipelines.spark.ways import Way
 from pipelines.streams.schemas import STIME, arrow_type
 from tests.replaying import Replayer, parquet_files
 
@@ -76,22 +76,3 @@ def test_every_type_comes_out_as_it_went_in(
     )
     (whole,) = {sum((s.digest for s in segments), start=segments[0].digest - segments[0].digest)}
     assert whole.rows == 4
-
-
-def test_the_faster_form_of_counting_is_found_by_trying_and_looked_at_again() -> None:
-    pace = Pace()
-    costs = {Way.PREPARED_SETS: 30.0, Way.PREPARED: 20.0}
-    chosen = []
-    for _ in range(STEPS_PER_LOOK + 10):
-        way = pace.choose(1_000)
-        pace.note(way, costs[way], 1_000)
-        chosen.append(way)
-    assert chosen[: 2 * TRIES] == [Way.PREPARED_SETS] * TRIES + [Way.PREPARED] * TRIES
-    assert chosen[2 * TRIES :].count(Way.PREPARED_SETS) == 1
-    costs[Way.PREPARED] = 90.0
-    later = [pace.choose(1_000)]
-    for _ in range(5):
-        pace.note(later[-1], costs[later[-1]], 1_000)
-        later.append(pace.choose(1_000))
-    assert later[-1] is Way.PREPARED_SETS
-    assert pace.choose(SETS_RECORDS_MAX + 1) is Way.PREPARED
