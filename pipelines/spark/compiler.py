@@ -4,7 +4,7 @@ The plan has the same shape whether or not an input has records, and no bucket b
 so that Spark compiles its classes once and not once per step. Rows of all outputs come out of one
 job: a tag says whose row it is, and columns of equal type share slots. Outputs that only filter one
 relation are told apart in one pass over it; what several boxes read and an Aggregate or Function
-lies behind may be computed ahead, once (a Statement).
+lies behind is computed once and kept for the job (a Statement).
 
 Records on which an expression failed leave by a tag of their own, for quarantine: the failed input
 record as JSON and which expression it was.
@@ -79,11 +79,9 @@ def input_view(stream: StreamName) -> str:
     return f"medusa_in_{stream}"
 
 
-def compile_fragment(
-    fragment: Fragment, checked: CheckedNetwork, *, keeps: bool = True
-) -> CompiledFragment:
-    """The fragment as SQL; `keeps` False makes one statement of it all, nothing computed ahead."""
-    return _Compiler(fragment, checked, keeps).compile()
+def compile_fragment(fragment: Fragment, checked: CheckedNetwork) -> CompiledFragment:
+    """The fragment as SQL."""
+    return _Compiler(fragment, checked).compile()
 
 
 @dataclass
@@ -92,7 +90,6 @@ class _Compiler:
 
     fragment: Fragment
     checked: CheckedNetwork
-    keeps: bool
     relations: dict[str, str] = field(default_factory=dict)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
@@ -135,8 +132,6 @@ class _Compiler:
 
     def _keep(self, name: str) -> None:
         """Make the relation a statement of its own, computed once."""
-        if not self.keeps:
-            return
         self.statements.append(Statement(name, f"{self._with(name)}SELECT * FROM {name}"))
         self.kept.add(name)
 

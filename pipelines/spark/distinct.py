@@ -16,7 +16,7 @@ from pipelines.networks.functions import AGGREGATES
 
 VALUE = "_distinct"
 _PARTIAL = "_partial"
-_AGAIN: dict[type[exp.Expression], str] = {
+_AGAIN: dict[type[exp.Expr], str] = {
     exp.Count: "sum",
     exp.Min: "min",
     exp.Max: "max",
@@ -72,7 +72,7 @@ def in_two_groupings(expressions: Sequence[str]) -> TwoGroupings | None:
     )
 
 
-def _stand_in(call: exp.Expression, again: str, partials: dict[str, str]) -> None:
+def _stand_in(call: exp.Expr, again: str, partials: dict[str, str]) -> None:
     """Put the aggregate over parts in the place of an aggregate, with its FILTER, over rows."""
     whole = call.parent if isinstance(call.parent, exp.Filter) else call
     name = partials.setdefault(whole.sql(dialect="spark"), f"{_PARTIAL}{len(partials)}")

@@ -15,7 +15,7 @@ from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from pipelines.networks.check import CheckedNetwork
-from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
+from pipelines.spark.compiler import Statement, compile_fragment, input_view
 from pipelines.spark.files import check_file
 from pipelines.spark.inputs import InputRecords, open_relation, read_table
 from pipelines.spark.phases import Phases
@@ -34,25 +34,15 @@ Results = tuple[list[Written], list[QuarantinedRecord]]
 
 
 class FragmentJobs:
-    """The jobs of one fragment in one session: compiled once per way, prepared once."""
+    """The jobs of one fragment in one session: compiled once, prepared once."""
 
     def __init__(
         self, session: SparkSession, root: Path, checked: CheckedNetwork, fragment: Fragment
     ) -> None:
         self._session = session
         self._root = root
-        self._checked = checked
-        self._fragment = fragment
-        self._compiled: dict[Way, CompiledFragment] = {}
-        self._prepared: dict[Way, PreparedFragment] = {}
-
-    def compiled(self, way: Way) -> CompiledFragment:
-        """The fragment's SQL for a way."""
-        if way not in self._compiled:
-            self._compiled[way] = compile_fragment(
-                self._fragment, self._checked, keeps=way is not Way.AT_ONCE
-            )
-        return self._compiled[way]
+        self.compiled = compile_fragment(fragment, checked)
+        self._prepared: PreparedFragment | None = None
 
     def run(
         self,
@@ -65,8 +55,8 @@ class FragmentJobs:
         shuffled: bool = False,
     ) -> Results:
         """Run the job and write what comes out; phases are plan, read, spark and write."""
-        if way in (Way.AT_ONCE, Way.PREPARED):
-            return self._run_prepared(way, inputs, target, phases)
+        if way is Way.PREPARED:
+            return self._run_prepared(inputs, target, phases)
         with ExitStack() as stack:
             with phases.phase("plan"):
                 tagged = self._plan(way, inputs, stack, shuffled=shuffled)
@@ -79,19 +69,16 @@ class FragmentJobs:
                 return write_in_driver(target, table)
 
     def _run_prepared(
-        self, way: Way, inputs: Sequence[InputRecords], target: Target, phases: Phases
+        self, inputs: Sequence[InputRecords], target: Target, phases: Phases
     ) -> Results:
-        if way not in self._prepared:
+        if self._prepared is None:
             with phases.phase("plan"):
-                self._prepared[way] = PreparedFragment(
-                    self._session,
-                    self.compiled(way),
-                    {i.stream: i.columns for i in inputs},
-                )
+                columns = {i.stream: i.columns for i in inputs}
+                self._prepared = PreparedFragment(self._session, self.compiled, columns)
         with phases.phase("read"):
             given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
-            table = self._prepared[way].run(given)
+            table = self._prepared.run(given)
         with phases.phase("write"):
             return write_in_driver(target, table)
 
@@ -106,18 +93,17 @@ class FragmentJobs:
     def _plan(
         self, way: Way, inputs: Sequence[InputRecords], stack: ExitStack, *, shuffled: bool
     ) -> DataFrame:
-        compiled = self.compiled(way)
         for records in inputs:
             frame = open_relation(
                 self._session, self._root, records, hands_over=way is Way.HANDED_OVER,
                 shuffled=shuffled,
             )  # fmt: skip
             frame.createOrReplaceTempView(input_view(records.stream))
-        for statement in compiled.statements:
+        for statement in self.compiled.statements:
             frame = self._relation(statement, swears=shuffled)
             frame.createOrReplaceTempView(statement.view)
             stack.callback(frame.persist().unpersist)
-        return self._session.sql(compiled.sql)
+        return self._session.sql(self.compiled.sql)
 
     def _relation(self, statement: Statement, *, swears: bool) -> DataFrame:
         frame = self._session.sql(statement.sql)

@@ -1,16 +1,16 @@
-"""Steps without planning: a fragment is planned once, and its jobs are sent again at every step.
+"""Steps without planning: a fragment is planned once, and one job is sent again at every step.
 
 Spark would parse, analyse and plan the same statements again for each step, write and look up its
 code, and send its settings to the tasks, all of which takes longer than to run them over a thousand
-records. Here every plan scans files of fixed names (slots), in one partition: without an exchange a
+records. Here the plan scans files of fixed names (slots), in one partition: without an exchange a
 job keeps nothing of its last run, and so the very same one runs again over what lies in the slots
-now. What several boxes read is computed by a plan of its own and handed on in a slot, as small as
-aggregates are.
+now. Only what several boxes read is kept in memory, within a run; it is dropped before the next.
 
 Limits: one core for a step, which is what pays up to some hundred thousand records (a plan in two
-partitions took 120 ms over 250,000 where this one took 67). A Function may look at its input while
-it is planned, so fragments with one are not prepared. `toArrowBatchRdd` and `serveIterator` are
-Spark's own but not public calls: the version is pinned, and a test runs every way side by side.
+partitions took 115 ms over 250,000 where this one took 70). A Function may look at its input while
+it is planned, so fragments with one are not prepared. `toArrowBatchRdd`, `serveIterator`, `ofRows`
+and the relation behind `persist` are Spark's own but not public: the version is pinned, and a test
+runs every way side by side.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ _SETTINGS = {
     # A broadcast would be kept from the first run.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
-_KEEPS_STATE = ("Exchange", "Subquery", "InMemory")
+_KEEPS_STATE = ("Exchange", "Subquery")
 
 
 class PreparedFragment:
-    """A fragment's jobs over one slot per input, made when the first step needs them."""
+    """A fragment's job over one slot per input, made when the first step needs it."""
 
     def __init__(
         self,
@@ -78,23 +78,19 @@ class PreparedFragment:
             view = input_view(stream)
             self._slots[view] = _Slot(folder / f"{view}.parquet", record_schema(columns))
             self._slots[view].offer(own, view, f"{fields}, {STIME} bigint")
-        self._kept: dict[str, _Job] = {}
+        self._kept: list[_Kept] = []
         for statement in compiled.statements:
             assert statement.function is None
-            made = own.sql(statement.sql)
-            job = self._kept[statement.view] = _Job(made)
-            slot = _Slot(folder / f"{statement.view}.parquet", job.schema)
-            self._slots[statement.view] = slot
-            slot.offer(own, statement.view, made.schema)
-        self._last = _Job(own.sql(compiled.sql))
+            self._kept.append(_Kept(own, statement.view, own.sql(statement.sql)))
+        self._job = _Job(own.sql(compiled.sql))
 
     def run(self, given: Mapping[StreamName, Given]) -> pa.Table:
         """The tagged relation over these inputs."""
         for stream, records in given.items():
             self._slots[input_view(stream)].put(records)
-        for view, job in self._kept.items():
-            self._slots[view].put(job.run())
-        return self._last.run()
+        for kept in self._kept:
+            kept.drop()
+        return self._job.run()
 
 
 class _Slot:
@@ -125,6 +121,30 @@ class _Slot:
             self._path.symlink_to(given.resolve())
 
 
+class _Kept:
+    """A relation that a run computes once, for all that read it, and keeps in memory."""
+
+    def __init__(self, session: SparkSession, view: str, frame: DataFrame) -> None:
+        from pyspark import StorageLevel
+        from pyspark.sql import DataFrame
+
+        java: Any = session._jvm
+        frame = frame.coalesce(1).persist(StorageLevel.MEMORY_ONLY)
+        _check_keeps_nothing(frame)
+        relation: Any = frame._jdf.queryExecution().withCachedData()
+        # Only this fragment's plans shall find it.
+        frame.unpersist(blocking=True)
+        rows = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, relation)
+        DataFrame(rows, session).createOrReplaceTempView(view)
+        self._rows = relation.cacheBuilder().cachedColumnBuffers()
+        self._level: Any = self._rows.getStorageLevel()
+
+    def drop(self) -> None:
+        """Forget what the last run kept; returns when it is gone."""
+        self._rows.unpersist(True)
+        self._rows.persist(self._level)
+
+
 class _Job:
     """A job that can be run again, because its plan has one partition and keeps nothing."""
 
@@ -134,9 +154,8 @@ class _Job:
         frame = frame.coalesce(1)
         self.schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
         java: Any = frame.sparkSession._jvm
+        _check_keeps_nothing(frame)
         plan: Any = frame._jdf.queryExecution().executedPlan()
-        kept = [n for n in _nodes(plan) if any(word in n.nodeName() for word in _KEEPS_STATE)]
-        assert not kept, f"this plan keeps what it read: {plan}"
         self._batches = frame._jdf.toArrowBatchRdd(plan).toJavaRDD()
         # Looked up once: py4j searches every jar for each part of a dotted name, each time.
         self._serve = java.PythonRDD.serveIterator
@@ -153,6 +172,12 @@ class _Job:
         with _load_from_socket(served, NoOpSerializer()) as stream:
             found = [pa.ipc.read_record_batch(pa.py_buffer(b), self.schema) for b in stream]
         return pa.Table.from_batches(found, self.schema)
+
+
+def _check_keeps_nothing(frame: DataFrame) -> None:
+    plan: Any = frame._jdf.queryExecution().executedPlan()
+    keeping = [n for n in _nodes(plan) if any(word in n.nodeName() for word in _KEEPS_STATE)]
+    assert not keeping, f"this plan keeps what it read: {plan}"
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

@@ -71,7 +71,7 @@ class StepEngine:
         way = way_of(fragment, records_in, ratio * records_in)
         jobs = self._jobs_of(fragment)
         target = target_of(
-            jobs.compiled(way),
+            jobs.compiled,
             self.root,
             {name: output.width_us for name, output in step.fragment.outputs.items()},
             dict.fromkeys(step.outputs, step.range),

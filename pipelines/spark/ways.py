@@ -11,9 +11,6 @@ from enum import Enum
 from medusa_core.fragments import Fragment
 from medusa_core.network import Aggregate, Function, Port, inputs_of
 
-AT_ONCE_ROWS_MAX = 60_000
-"""Up to how many records, counted once per output, nothing is kept between boxes."""
-
 PREPARED_RECORDS_MAX = 1_000_000
 """Up to how many records one core is enough for a step."""
 
@@ -29,8 +26,7 @@ ROWS_OUT_PER_AGGREGATED_RECORD = 0.25
 class Way(Enum):
     """How a step reads its input and is planned."""
 
-    AT_ONCE = "prepared, each output from the records on"
-    PREPARED = "prepared, what several boxes read is computed once"
+    PREPARED = "prepared: a job made before, sent again"
     HANDED_OVER = "planned anew, records handed over"
     SCANNED = "planned anew, records scanned"
 
@@ -41,11 +37,9 @@ def way_of(fragment: Fragment, records: int, rows_out: float) -> Way:
     Only plans made anew can call Functions or leave writing to their tasks.
     """
     has_function = any(isinstance(box, Function) for box in fragment.boxes)
-    if not has_function and rows_out <= RESULT_ROWS_IN_DRIVER_MAX:
-        if records * len(fragment.outputs) <= AT_ONCE_ROWS_MAX:
-            return Way.AT_ONCE
-        if records <= PREPARED_RECORDS_MAX:
-            return Way.PREPARED
+    comes_to_driver = rows_out <= RESULT_ROWS_IN_DRIVER_MAX
+    if comes_to_driver and records <= PREPARED_RECORDS_MAX and not has_function:
+        return Way.PREPARED
     return Way.HANDED_OVER if records <= HANDED_OVER_RECORDS_MAX else Way.SCANNED
 
 

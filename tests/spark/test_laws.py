@@ -203,18 +203,18 @@ def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_dri
     assert case.digests(table) == by_driver
 
 
-@pytest.mark.parametrize("way", [Way.PREPARED, Way.HANDED_OVER, Way.SCANNED])
+@pytest.mark.parametrize("way", [Way.HANDED_OVER, Way.SCANNED])
 def test_i3_every_way_of_running_a_step_gives_the_same(
     case: Case, table: pa.Table, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
     network = a_network(function=None)
-    at_once = case.digests(table, network=network, limits=Limits(records_per_step_max=1_100))
+    prepared = case.digests(table, network=network, limits=Limits(records_per_step_max=1_100))
     monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)
-    assert case.digests(table, network=network) == at_once
+    assert case.digests(table, network=network) == prepared
     if way is Way.SCANNED:
         # Bounds in the plan: files hold more than a step needs.
         narrow = Limits(records_per_step_max=1_100)
-        assert case.digests(table, network=network, limits=narrow) == at_once
+        assert case.digests(table, network=network, limits=narrow) == prepared
 
 
 @pytest.mark.parametrize("records_per_step_max", [7, 100, 250_000])

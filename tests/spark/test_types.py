@@ -53,7 +53,7 @@ def a_network() -> Network:
     )
 
 
-@pytest.mark.parametrize("way", [Way.AT_ONCE, Way.PREPARED, Way.HANDED_OVER, Way.SCANNED])
+@pytest.mark.parametrize("way", list(Way))
 @pytest.mark.parametrize("rows_in_driver", [-1, 1_000], ids=["by tasks", "by driver"])
 def test_every_type_comes_out_as_it_went_in(
     replayer: Replayer, monkeypatch: pytest.MonkeyPatch, way: Way, rows_in_driver: int

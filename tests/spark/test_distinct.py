@@ -1,0 +1,103 @@
+"""Counting distinct values by two groupings gives what one grouping of all records would."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from medusa_core.network import Aggregate, Network, Output, Source
+from pipelines.exporting import read_segments
+from pipelines.networks.check import check_network
+from pipelines.spark.distinct import in_two_groupings
+from tests.replaying import Replayer, parquet_files
+
+COLUMNS = {"at_us": "bigint", "key": "string", "value": "double", "flag": "boolean"}
+ANSWERS = {
+    "records": "count(*)",
+    "values": "count(distinct value)",
+    "given": "count(value)",
+    "flagged": "count(*) filter (where flag)",
+    "most": "max(at_us) - min(at_us)",
+    "all_flagged": "bool_and(flag)",
+    "any_flagged": "bool_or(flag)",
+    "half_again": "count(distinct value) + count(*) div 2",
+}
+
+
+def answer(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    values = [r["value"] for r in rows if r["value"] is not None]
+    distinct = {"nan" if math.isnan(v) else v + 0.0 for v in values}
+    flags = [r["flag"] for r in rows if r["flag"] is not None]
+    times = [r["at_us"] for r in rows]
+    return {
+        "records": len(rows),
+        "values": len(distinct),
+        "given": len(values),
+        "flagged": sum(flags),
+        "most": max(times) - min(times),
+        "all_flagged": all(flags) if flags else None,
+        "any_flagged": any(flags) if flags else None,
+        "half_again": len(distinct) + len(rows) // 2,
+    }
+
+
+def test_counts_beside_a_distinct_count_are_those_of_all_records(replayer: Replayer) -> None:
+    edges = [0.0, -0.0, math.nan, -math.nan, None, 1.5, 1.5, math.inf]
+    rows = [
+        {
+            "at_us": 1_000_000 + at,
+            "key": ["a", "b", None][at % 3],
+            "value": edges[at % 8] if at % 5 else float(at % 11),
+            "flag": [True, False, None][at % 7 % 3],
+        }
+        for at in range(400)
+    ]
+    network = Network(
+        name="counted",
+        sources=(Source(name="given", columns=COLUMNS, time="at_us"),),
+        boxes=(
+            Aggregate(name="per_key", input="given", size="60s", group_by=("key",),
+                      columns=ANSWERS),
+        ),
+        outputs=(Output(name="answers", input="per_key"),),
+    )  # fmt: skip
+    groups = defaultdict(list)
+    for row in rows:
+        groups[row["key"]].append(row)
+    with replayer.home() as home:
+        files = parquet_files(replayer.folder / "in", pa.Table.from_pylist(rows))
+        replayer.run(home, network, {"given": files})
+        segments = home.catalog.segments("answers")  # type: ignore[arg-type]
+        columns = check_network(network).columns_of_output("answers")
+        found = pa.concat_tables(read_segments(home.storage, segments, columns)).to_pylist()
+    assert {row["key"]: {name: row[name] for name in ANSWERS} for row in found} == {
+        key: answer(of_key) for key, of_key in groups.items()
+    }
+
+
+@pytest.mark.parametrize(
+    "expressions",
+    [
+        ["count(*)", "max(x)"],
+        ["count(DISTINCT x)", "count(DISTINCT y)"],
+        ["count(DISTINCT x)", "sum(y)"],
+        ["count(DISTINCT x) FILTER (WHERE y > 1)"],
+        ["count(DISTINCT x, y)"],
+        ["sum(DISTINCT x)"],
+        ["max('DISTINCT')"],
+    ],
+)
+def test_what_has_no_such_form_stays_as_it_is(expressions: list[str]) -> None:
+    assert in_two_groupings(expressions) is None
+
+
+def test_equal_parts_are_computed_once() -> None:
+    two = in_two_groupings(
+        ["count(DISTINCT x + 1)", "count(*)", "count(*) - count(DISTINCT x + 1)"]
+    )
+    assert two is not None
+    assert (two.value, len(two.partials)) == ("x + 1", 1)
