@@ -13,12 +13,12 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
 from bench import streaming as s
-from bench.bare import Bare
+from bench.bare import SETS, Bare
 from bench.contender import Contender
 from bench.figures import p90
 from bench.report import table
@@ -36,12 +36,14 @@ Tries = Mapping[str, Callable[[Path], Contender]]
 def bare_tries(session: SparkSession, query: str) -> Tries:
     """Ways of writing one batch job per step."""
 
-    def bare(way: str, settings: Mapping[str, str], **more: str) -> Callable[[Path], Contender]:
+    def bare(way: str, settings: Mapping[str, str], **more: Any) -> Callable[[Path], Contender]:
         return lambda folder: Bare(session, folder, query, way, settings=settings, **more)
 
-    by_count = {"distinct": COUNT_DISTINCT}
+    by_sets, by_count = {"distinct": SETS}, {"distinct": COUNT_DISTINCT}
     tries = {
-        "filter in Spark, split in Python; sets": bare("filter", {}),
+        "filter in Spark, split in Python; two groupings": bare("filter", {}),
+        "the same in one partition": bare("filter", {}, partitions=1),
+        "the same with sets": bare("filter", {}, **by_sets),
         "the same with count(distinct)": bare("filter", {}, **by_count),
         "the same with 1 shuffle partition": bare("filter", s.ONE_PARTITION),
         "the same with adaptive plans": bare("filter", s.ADAPTIVE),
@@ -49,7 +51,7 @@ def bare_tries(session: SparkSession, query: str) -> Tries:
         "kept aggregate, Spark writes each output": bare("write", {}),
     }
     if query == "three":
-        tries["kept aggregate, one tagged job; sets"] = bare("tag", {})
+        tries["kept aggregate, one tagged job"] = bare("tag", {})
         tries["one tagged job with count(distinct)"] = bare("tag", {}, **by_count)
     return tries
 

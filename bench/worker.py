@@ -26,9 +26,9 @@ def open_contender(name: str, session: SparkSession, folder: Path, workload: Wor
     """The contender of that name, in the fastest form found for the workload."""
     match name:
         case "bare":
-            from bench.bare import Bare
+            from bench.bare import Bare, fastest_form
 
-            return Bare(session, folder, workload.query)
+            return Bare(session, folder, workload.query, **fastest_form(workload.records))
         case "streaming":
             from bench.streaming import Streaming, fastest_settings
 
