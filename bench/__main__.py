@@ -36,7 +36,7 @@ TICKS, TICKS_QUICK, TICKS_WARM_UP = 60, 20, 15
 
 def workloads(*, quick: bool) -> list[Workload]:
     """Both queries at both sizes: (counted steps, steps to warm up)."""
-    counts = {SMALL_RECORDS: (40, 60), LARGE_RECORDS: (20, 12)}
+    counts = {SMALL_RECORDS: (60, 200), LARGE_RECORDS: (30, 50)}
     if quick:
         counts = {SMALL_RECORDS: (10, 15), LARGE_RECORDS: (5, 4)}
     return [

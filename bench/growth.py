@@ -119,7 +119,7 @@ def _tick(site: Site, window: int) -> Milliseconds:
     assert applied.decision.range.from_us == start_us(window)
     return {
         "total": total_ms,
-        "knowledge": spent["read_knowledge"] + spent["read_clock_ms"],
+        "knowledge": spent["read_knowledge"],
         "commit": spent["commit"],
         "rest": total_ms - sum(spent.values()),
     }

@@ -138,7 +138,7 @@ class Product:
         phases = applied.commit.metrics.phases_ms
         return {
             "total": total_ms,
-            "knowledge": spent["read_knowledge"] + spent["read_clock_ms"],
+            "knowledge": spent["read_knowledge"],
             **phases,
             "commit": spent["commit"],
             "rest": total_ms - sum(spent.values()) - sum(phases.values()),

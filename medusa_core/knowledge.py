@@ -99,9 +99,13 @@ class FragmentKnowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Knowledge:
-    """Everything one participant may know now; `fragments` each after those it reads."""
+    """Everything one participant may know now; `fragments` each after those it reads.
+
+    `clock_ms` is the catalog's clock when it was read.
+    """
 
     participant: Participant
     landings: tuple[LandingKnowledge, ...]
     fragments: tuple[FragmentKnowledge, ...]
     limits: Limits = field(default_factory=Limits)
+    clock_ms: int = field(default=0, compare=False)

@@ -71,7 +71,8 @@ class Driver:
 
     def decide(self) -> list[Decision]:
         """What it would do now (1, 2)."""
-        return decide(self.read(), self._catalog.read_clock_ms())
+        knowledge = self.read()
+        return decide(knowledge, knowledge.clock_ms)
 
     def tick(self) -> list[Applied]:
         """One round: decide, then apply in order. Empty when there is nothing to do."""

@@ -244,8 +244,7 @@ class MemoryCatalog:
                 )
                 for fragment in standing.first_sight(stands, fragments, tentative)
             ]
-            landings = standing.landings_of(stands, limits)
-            return standing.knowledge_of(self._participant, landings, seen, limits)
+            return standing.knowledge_of(self._participant, stands, seen, limits)
 
     def segments(self, stream: StreamName, part: Range | None = None, *,
                  producer: Producer | None = None,

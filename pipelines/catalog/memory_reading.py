@@ -54,7 +54,12 @@ def read_standing(
             counts = landed_counts(work, stream, producer, row.boundary_us)
             first = sorted(counts)[: limits.buckets_per_step_max + 1]
             landed[line_id] = {at_us: counts[at_us] for at_us in first}
-    return Standing(assigned=assigned, lines=tuple(lines), landed=landed)
+    return Standing(
+        assigned=assigned,
+        lines=tuple(lines),
+        landed=landed,
+        clock_ms=work.store.clock.now_ms,
+    )
 
 
 def _newest(work: Transaction) -> Iterator[Assigned]:

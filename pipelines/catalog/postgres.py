@@ -204,7 +204,7 @@ class PostgresCatalog:
         pairs = [(at, pair) for (at, _), pair in zip(wanted, answers, strict=True)]
         return stands.knowledge_of(
             self._participant,
-            stands.landings_of(standing, limits),
+            standing,
             (
                 stands.second_sight(f, [pair for of, pair in pairs if of == at])
                 for at, f in enumerate(seen)

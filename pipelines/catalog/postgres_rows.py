@@ -246,6 +246,7 @@ def standing_of(document: Row) -> Standing:
     for line_id, bucket_us, records in document["landed"] or ():
         landed.setdefault(line_id, {})[bucket_us] = records
     return Standing(
+        clock_ms=document["clock_ms"],
         assigned=tuple(
             Assigned(
                 fragment=a["fragment"],

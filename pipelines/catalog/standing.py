@@ -73,6 +73,7 @@ class Standing:
     assigned: tuple[Assigned, ...]
     lines: tuple[Line, ...]
     landed: Mapping[int, Mapping[int, int]]
+    clock_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,11 +210,15 @@ def landings_of(standing: Standing, limits: Limits) -> tuple[LandingKnowledge, .
     return tuple(sorted(found, key=lambda known: (known.stream, known.producer)))
 
 
-def knowledge_of(participant: Participant, landings: tuple[LandingKnowledge, ...],
+def knowledge_of(participant: Participant, standing: Standing,
                  fragments: Iterable[FragmentKnowledge], limits: Limits) -> Knowledge:  # fmt: skip
     """All of it."""
     return Knowledge(
-        participant=participant, landings=landings, fragments=tuple(fragments), limits=limits
+        participant=participant,
+        landings=landings_of(standing, limits),
+        fragments=tuple(fragments),
+        limits=limits,
+        clock_ms=standing.clock_ms,
     )
 
 

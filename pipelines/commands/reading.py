@@ -225,7 +225,7 @@ def _would_do(home: Home, plan: DeployedPlan) -> list[str]:
     network = network_of_document(plan.document["network"])
     fragments = {f.id: f for f in fragments_for(check_network(network))}
     knowledge = home.catalog.read_knowledge(fragments, Limits())
-    return explain(decide(knowledge, home.catalog.read_clock_ms()))
+    return explain(decide(knowledge, knowledge.clock_ms))
 
 
 def _by_cause(steps: tuple[StepRecord, ...]) -> dict[str, int]:

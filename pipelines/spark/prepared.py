@@ -129,7 +129,7 @@ class _Kept:
         from pyspark.sql import DataFrame
 
         java: Any = session._jvm
-        frame = frame.coalesce(1).persist(StorageLevel.MEMORY_ONLY)
+        frame = frame.coalesce(1).persist(StorageLevel.MEMORY_AND_DISK_DESER)
         _check_keeps_nothing(frame)
         relation: Any = frame._jdf.queryExecution().withCachedData()
         # Only this fragment's plans shall find it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -114,15 +115,28 @@ def write_in_driver(
     target: Target, tagged: pa.Table
 ) -> tuple[list[Written], list[QuarantinedRecord]]:
     """One file for each output that has rows."""
-    written = []
-    for shape in target.shapes:
-        rows = rows_of_output(target, shape, tagged)
-        files: tuple[SegmentFile, ...] = ()
-        if rows.num_rows:
-            files = (write_file(Path(target.root), shape.stream, target.attempt, rows),)
-        buckets = digests_by_bucket(rows, shape.columns, rows[BUCKET].to_numpy())
-        written.append(Written(stream=shape.stream, files=files, buckets=buckets))
+    rows = [rows_of_output(target, shape, tagged) for shape in target.shapes]
+    # Making a file durable is waiting for the disk: the digests are taken meanwhile.
+    pairs = list(zip(target.shapes, rows, strict=True))
+    writing = [_FILES.submit(_write, target, shape, mine) for shape, mine in pairs]
+    written = [
+        Written(
+            stream=shape.stream,
+            files=writes.result(),
+            buckets=digests_by_bucket(mine, shape.columns, mine[BUCKET].to_numpy()),
+        )
+        for (shape, mine), writes in zip(pairs, writing, strict=True)
+    ]
     return written, list(failed_records(target, tagged))
+
+
+_FILES = ThreadPoolExecutor(4, "medusa-files")
+
+
+def _write(target: Target, shape: OutputShape, rows: pa.Table) -> tuple[SegmentFile, ...]:
+    if not rows.num_rows:
+        return ()
+    return (write_file(Path(target.root), shape.stream, target.attempt, rows),)
 
 
 def write_in_tasks(

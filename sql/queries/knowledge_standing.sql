@@ -1,5 +1,5 @@
 -- What is assigned to this home under the newest epochs, how the lines of those streams stand, and
--- how many records have landed per bucket that no segment holds yet: one JSON document.
+-- how many records have landed per bucket that no segment holds yet, and the clock: one document.
 WITH newest AS (
     SELECT DISTINCT ON (a.fragment, a.partition, a.replica)
         a.fragment, a.partition, a.participant, a.replica, a.epoch, a.plan, f.inputs, f.outputs
@@ -20,6 +20,7 @@ WITH newest AS (
     WHERE p.stream IN (SELECT unnest(inputs || outputs) FROM assigned)
 )
 SELECT json_build_object(
+    'clock_ms', medusa.to_ms(clock_timestamp()),
     'assigned', (SELECT json_agg(a) FROM assigned AS a),
     'lines', (SELECT json_agg(l) FROM line AS l),
     'landed', (
