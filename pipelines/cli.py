@@ -8,6 +8,7 @@ holds the trace.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import logging
 import os
 import signal
@@ -55,7 +56,9 @@ def _interrupt(number: int, frame: object) -> NoReturn:
     # A second signal must not interrupt the clean-up.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, signal.SIG_IGN)
-    print("medusa: ending what was started; this takes a moment", file=sys.stderr, flush=True)
+    # Not by print: the signal may have come in the middle of one.
+    with contextlib.suppress(OSError):
+        os.write(2, b"medusa: ending what was started; this takes a moment\n")
     raise KeyboardInterrupt
 
 
