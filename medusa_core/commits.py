@@ -34,6 +34,7 @@ class Cause(Enum):
     NORMAL = "normal"
     TENTATIVE = "tentative"
     CORRECTION = "correction"
+    IMPORT = "import"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,6 +182,7 @@ class LandedBatch:
     """A file of landed records, sorted by event time; keyed so that it lands once.
 
     `counts` maps bucket start to records. Nothing is promised of a bucket until it is closed.
+    `state` is what the source must know to go on behind this batch (a JSON text of its own).
     """
 
     stream: StreamName
@@ -189,6 +191,7 @@ class LandedBatch:
     file: SegmentFile | None
     counts: Mapping[int, int]
     quarantine: tuple[QuarantinedRecord, ...] = ()
+    state: str | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "counts")

@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("--seed", type=int, default=1)
 
     added = add("replay", _replay, "run a network over recorded files to the end")
-    shipped = "netmon, road_sensors, trade_bars or a file with a module-level value `network`"
+    shipped = "netmon, netmon3, road_sensors, trade_bars or a file with a value named `network`"
     added.add_argument("network", metavar="NETWORK", help=shipped)
     added.add_argument(
         "--input",
@@ -137,8 +137,31 @@ def parser() -> argparse.ArgumentParser:
     _home(added)
     _json(added)
 
-    added = add("status", _status, "what a home has done and what it would do next")
-    _home(added)
+    added = add("status", _status, "how homes stand: leases, streams, what would be done next")
+    every = "again and again, every so many seconds (default: 2)"
+    added.add_argument(
+        "--watch", nargs="?", type=_seconds, const=2.0, metavar="SECONDS", help=every
+    )
+    _home(added, "whose home (default: all in MEDUSA_DIR)")
+    _json(added)
+
+    added = add("run", _run, "run a participant: land, import, compute, until told to stop")
+    added.add_argument("--until-ended", action="store_true", help="stop when all has ended")
+    _running(added)
+
+    added = add("tick", _tick, "one turn of a participant: land, import, decide, apply")
+    _running(added)
+    _json(added)
+
+    added = add("apply", _apply, "bring the contracts into the catalogs of the homes")
+    contracts = "participants/*.yaml and streams/*.yaml are read there (default: contracts)"
+    added.add_argument(
+        "--contracts", type=Path, default=Path("contracts"), metavar="DIR", help=contracts
+    )
+    added.add_argument("--participant", metavar="P", help="only this one's home (default: all)")
+    begins = "at which bucket the new plan of a changed network begins: ISO 8601, or now"
+    added.add_argument("--from", dest="from_", metavar="BUCKET", help=begins)
+    added.add_argument("--explain", action="store_true", help="print the plan, change nothing")
     _json(added)
 
     added = add("migrate", _migrate, "bring a catalog to this version's schema")
@@ -153,8 +176,20 @@ def _json(added: argparse.ArgumentParser) -> None:
     added.add_argument("--json", action="store_true", help="print one JSON document")
 
 
-def _home(added: argparse.ArgumentParser) -> None:
-    added.add_argument("--participant", metavar="P", help="whose home (default: the only one)")
+def _running(added: argparse.ArgumentParser) -> None:
+    lease = "how long a lease lasts (default: 10); it is renewed in time"
+    added.add_argument("--lease", type=_seconds, default=10.0, metavar="SECONDS", help=lease)
+    added.add_argument("--records-per-step-max", type=_positive, default=None, metavar="N")
+    added.add_argument(
+        "--explain", action="store_true", help="print what would be decided, change nothing"
+    )
+    _home(added, "who (default: the only one)")
+
+
+def _home(
+    added: argparse.ArgumentParser, whose: str = "whose home (default: the only one)"
+) -> None:
+    added.add_argument("--participant", metavar="P", help=whose)
 
 
 def _positive(text: str) -> int:
@@ -164,6 +199,16 @@ def _positive(text: str) -> int:
         number = 0
     if not 0 < number < 2**62:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, at most a day")
     return number
 
 
@@ -228,9 +273,38 @@ def _read(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _status(options: argparse.Namespace, settings: Settings) -> int:
-    from pipelines.commands.reading import show_status
+    from pipelines.commands.status import show_status
 
-    return show_status(settings, options.participant, as_json=options.json)
+    return show_status(settings, options.participant, as_json=options.json, every_s=options.watch)
+
+
+def _run(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.run import explain_tick, run, run_order
+
+    order = run_order(options)
+    return explain_tick(settings, order) if options.explain else run(settings, order)
+
+
+def _tick(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.run import explain_tick, run_order, tick
+
+    order = run_order(options)
+    if options.explain:
+        return explain_tick(settings, order)
+    return tick(settings, order, as_json=options.json)
+
+
+def _apply(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.apply import run_apply
+
+    return run_apply(
+        settings,
+        contracts=options.contracts,
+        participant=options.participant,
+        from_=options.from_,
+        explain=options.explain,
+        as_json=options.json,
+    )
 
 
 def _migrate(options: argparse.Namespace, settings: Settings) -> int:

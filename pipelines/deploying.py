@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
+from medusa_core.exchange import import_fragment
 from medusa_core.fragments import Fragment, check_width, fragments_of
-from medusa_core.names import Epoch, NetworkName, StreamName
+from medusa_core.names import Epoch, NetworkName, Participant, StreamName
 from medusa_core.network import Network, Port
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
@@ -24,6 +25,8 @@ from pipelines.spark.session import engine_settings
 from pipelines.streams.landing import landing_fragment
 
 FIRST_EPOCH = Epoch(1)
+
+Wiring = Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
 
 
 def fragments_for(checked: CheckedNetwork) -> tuple[Fragment, ...]:
@@ -54,13 +57,20 @@ def plan_of(network: Network, checked: CheckedNetwork, width_us: int, directory:
 
     `directory` is the home's: the engine is the one that will run there.
     """
+    streams = [StreamName(s.name) for s in network.sources]
+    streams += [stream for f in fragments_for(checked) for stream in f.outputs]
+    return plan_of_widths(network, checked, dict.fromkeys(streams, width_us), directory)
+
+
+def plan_of_widths(
+    network: Network, checked: CheckedNetwork, widths_us: Mapping[StreamName, int], directory: Path
+) -> Plan:
+    """The plan of a network whose streams have buckets of these widths."""
     assert checked.network is network
     fragments = fragments_for(checked)
-    streams = [StreamName(s.name) for s in network.sources]
-    streams += [stream for f in fragments for stream in f.outputs]
     return Plan(
         network=network,
-        widths_us=dict.fromkeys(streams, width_us),
+        widths_us=widths_us,
         function_sources=function_sources(network),
         engine={**engine_settings(directory), "compiled": compiled_fingerprint(checked, fragments)},
     )
@@ -80,8 +90,26 @@ def deployment_of(
 
     Raises Refused if an output's buckets are not made of whole buckets of its inputs.
     """
-    network = plan.network
-    streams = [
+    wiring = wiring_of(plan, fragments)
+    return Deployment(
+        network=NetworkName(plan.network.name),
+        document=plan.document,
+        plan=plan.id,
+        plan_document=plan.document,
+        streams=streams_of(plan, checked, fragments),
+        fragments=wiring,
+        assignments=tuple(
+            Assignment(fragment=name, producer=producer, epoch=FIRST_EPOCH, plan=plan.id)
+            for name in wiring
+        ),
+    )
+
+
+def streams_of(
+    plan: Plan, checked: CheckedNetwork, fragments: Sequence[Fragment]
+) -> tuple[StreamRecord, ...]:
+    """Every stream of the plan with its shape: sources, then what the fragments write."""
+    sources = [
         StreamRecord(
             name=StreamName(source.name),
             kind="source",
@@ -89,30 +117,52 @@ def deployment_of(
             columns={c.name: c.type for c in checked.columns[Port(source.name)]},
             key=source.key,
         )
-        for source in network.sources
+        for source in plan.network.sources
     ]
+    derived = [
+        StreamRecord(
+            name=stream,
+            kind="derived",
+            width_us=plan.widths_us[stream],
+            columns={c.name: c.type for c in checked.columns[port]},
+        )
+        for fragment in fragments
+        for stream, port in fragment.outputs.items()
+    ]
+    return (*sources, *derived)
+
+
+def wiring_of(plan: Plan, fragments: Sequence[Fragment]) -> Wiring:
+    """Fragment -> (streams it reads, streams it writes), the landing of each source included.
+
+    Raises Refused if an output's buckets are not made of whole buckets of its inputs.
+    """
     wiring: dict[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]] = {
-        landing_fragment(StreamName(s.name)): ((), (StreamName(s.name),)) for s in network.sources
+        landing_fragment(StreamName(s.name)): ((), (StreamName(s.name),))
+        for s in plan.network.sources
     }
     for fragment in fragments:
-        for stream, port in fragment.outputs.items():
-            width_us = plan.widths_us[stream]
+        for stream in fragment.outputs:
             for input_ in fragment.input_streams:
-                check_width(stream, width_us, input_, plan.widths_us[input_])
-            columns = {c.name: c.type for c in checked.columns[port]}
-            streams.append(
-                StreamRecord(name=stream, kind="derived", width_us=width_us, columns=columns)
-            )
+                check_width(stream, plan.widths_us[stream], input_, plan.widths_us[input_])
         wiring[fragment.id] = (fragment.input_streams, tuple(fragment.outputs))
-    return Deployment(
-        network=NetworkName(network.name),
-        document=plan.document,
-        plan=plan.id,
-        plan_document=plan.document,
-        streams=tuple(streams),
-        fragments=wiring,
-        assignments=tuple(
-            Assignment(fragment=name, producer=producer, epoch=FIRST_EPOCH, plan=plan.id)
-            for name in wiring
-        ),
-    )
+    return wiring
+
+
+def owners_in_home(
+    wiring: Wiring, owners: Mapping[str, Participant], home: Participant
+) -> Mapping[str, Participant]:
+    """Fragment -> who computes it, of all that a home of a federation must know of a network.
+
+    Its own fragments; for each stream that they read and a partner writes, the partner's fragment
+    (which makes the line that is read) and an import of its own, which is wired to nothing.
+    """
+    writer = {stream: name for name, (_, outputs) in wiring.items() for stream in outputs}
+    own = {name for name, owner in owners.items() if owner == home}
+    found = {name: home for name in wiring if name in own}
+    for name in list(found):
+        for stream in wiring[name][0]:
+            if writer[stream] not in own:
+                found[writer[stream]] = owners[writer[stream]]
+                found[import_fragment(stream)] = home
+    return found

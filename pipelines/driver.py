@@ -7,7 +7,7 @@ docs/architecture.md; every number is a place at which the driver may die.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
@@ -15,11 +15,12 @@ from medusa_core.commits import Commit, Committed, LeaseKey
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait, decide
 from medusa_core.errors import OutcomeUnknown
 from medusa_core.fragments import Fragment
-from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.knowledge import Knowledge, LandingKnowledge, Limits
 from medusa_core.names import PlanId
 from medusa_core.network import Port
 from medusa_core.plans import Plan
 from pipelines.catalog.interface import Catalog
+from pipelines.failpoints import reached
 from pipelines.leases import LeaseKeeper
 from pipelines.networks.check import CheckedNetwork
 from pipelines.streams.landing import close_buckets, landing_fragment
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pipelines.spark.step import StepEngine
 
 COMMIT_TRIES = 5
+_POINTS = {CloseBuckets: "close", ComputeStep: "step"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +57,7 @@ class Driver:
         leases: LeaseKeeper,
         engine: Callable[[], StepEngine],
         limits: Limits,
+        decided: Callable[[Decision], None] = lambda decision: None,
     ) -> None:
         self._catalog = catalog
         self._root = root
@@ -64,20 +67,28 @@ class Driver:
         self._leases = leases
         self._engine = engine
         self._limits = limits
+        self._decided = decided
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
-        return self._catalog.read_knowledge(self._fragments, self._limits)
+        knowledge = self._catalog.read_knowledge(self._fragments, self._limits)
+        mine = tuple(filter(self._is_mine, knowledge.landings))
+        return replace(knowledge, landings=mine)
 
     def decide(self) -> list[Decision]:
         """What it would do now (1, 2)."""
         knowledge = self.read()
         return decide(knowledge, knowledge.clock_ms)
 
+    def _is_mine(self, landing: LandingKnowledge) -> bool:
+        """Whether a source of this home feeds this network, and not another that runs here."""
+        return self._checked.network.is_source(landing.stream)
+
     def tick(self) -> list[Applied]:
         """One round: decide, then apply in order. Empty when there is nothing to do."""
         applied = []
         for decision in self.decide():
+            self._decided(decision)
             match decision:
                 case Wait():
                     continue
@@ -88,23 +99,29 @@ class Driver:
                 case _:
                     assert_never(decision)
             committed = commit_until_known(self._catalog, commit)
+            reached(f"{_POINTS[type(decision)]}.committed")
             applied.append(Applied(decision=decision, commit=commit, committed=committed))
         return applied
 
     def _close(self, decision: CloseBuckets) -> Commit:
+        reached("close.decided")
         landing = decision.landing
         lease = self._leases.lease(
             LeaseKey(fragment=landing_fragment(landing.stream), producer=landing.producer)
         )
         columns = self._checked.columns[Port(landing.stream)]
-        return close_buckets(decision, self._catalog, self._root, columns, lease, self._plan_id)
+        commit = close_buckets(decision, self._catalog, self._root, columns, lease, self._plan_id)
+        reached("close.written")
+        return commit
 
     def _compute(self, step: ComputeStep) -> Commit:
         from pipelines.spark.step import commit_of
 
+        reached("step.decided")
         engine = self._engine()
         result = engine.compute(step)
         engine.swear_in(step, result)
+        reached("step.synced")
         known = step.fragment
         lease = self._leases.lease(
             LeaseKey(fragment=known.fragment.id, producer=known.producer, partition=known.partition)

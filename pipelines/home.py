@@ -1,8 +1,8 @@
 """A participant's home: its catalog, its storage root, and the folder that both are found from.
 
-`home.json` in the folder names the participants that live there and their databases. The server is
-the one that MEDUSA_CATALOG_URL names, or an embedded one under the folder, started on demand and
-stopped by whoever started it.
+`home.json` in the folder names the participants that live there, their databases, and where their
+storage roots are if not in `storage/<participant>`. The server is the one that MEDUSA_CATALOG_URL
+names, or an embedded one under the folder, started on demand and stopped by whoever started it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import fcntl
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,13 +40,29 @@ class Home:
 
 def known_homes(directory: Path) -> Mapping[Participant, str]:
     """Participant -> database, of the homes that were made in this folder."""
+    return _recorded(directory, "participants")
+
+
+def storage_of(directory: Path, participant: Participant) -> Path:
+    """The storage root of a home: as it was given when the home was made, or the default."""
+    given = _recorded(directory, "storage").get(participant)
+    return directory / (given or default_storage(participant))
+
+
+def default_storage(participant: Participant) -> str:
+    """Where a home keeps its files unless its contract says otherwise, below MEDUSA_DIR."""
+    return f"storage/{participant}"
+
+
+def _recorded(directory: Path, field: str) -> Mapping[Participant, str]:
     record = directory / RECORD
     try:
         document = json.loads(record.read_text())
-        return {Participant(str(p)): str(d) for p, d in document["participants"].items()}
+        found = document["participants"] if field == "participants" else document.get(field, {})
+        return {Participant(str(p)): str(d) for p, d in found.items()}
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(
             f"{record} cannot be read as Medusa wrote it: restore it, or remove the folder"
         ) from error
@@ -107,21 +123,11 @@ def make_home(settings: Settings, participant: Participant, *, keep: bool) -> It
     Raises Conflict if another process holds the folder, Unavailable if it cannot be written.
     """
     directory = settings.directory
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        (directory / "lock").touch()
-    except (FileExistsError, NotADirectoryError) as error:
-        raise Refused(f"{directory} is not a folder: choose another") from error
-    except OSError as error:
-        raise Unavailable(
-            f"folder {directory} cannot be written ({error.strerror}): choose another"
-        ) from error
+    _make_folder(directory)
     with _held_alone(directory), _server_of(settings, keep=keep) as admin_url:
-        homes = dict(known_homes(directory))
         embedded = settings.catalog_url is None
-        own = database_of(participant) if embedded else f"medusa_{os.urandom(6).hex()}"
-        database = homes.setdefault(participant, own)
-        _record(directory, homes)
+        database = _database_for(settings, participant)
+        _record(directory, participant, database)
         urls = create_home(admin_url, participant, database)
         try:
             with _opened(directory, participant, urls.job) as home:
@@ -131,10 +137,87 @@ def make_home(settings: Settings, participant: Participant, *, keep: bool) -> It
                 drop_home(admin_url, database)
 
 
+class Homes:
+    """The homes of a folder while they are looked at or brought up to date, all at once.
+
+    A server is started when the first home is asked for, and stopped with the block.
+    """
+
+    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+        self._settings = settings
+        self._stack = stack
+        self._server: str | None = None
+
+    def url(self, participant: Participant) -> str | None:
+        """Where a home is, as a job logs in, brought up to date; None if it was not made yet."""
+        homes = known_homes(self._settings.directory)
+        if participant not in homes:
+            return None
+        return create_home(self._admin_url(), participant, homes[participant]).job
+
+    def make(self, participant: Participant, storage: str | None) -> Home:
+        """Make a home, or open the one that is there; it is closed with the block.
+
+        `storage` is its root if not the default: absolute, or relative to the folder.
+        """
+        directory = self._settings.directory
+        database = _database_for(self._settings, participant)
+        _record(directory, participant, database, storage)
+        url = create_home(self._admin_url(), participant, database).job
+        return self._stack.enter_context(_opened(directory, participant, url))
+
+    def _admin_url(self) -> str:
+        if self._server is None:
+            self._server = self._stack.enter_context(_server_of(self._settings))
+        return self._server
+
+
+@contextmanager
+def open_homes(settings: Settings, *, alone: bool) -> Iterator[Homes]:
+    """All homes of the folder; `alone` makes the folder and holds it while they are changed.
+
+    Drivers that run in these homes go on meanwhile. Raises Conflict if another process makes homes
+    there, Unavailable if the folder cannot be written.
+    """
+    with ExitStack() as stack:
+        if alone:
+            _make_folder(settings.directory)
+            stack.enter_context(_held_alone(settings.directory))
+        yield Homes(settings, stack)
+
+
+def _make_folder(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "lock").touch()
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Refused(f"{directory} is not a folder: choose another") from error
+    except OSError as error:
+        raise Unavailable(
+            f"folder {directory} cannot be written ({error.strerror}): choose another"
+        ) from error
+
+
+def _database_for(settings: Settings, participant: Participant) -> str:
+    """The database of a home: as it was made, else a name that nobody has on its server."""
+    known = known_homes(settings.directory).get(participant)
+    if known is not None:
+        return known
+    if settings.catalog_url is None:
+        return database_of(participant)
+    return f"medusa_{os.urandom(6).hex()}"
+
+
 @contextmanager
 def _opened(directory: Path, participant: Participant, url: str) -> Iterator[Home]:
-    storage = directory / "storage" / participant
-    storage.mkdir(parents=True, exist_ok=True)
+    storage = storage_of(directory, participant)
+    try:
+        storage.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"storage root {storage} of {participant} cannot be made ({error.strerror}): make room "
+            "for it, or correct its contract"
+        ) from error
     catalog = PostgresCatalog(url, participant)
     try:
         yield Home(participant=participant, directory=directory, storage=storage, catalog=catalog)
@@ -171,7 +254,19 @@ def _held_alone(directory: Path) -> Iterator[None]:
         yield
 
 
-def _record(directory: Path, homes: Mapping[Participant, str]) -> None:
+def _record(
+    directory: Path, participant: Participant, database: str, storage: str | None = None
+) -> None:
+    """Write down a participant's database and, if given, its storage root."""
+    homes, roots = dict(known_homes(directory)), dict(_recorded(directory, "storage"))
+    homes[participant] = database
+    if storage is not None:
+        roots[participant] = storage
+    document = {"participants": homes, **({"storage": roots} if roots else {})}
+    text = json.dumps(document, indent=1) + "\n"
+    record = directory / RECORD
+    if record.exists() and record.read_text() == text:
+        return
     temporary = directory / f"{RECORD}.new"
-    temporary.write_text(json.dumps({"participants": homes}, indent=1) + "\n")
-    temporary.replace(directory / RECORD)
+    temporary.write_text(text)
+    temporary.replace(record)

@@ -34,7 +34,7 @@ from pipelines.exporting import export_stream
 from pipelines.home import Home
 from pipelines.leases import LeaseKeeper
 from pipelines.networks.check import CheckedNetwork, check_network
-from pipelines.streams.landing import landed_batch, landing_fragment
+from pipelines.streams.landing import landed_batch, landing_fragment, log_batch
 from pipelines.streams.recorded import check_named_once, read_recorded
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ def land(
                 order.width_us,
                 chunk.quarantined,
             )
-            catalog.land(leases.lease(lease_key), batch)
+            log_batch(catalog, leases.lease(lease_key), batch)
             landed += chunk.records.num_rows
             say(f"landed {landed:,} records of {stream}")
     origin_us, end_us = extent(catalog, stream, order.width_us)

@@ -1,6 +1,6 @@
 """What the environment says, read once at the door and passed on as a value.
 
-Three variables, all optional; nothing else in Medusa looks at the environment:
+Four variables, all optional; nothing else in Medusa looks at the environment:
 
 * `MEDUSA_CATALOG_URL`: where the catalogs are; `{participant}` in it stands for the participant's
   name. Without it every catalog lies in one embedded server under `MEDUSA_DIR`.
@@ -8,6 +8,8 @@ Three variables, all optional; nothing else in Medusa looks at the environment:
   folder.
 * `MEDUSA_TEST_DATA`: recorded streams with their exact answers. Default `../shared/data` beside
   the repository; what needs it skips when it is absent.
+* `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 takes a free
+  one, absent serves none.
 """
 
 from __future__ import annotations
@@ -30,10 +32,11 @@ class Settings:
     catalog_url: str | None
     directory: Path
     test_data: Path
+    metrics_port: int | None = None
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
-        """Read the settings; an empty variable counts as absent. Raises `Refused` for a bad URL."""
+        """Read the settings; an empty variable counts as absent. Refused for a bad URL or port."""
         url = environ.get("MEDUSA_CATALOG_URL", "").strip()
         directory = Path(environ.get("MEDUSA_DIR") or ".medusa").expanduser()
         test_data = environ.get("MEDUSA_TEST_DATA")
@@ -45,6 +48,7 @@ class Settings:
                 if test_data
                 else REPOSITORY.parent / "shared" / "data"
             ),
+            metrics_port=_checked_port(environ.get("MEDUSA_METRICS_PORT", "").strip()),
         )
 
     def catalog_url_of(self, participant: str) -> str | None:
@@ -55,6 +59,14 @@ class Settings:
     def has_catalog_per_participant(self) -> bool:
         """Whether one command can serve several homes: each has a database of its own."""
         return self.catalog_url is None or PARTICIPANT in self.catalog_url
+
+
+def _checked_port(text: str) -> int | None:
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and int(text) < 65_536):
+        raise Refused("MEDUSA_METRICS_PORT is not a port: write 1 to 65535, or 0 for a free one")
+    return int(text)
 
 
 def _checked_url(url: str) -> str:
@@ -68,4 +80,7 @@ def _checked_url(url: str) -> str:
     without_name = rest.replace(PARTICIPANT, "")
     if "{" in without_name or "}" in without_name:
         raise Refused("MEDUSA_CATALOG_URL has a {…} that is not {participant}; write it %7B…%7D.")
+    port = rest.partition("?")[0].rpartition("@")[2].partition("/")[0].rpartition("]")[2]
+    if ":" in port and not port.rpartition(":")[2].isdigit():
+        raise Refused("MEDUSA_CATALOG_URL has a port that is no number; write host:5432.")
     return f"{DRIVER}://{rest}"

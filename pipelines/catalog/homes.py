@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -23,6 +23,7 @@ from psycopg2.sql import SQL, Identifier, Literal
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import URL
 
+from medusa_core.errors import Refused
 from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
 from pipelines.catalog.migrations import migrate
 from pipelines.catalog.postgres import catalog_url
@@ -70,13 +71,32 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
         for role in ROLES:
             _create_role(connection, f"{database}_{role}", passwords[role])
         _create_database(connection, database)
+    urls = _urls(admin, participant, database, passwords)
+    migrate(urls.owner, participant)
+    return urls
+
+
+def home_urls(admin_url: str, participant: Participant, database: str) -> HomeUrls:
+    """How each role logs in to a home that is there; needs an administrator with a password."""
+    admin = catalog_url(admin_url)
+    if not admin.password:
+        raise Refused(
+            "the administrator of the catalogs' server logs in without a password, so the roles' "
+            "cannot be drawn from it: give it one"
+        )
+    passwords = {role: _password(admin, database, role) for role in ROLES}
+    return _urls(admin, participant, database, passwords)
+
+
+def _urls(
+    admin: URL, participant: Participant, database: str, passwords: Mapping[str, str]
+) -> HomeUrls:
     urls = {
         role: admin.set(
             username=f"{database}_{role}", password=passwords[role], database=database
         ).render_as_string(hide_password=False)
         for role in ROLES
     }
-    migrate(urls["owner"], participant)
     return HomeUrls(participant=participant, database=database, **urls)
 
 

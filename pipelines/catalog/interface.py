@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from medusa_core.commits import (
+    Cause,
     Commit,
     Committed,
     Hold,
@@ -24,9 +25,10 @@ from medusa_core.commits import (
     QuarantinedRecord,
     StepMetrics,
 )
+from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
-from medusa_core.grid import Range
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -84,7 +86,8 @@ class Deployment:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamStatus:
     """How a (stream, producer) stands: `boundary_us` ends its live rows, `rows` and `segments` are
-    the live ones, `promised_us` is what a source has promised, `end_us` where it ends.
+    the live ones, `promised_us` is what a source has promised, `end_us` where it ends,
+    `tentative_us` where its first live tentative row begins.
 
     `boundary_us` is BEGINNING_US before the first row or promise, FOREVER_US once it has ended.
     """
@@ -98,6 +101,33 @@ class StreamStatus:
     end_us: int | None
     segments: int
     rows: int
+    tentative_us: int | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its live rows reach its end; some of them may be tentative."""
+        return self.boundary_us == FOREVER_US
+
+    @property
+    def live_through_us(self) -> int | None:
+        """Where the rows from the origin on have their first hole; None if it has not begun."""
+        if self.origin_us is None:
+            return None
+        return self.end_us if self.has_ended else self.boundary_us
+
+    @property
+    def stable_through_us(self) -> int | None:
+        """Where the rows from the origin on stop being final; None if it has not begun."""
+        through_us = self.live_through_us
+        if through_us is None or self.tentative_us is None:
+            return through_us
+        return min(through_us, self.tentative_us)
+
+    @property
+    def tentative_through_us(self) -> int | None:
+        """Where live rows end, if tentative ones lie behind the stable prefix; else None."""
+        through_us, stable_us = self.live_through_us, self.stable_through_us
+        return None if through_us == stable_us else through_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +142,42 @@ class StepRecord:
     committed_at_ms: int
     versions: Mapping[StreamName, Version]
     metrics: StepMetrics = field(default_factory=StepMetrics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """A lease as it stands, held or not; `read_at_ms` is the catalog's clock at the look."""
+
+    lease: Lease
+    read_at_ms: int
+
+    @property
+    def expires_in_ms(self) -> int:
+        """How long it is still held; below 1 since how long it is not."""
+        return self.lease.expires_at_ms - self.read_at_ms
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its holder may commit."""
+        return self.expires_in_ms > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecord:
+    """A plan as stored: its fingerprint, the name of its network, its document (JSON)."""
+
+    id: PlanId
+    network: NetworkName
+    document: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineReason:
+    """How many records of a stream are in quarantine for one reason."""
+
+    stream: StreamName
+    reason: str
+    records: int
 
 
 class Session(Protocol):
@@ -150,6 +216,18 @@ class Catalog(Protocol):
         Refused if a stream stands with another shape; Conflict if an epoch is not the next one.
         """
 
+    def declare_source(self, stream: StreamName, document: str) -> None:
+        """How a source is fed (JSON); the same again is nothing, another takes its place."""
+
+    def sources(self) -> Mapping[StreamName, str]:
+        """The sources that are fed here, by name, as declared."""
+
+    def assignments(self) -> tuple[Assignment, ...]:
+        """Those in force: the newest per (fragment, partition, replica), in that order."""
+
+    def plans(self) -> tuple[PlanRecord, ...]:
+        """The plans of the assignments in force, by network and fingerprint."""
+
     # leases
 
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
@@ -163,6 +241,9 @@ class Catalog(Protocol):
 
     def release_lease(self, lease: Lease) -> None:
         """Give it back; nothing if it is no longer ours."""
+
+    def leases(self) -> tuple[LeaseRecord, ...]:
+        """Every lease ever taken, held or not, by fragment."""
 
     # landing
 
@@ -178,6 +259,9 @@ class Catalog(Protocol):
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """Batch id -> records, of what has landed under a query id (to go on after a crash)."""
+
+    def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
+        """The last batch of a query id and the state that it left; None before the first."""
 
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
         """The query ids under which something has landed, by name."""
@@ -216,11 +300,47 @@ class Catalog(Protocol):
     def steps(self, limit: int | None = None) -> tuple[StepRecord, ...]:
         """Commits in the order they were made (the last `limit`)."""
 
+    def step_counts(self) -> Mapping[Cause, int]:
+        """How many of these there are by cause."""
+
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
         """Records in quarantine, oldest first."""
 
     def quarantine_count(self) -> int:
         """How many records are in quarantine."""
+
+    def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
+        """Why they are, the most frequent first (the first `limit`)."""
+
+    # the exchange
+
+    def imports(self) -> tuple[ImportStanding, ...]:
+        """The partners' lines that this home imports, by stream and producer."""
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """What a partner may see of a line after a version.
+
+        Cut at a version where more than `segments_max` segments came; Refused if there is no such
+        line, or if `after` lies beyond it.
+        """
+
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+        """Bring news into this home's copy of a partner's line, in this order:
+
+        1 the same news brought before? False · 2 lock the lease, which is of the stream's import;
+        Conflict unless holder and epoch are right and clock < expires_at (S8) · 3 lock the line;
+        Conflict unless it stands at `news.after`, Refused if it is this home's own · 4 end what was
+        superseded, write what is live; the laws hold as for any row (S2, S3) · 5 move version and
+        boundary (S1). `plan` is the one under which the import is assigned.
+        """
+
+    def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
+                    limit_ms: int) -> None:  # fmt: skip
+        """A reader has a stream's buckets before `through_us` durably: its hold moves up to there.
+
+        A hold never moves back; past `limit_ms` without a sign of the reader it may be ignored.
+        """
 
     # holds
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from medusa_core.commits import (
+    Cause,
     Commit,
     Committed,
     Hold,
@@ -20,14 +21,30 @@ from medusa_core.commits import (
     QuarantinedRecord,
 )
 from medusa_core.errors import Conflict, Refused
+from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits
-from medusa_core.names import Epoch, Participant, StreamName, Version
+from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
-from pipelines.catalog import memory_commit, memory_deploy, memory_reading, standing
+from pipelines.catalog import (
+    memory_commit,
+    memory_deploy,
+    memory_exchange,
+    memory_reading,
+    memory_standing,
+    standing,
+)
 from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.interface import Deployment, StepRecord, StreamStatus
+from pipelines.catalog.interface import (
+    Assignment,
+    Deployment,
+    LeaseRecord,
+    PlanRecord,
+    QuarantineReason,
+    StepRecord,
+    StreamStatus,
+)
 from pipelines.catalog.memory_store import Clock, Store, Transaction, Waiting
 from pipelines.catalog.memory_tables import BatchRow, LeaseRow
 
@@ -82,6 +99,30 @@ class MemoryCatalog:
         with self._work() as work:
             memory_deploy.deploy(work, deployment)
 
+    def declare_source(self, stream: StreamName, document: str) -> None:
+        """See `Catalog.declare_source`."""
+        with self._work() as work:
+            record = work.get(tables.STREAMS, stream)
+            if record is None or record.kind != "source":
+                raise Refused(f"{stream} is no source that is deployed here: deploy it first")
+            work.lock_name(tables.SOURCES, stream)
+            work.put(tables.SOURCES, stream, document)
+
+    def sources(self) -> Mapping[StreamName, str]:
+        """See `Catalog.sources`."""
+        with self._work() as work:
+            return dict(sorted(work.rows(tables.SOURCES).items()))
+
+    def assignments(self) -> tuple[Assignment, ...]:
+        """See `Catalog.assignments`."""
+        with self._work() as work:
+            return memory_standing.assignments(work)
+
+    def plans(self) -> tuple[PlanRecord, ...]:
+        """See `Catalog.plans`."""
+        with self._work() as work:
+            return memory_standing.plans(work)
+
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
         """See `Catalog.acquire_lease`."""
         with self._work() as work:
@@ -112,6 +153,11 @@ class MemoryCatalog:
                 ends_ms = min(held.expires_at_ms, work.store.clock.now_ms)
                 work.put(tables.LEASES, lease.key, replace(held, expires_at_ms=ends_ms))
 
+    def leases(self) -> tuple[LeaseRecord, ...]:
+        """See `Catalog.leases`."""
+        with self._work() as work:
+            return memory_standing.leases(work)
+
     # landing
 
     def land(self, lease: Lease, batch: LandedBatch) -> bool:
@@ -137,7 +183,7 @@ class MemoryCatalog:
                     raise Refused(f"batch {batch.batch_id} of {stream} has late records in {at_us}")
             if batch.file:
                 memory_commit.record_files(work, stream, (batch.file,))
-            row = BatchRow(work.next_number(), producer, batch.file, batch.counts)
+            row = BatchRow(work.next_number(), producer, batch.file, batch.counts, batch.state)
             work.put(tables.BATCHES, key, row)
             memory_commit.put_aside(work, batch.quarantine)
             return True
@@ -202,6 +248,16 @@ class MemoryCatalog:
                                                              key=lambda item: item[0])
                 if (name, query) == (stream, query_id)
             }  # fmt: skip
+
+    def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
+        """See `Catalog.landed_state`."""
+        with self._work() as work:
+            found = {
+                batch_id: batch.state
+                for (name, query, batch_id), batch in work.rows(tables.BATCHES).items()
+                if (name, query) == (stream, query_id)
+            }
+            return (max(found), found[max(found)]) if found else None
 
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
         """See `Catalog.landed_queries`."""
@@ -277,6 +333,11 @@ class MemoryCatalog:
                 made = made[max(len(made) - limit, 0) :]
             return tuple(memory_reading.step_of(row) for row in made)
 
+    def step_counts(self) -> Mapping[Cause, int]:
+        """See `Catalog.step_counts`."""
+        with self._work() as work:
+            return memory_standing.step_counts(work)
+
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
         """See `Catalog.quarantined`."""
         with self._work() as work:
@@ -287,6 +348,46 @@ class MemoryCatalog:
         """See `Catalog.quarantine_count`."""
         with self._work() as work:
             return len(work.rows(tables.QUARANTINE))
+
+    def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
+        """See `Catalog.quarantine_reasons`."""
+        with self._work() as work:
+            return memory_standing.quarantine_reasons(work, limit)
+
+    # the exchange
+
+    def imports(self) -> tuple[ImportStanding, ...]:
+        """See `Catalog.imports`."""
+        with self._work() as work:
+            return memory_exchange.imports(work, self._participant)
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """See `Catalog.line_news`."""
+        with self._work() as work:
+            return memory_exchange.line_news(work, stream, producer, after, segments_max)
+
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+        """See `Catalog.import_line`."""
+        with self._work() as work:
+            return memory_exchange.import_line(work, self._participant, lease, news, plan)
+
+    def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
+                    limit_ms: int) -> None:  # fmt: skip
+        """See `Catalog.acknowledge`."""
+        check_name("reader", reader)
+        with self._work() as work:
+            if work.get(tables.STREAMS, stream) is None:
+                raise Refused(f"stream {stream} is not deployed here: acknowledge one that is")
+            if limit_ms <= 0:
+                raise Refused("the limit of a hold is above 0")
+            key = (stream, str(reader), "import")
+            work.lock_name(tables.HOLDS, key)
+            stands = work.get(tables.HOLDS, key)
+            from_us = max(through_us, stands.from_us) if stands else through_us
+            hold = Hold(stream=stream, holder=reader, purpose="import", from_us=from_us,
+                        limit_ms=limit_ms)  # fmt: skip
+            work.put(tables.HOLDS, key, hold)
 
     # holds
 

@@ -118,7 +118,8 @@ def read_tentative(
 def lineage_of(work: Transaction, row: SegmentRow) -> tuple[Read, ...]:
     """What a row's content was computed from."""
     made = work.get(tables.COMMITS, row.commit_key)
-    assert made is not None, "content implies its commit"
+    if made is None:
+        return ()  # imported: what it was computed from is its producer's to tell
     return tuple(read for read in made.commit.lineage if read.output == row.segment.stream)
 
 
@@ -185,6 +186,9 @@ def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
                 end_us=line.end_us,
                 segments=len(line.live),
                 rows=sum(row.segment.digest.rows for row in line.live),
+                tentative_us=next(
+                    (r.segment.range.from_us for r in line.live if is_tentative(r)), None
+                ),
             )
         )
     return tuple(statuses)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from medusa_core.commits import Commit, Hold, LeaseKey, QuarantinedRecord
+from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile
@@ -91,6 +92,7 @@ class BatchRow:
     producer: Producer
     file: SegmentFile | None
     counts: Mapping[int, int]
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ LEASES: Table[LeaseKey, LeaseRow] = Table("lease")
 LINES: Table[tuple[StreamName, Producer], LineRow] = Table("stream_producer")
 FILES: Table[str, FileRow] = Table("file")
 COMMITS: Table[str, CommitRow] = Table("commit")
+IMPORTS: Table[str, LineNews] = Table("import")
 BATCHES: Table[tuple[StreamName, str, int], BatchRow] = Table("landed_batch")
 QUARANTINE: Table[int, QuarantinedRecord] = Table("quarantine")
+SOURCES: Table[StreamName, str] = Table("source")
 HOLDS: Table[tuple[StreamName, str, str], Hold] = Table("hold")

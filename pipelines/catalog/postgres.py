@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, 
 from sqlalchemy.engine import URL
 
 from medusa_core.commits import (
+    Cause,
     Commit,
     Committed,
     Hold,
@@ -23,16 +24,26 @@ from medusa_core.commits import (
     QuarantinedRecord,
 )
 from medusa_core.errors import Refused, Unavailable
+from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
-from medusa_core.names import Epoch, Participant, StreamName, Version
+from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from pipelines.catalog import postgres_rows as rows
 from pipelines.catalog import standing as stands
-from pipelines.catalog.interface import Deployment, StepRecord, StreamStatus
+from pipelines.catalog.interface import (
+    Assignment,
+    Deployment,
+    LeaseRecord,
+    PlanRecord,
+    QuarantineReason,
+    StepRecord,
+    StreamStatus,
+)
 from pipelines.catalog.migrations import check_connection
 from pipelines.catalog.postgres_errors import errors_of_catalog
+from pipelines.catalog.postgres_news import import_document, news_of
 from pipelines.catalog.queries import query
 
 CONNECT_S_MAX = 10
@@ -126,6 +137,22 @@ class PostgresCatalog:
         """See `Catalog.deploy`."""
         self._value("deploy", request=rows.deployment_document(deployment))
 
+    def declare_source(self, stream: StreamName, document: str) -> None:
+        """See `Catalog.declare_source`."""
+        self._value("declare_source", stream=stream, document=document)
+
+    def sources(self) -> Mapping[StreamName, str]:
+        """See `Catalog.sources`."""
+        return {row["stream"]: row["document"] for row in self._rows("sources")}
+
+    def assignments(self) -> tuple[Assignment, ...]:
+        """See `Catalog.assignments`."""
+        return tuple(rows.assignment_of(row) for row in self._rows("assignments"))
+
+    def plans(self) -> tuple[PlanRecord, ...]:
+        """See `Catalog.plans`."""
+        return tuple(PlanRecord(**row) for row in self._rows("plans"))
+
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
         """See `Catalog.acquire_lease`."""
         ends_ms = self._value(
@@ -141,6 +168,10 @@ class PostgresCatalog:
     def release_lease(self, lease: Lease) -> None:
         """See `Catalog.release_lease`."""
         self._value("release_lease", **_lease_fields(lease))
+
+    def leases(self) -> tuple[LeaseRecord, ...]:
+        """See `Catalog.leases`."""
+        return tuple(rows.lease_of(row) for row in self._rows("leases"))
 
     # landing
 
@@ -170,6 +201,11 @@ class PostgresCatalog:
         """See `Catalog.landed_batches`."""
         found = self._rows("landed_batches", stream=stream, query_id=query_id)
         return {row["batch_id"]: row["records"] for row in found}
+
+    def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
+        """See `Catalog.landed_state`."""
+        found = self._rows("landed_state", stream=stream, query_id=query_id)
+        return (found[0]["batch_id"], found[0]["source_state"]) if found else None
 
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
         """See `Catalog.landed_queries`."""
@@ -312,6 +348,10 @@ class PostgresCatalog:
         """See `Catalog.steps`."""
         return tuple(rows.step_of(row) for row in self._rows("steps", limit=limit))
 
+    def step_counts(self) -> Mapping[Cause, int]:
+        """See `Catalog.step_counts`."""
+        return {Cause(row["cause"]): row["steps"] for row in self._rows("step_counts")}
+
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
         """See `Catalog.quarantined`."""
         return tuple(QuarantinedRecord(**row) for row in self._rows("quarantined", limit=limit))
@@ -319,6 +359,52 @@ class PostgresCatalog:
     def quarantine_count(self) -> int:
         """See `Catalog.quarantine_count`."""
         return int(self._value("quarantine_count"))
+
+    def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
+        """See `Catalog.quarantine_reasons`."""
+        return tuple(QuarantineReason(**r) for r in self._rows("quarantine_reasons", limit=limit))
+
+    # the exchange
+
+    def imports(self) -> tuple[ImportStanding, ...]:
+        """See `Catalog.imports`."""
+        return tuple(
+            ImportStanding(
+                stream=StreamName(row["stream"]),
+                producer=rows.producer_of(row),
+                version=Version(row["last_version"]),
+                boundary_us=row["boundary_us"],
+                reader=Producer(self._participant, row["own_replica"]),
+                epoch=Epoch(row["epoch"]),
+                plan=PlanId(row["plan"]),
+            )
+            for row in self._rows("imports", participant=self._participant)
+        )
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """See `Catalog.line_news`."""
+        document = self._value(
+            "line_news",
+            stream=stream,
+            participant=producer.participant,
+            replica=producer.replica,
+            after=after,
+            segments_max=segments_max,
+        )
+        return news_of(document, stream, producer, after)
+
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+        """See `Catalog.import_line`: the numbers are in `medusa.import_line`."""
+        request = import_document(_lease_fields(lease), news, plan)
+        return bool(self._value("import_line", committing=True, request=request))
+
+    def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
+                    limit_ms: int) -> None:  # fmt: skip
+        """See `Catalog.acknowledge`."""
+        self._value(
+            "acknowledge", stream=stream, reader=reader, through_us=through_us, limit_ms=limit_ms
+        )
 
     # holds
 

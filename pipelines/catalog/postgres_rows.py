@@ -8,12 +8,27 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
-from medusa_core.commits import Commit, LandedBatch, LeaseKey, QuarantinedRecord, StepMetrics
+from medusa_core.commits import (
+    Commit,
+    LandedBatch,
+    Lane,
+    Lease,
+    LeaseKey,
+    QuarantinedRecord,
+    StepMetrics,
+)
 from medusa_core.digest import Digest
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile, Stability
-from pipelines.catalog.interface import Deployment, StepRecord, StreamRecord, StreamStatus
+from pipelines.catalog.interface import (
+    Assignment,
+    Deployment,
+    LeaseRecord,
+    StepRecord,
+    StreamRecord,
+    StreamStatus,
+)
 from pipelines.catalog.standing import Assigned, Line, Standing
 
 Row = Mapping[str, Any] | RowMapping
@@ -84,7 +99,7 @@ def commit_document(commit: Commit) -> str:
                 "bucket_rows": [digest.rows for _, digest in buckets],
                 "sum_a": [digest.sum_a for _, digest in buckets],
                 "sum_b": [digest.sum_b for _, digest in buckets],
-                "files": _files(segment.files),
+                "files": files_document(segment.files),
             }
         )
     return json.dumps(
@@ -130,15 +145,17 @@ def landing_document(lease: Mapping[str, Any], batch: LandedBatch) -> str:
             "stream": batch.stream,
             "query_id": batch.query_id,
             "batch_id": batch.batch_id,
-            "files": _files((batch.file,) if batch.file else ()),
+            "files": files_document((batch.file,) if batch.file else ()),
             "bucket_us": list(batch.counts.keys()),
             "bucket_records": list(batch.counts.values()),
             "quarantine": _quarantine(batch.quarantine),
+            "source_state": batch.state,
         }
     )
 
 
-def _files(files: Iterable[SegmentFile]) -> list[dict[str, Any]]:
+def files_document(files: Iterable[SegmentFile]) -> list[dict[str, Any]]:
+    """Files as the functions take them."""
     return [
         {"path": f.path, "size_bytes": f.size_bytes, "sha256": f.sha256, "rows": f.rows}
         for f in files
@@ -218,6 +235,38 @@ def status_of(row: Row) -> StreamStatus:
         end_us=row["end_us"],
         segments=row["segments"],
         rows=row["rows"],
+        tentative_us=row["tentative_us"],
+    )
+
+
+def lease_of(row: Row) -> LeaseRecord:
+    """A lease as it stands."""
+    key = LeaseKey(
+        fragment=row["fragment"],
+        producer=producer_of(row),
+        partition=row["partition"],
+        lane=Lane(row["lane"]),
+    )
+    return LeaseRecord(
+        lease=Lease(
+            key=key,
+            epoch=Epoch(row["epoch"]),
+            holder=row["holder"],
+            expires_at_ms=row["expires_at_ms"],
+        ),
+        read_at_ms=row["read_at_ms"],
+    )
+
+
+def assignment_of(row: Row) -> Assignment:
+    """A line of the assignment log."""
+    return Assignment(
+        fragment=row["fragment"],
+        producer=producer_of(row),
+        epoch=Epoch(row["epoch"]),
+        plan=PlanId(row["plan"]),
+        partition=row["partition"],
+        from_us=row["from_us"],
     )
 
 

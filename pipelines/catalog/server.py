@@ -169,6 +169,24 @@ class EmbeddedServer:
                     return
             time.sleep(TRY_AGAIN_MS / 1000)
 
+    def revive(self) -> None:
+        """Start the server again if it is gone; whoever sees it missing first does, and owns it.
+
+        Raises Unavailable if it does not start, or only on another port than the one in use.
+        """
+        port = self.port
+        with self._lock():
+            if self._child is not None and self._child.ended.is_set():
+                atexit.unregister(self.stop)
+                self._child.stop()
+                self._child = None
+            self._start_or_attach()
+        if self._port != port:
+            raise Unavailable(
+                f"the embedded catalog server came back on port {self._port}, not {port}, which "
+                "another program took: start this command again"
+            )
+
     def _use(self) -> None:
         """Tell the owner, by a shared lock for as long as we live, that the server is in use."""
         self._users = self._open_users()

@@ -1,39 +1,35 @@
 """`medusa doctor`: does this machine have what Medusa needs, and if not, what is to be done.
 
-Each check looks at one thing by trying it, in a second or less, and says one line. Nothing is
-installed and no server is started. Recorded test data is optional: without it tests skip.
+Each check looks at one thing by trying it, in seconds at most, and says one line: ok, a warning or
+a failure, with the mend. Nothing is installed or changed. An embedded server is started only where
+homes lie in it, as any command about them would, and ended with the check. Recorded test data is
+optional: without it tests skip.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 
 from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.names import Participant
+from pipelines.commands.findings import Finding, State, fail, ok
 from pipelines.commands.tables import facts
 from pipelines.settings import PARTICIPANT, Settings
+from pipelines.watching.safe_text import SafeText
 
 PYTHONS = ((3, 11), (3, 13))
 DISK_BYTES_MIN = 1_000_000_000
 ANSWER_S_MAX = 30
-_STATE = {True: "ok", False: "FAIL"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """What one check found; `to_do` is empty where nothing is."""
-
-    name: str
-    is_ok: bool
-    found: str
-    to_do: str = ""
+LOOPBACK = "127.0.0.1"
+_SHOWN = {State.OK: "ok", State.WARN: "warn", State.FAIL: "FAIL"}
 
 
 class _Missing(Exception):
@@ -46,14 +42,19 @@ class _Missing(Exception):
 
 def examine(settings: Settings, *, as_json: bool) -> int:
     """Run every check and print what they found; 1 if one of them failed."""
+    safe = SafeText([settings.catalog_url])
     findings = list(findings_of(settings))
-    is_ok = all(f.is_ok for f in findings)
+    is_ok = all(f.state is not State.FAIL for f in findings)
     if as_json:
-        print(json.dumps({"ok": is_ok, "checks": [asdict(f) for f in findings]}, indent=1))
+        checks = [
+            {"name": f.name, "state": f.state.value, "found": safe(f.found), "to_do": safe(f.to_do)}
+            for f in findings
+        ]
+        print(json.dumps({"ok": is_ok, "checks": checks}, indent=1))
     else:
         print(
             facts(
-                (_STATE[f.is_ok], f.name, f"{f.found}: {f.to_do}" if f.to_do else f.found)
+                (_SHOWN[f.state], f.name, safe(f"{f.found}: {f.to_do}" if f.to_do else f.found))
                 for f in findings
             )
         )
@@ -68,17 +69,30 @@ def findings_of(settings: Settings) -> Iterator[Finding]:
         "disk": _disk,
         "memory": _memory,
         "java": _java,
+        "ports": _ports,
+        **({} if settings.metrics_port is None else {"metrics port": _metrics_port}),
         "postgres": _server if settings.catalog_url else _programs,
-        "test data": _test_data,
     }
+    has_postgres = False
     for name, check in checks.items():
-        try:
-            yield Finding(name=name, is_ok=True, found=check(settings))
-        except _Missing as missing:
-            yield Finding(name=name, is_ok=False, found=missing.found, to_do=missing.to_do)
-        except MedusaError as error:
-            # Errors of the product already say what to do.
-            yield Finding(name=name, is_ok=False, found=str(error))
+        finding = _tried(name, check, settings)
+        has_postgres = name == "postgres" and finding.state is State.OK
+        yield finding
+    if has_postgres:
+        from pipelines.commands.doctor_homes import home_findings
+
+        yield from home_findings(settings)
+    yield _tried("test data", _test_data, settings)
+
+
+def _tried(name: str, check: Callable[[Settings], str], settings: Settings) -> Finding:
+    try:
+        return ok(name, check(settings))
+    except _Missing as missing:
+        return fail(name, missing.found, missing.to_do)
+    except MedusaError as error:
+        # Errors of the product already say what to do.
+        return fail(name, str(error))
 
 
 def _python(settings: Settings) -> str:
@@ -124,6 +138,44 @@ def _java(settings: Settings) -> str:
         java = Path(java_home(Path(scratch))) / "bin" / "java"
         said = _said(java, "-version")
     return f"{said.splitlines()[0]}"
+
+
+def _ports(settings: Settings) -> str:
+    try:
+        with socket.create_server((LOOPBACK, 0)) as server:
+            port = server.getsockname()[1]
+    except OSError as error:
+        raise _Missing(
+            f"no port on {LOOPBACK} can be bound ({error.strerror})",
+            "let this user listen on the loopback interface, which catalog and metrics need",
+        ) from None
+    return f"a port on {LOOPBACK} can be bound (tried {port})"
+
+
+def _metrics_port(settings: Settings) -> str:
+    port = settings.metrics_port
+    try:
+        with socket.create_server((LOOPBACK, port or 0)):
+            which = "any free one" if port == 0 else f"{port} is free"
+            return f"MEDUSA_METRICS_PORT: {which}"
+    except OSError as error:
+        if _serves_metrics(port or 0):
+            return f"MEDUSA_METRICS_PORT: a driver serves its metrics on {port}"
+        raise _Missing(
+            f"MEDUSA_METRICS_PORT {port} cannot be bound ({error.strerror})",
+            "choose another port, or 0 for a free one",
+        ) from None
+
+
+def _serves_metrics(port: int) -> bool:
+    connection = HTTPConnection(LOOPBACK, port, timeout=2)
+    try:
+        connection.request("GET", "/metrics")
+        return b"medusa_" in connection.getresponse().read(1_000_000)
+    except (OSError, HTTPException):
+        return False
+    finally:
+        connection.close()
 
 
 def _programs(settings: Settings) -> str:

@@ -1,8 +1,7 @@
-"""`medusa streams`, `read`, `status`: what a home holds, for people and, by --json, for programs.
+"""`medusa streams`, `read`: what a home holds, for people and, by --json, for programs.
 
 Nothing here writes. Rows are those of the stable prefix, so the same question gives the same answer
-for ever; what is not stable yet is not shown. What a home would do next is decided by the same
-function that its driver applies, over a network rebuilt from the plan in the catalog.
+for ever; what is not stable yet is not shown.
 """
 
 from __future__ import annotations
@@ -13,20 +12,14 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from medusa_core.decide import decide, explain
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
-from medusa_core.knowledge import Limits
-from pipelines.catalog.interface import StepRecord
-from pipelines.commands.tables import facts, printable, table
-from pipelines.deploying import fragments_for
+from pipelines.commands.tables import table
 from pipelines.exporting import columns_of
-from pipelines.home import Home, chosen_participant, migration_url, open_home
-from pipelines.networks.check import check_network
-from pipelines.report.deployed import Deployed, DeployedPlan, network_of_document, read_deployed
+from pipelines.home import Home, chosen_participant, open_home
 from pipelines.report.figures import StreamFigures, stream_figures
 from pipelines.report.stable_rows import EVENT_TIME, Rows, documents, plain, read_rows
-from pipelines.report.times import counted, duration, iso, parse_time_us, size_of
+from pipelines.report.times import counted, duration, iso, parse_time_us
 from pipelines.settings import Settings
 
 
@@ -109,19 +102,6 @@ def show_quarantine(
     return 0
 
 
-def show_status(settings: Settings, participant: str | None, *, as_json: bool) -> int:
-    """Print who is here, what was done, and what would be done next."""
-    chosen = chosen_participant(settings, participant)
-    # One server for both: the first to open an embedded one starts it.
-    with migration_url(settings, chosen) as url, open_home(settings, chosen) as home:
-        document = _status(home, read_deployed(url))
-    if as_json:
-        _print(document)
-    else:
-        print(_status_text(document))
-    return 0
-
-
 # ------------------------------------------------------------ streams and rows
 
 
@@ -188,99 +168,6 @@ def _stream(stream: StreamFigures) -> Mapping[str, Any]:
         "digest": str(stream.digest),
         "columns": dict(status.stream.columns),
     }
-
-
-# ------------------------------------------------------------ status
-
-
-def _status(home: Home, deployed: Deployed) -> dict[str, Any]:
-    steps = home.catalog.steps()
-    return {
-        "participant": home.participant,
-        "directory": str(home.directory),
-        "participants": list(deployed.participants),
-        "networks": [{"network": p.network, "plan": p.id} for p in deployed.plans],
-        "leases": [
-            {
-                "fragment": lease.fragment,
-                "producer": lease.producer,
-                "lane": lease.lane,
-                "epoch": lease.epoch,
-                "holder": lease.holder,
-                "is_held": lease.is_held,
-            }
-            for lease in deployed.leases
-        ],
-        "steps": len(steps),
-        "steps_by_cause": _by_cause(steps),
-        "last_step": _step(steps[-1]) if steps else None,
-        "quarantined": home.catalog.quarantine_count(),
-        "storage_bytes": _stored_bytes(home.storage),
-        "next": [line for plan in deployed.plans for line in _would_do(home, plan)],
-    }
-
-
-def _would_do(home: Home, plan: DeployedPlan) -> list[str]:
-    """What the driver of this plan would do now, with its reasons."""
-    network = network_of_document(plan.document["network"])
-    fragments = {f.id: f for f in fragments_for(check_network(network))}
-    knowledge = home.catalog.read_knowledge(fragments, Limits())
-    return explain(decide(knowledge, knowledge.clock_ms))
-
-
-def _by_cause(steps: tuple[StepRecord, ...]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for step in steps:
-        counts[step.cause] = counts.get(step.cause, 0) + 1
-    return counts
-
-
-def _step(step: StepRecord) -> dict[str, Any]:
-    return {
-        "fragment": step.fragment,
-        "cause": step.cause,
-        "from": iso(step.range.from_us),
-        "to": iso(step.range.to_us),
-        "committed_at": iso(step.committed_at_ms * 1_000),
-        "records_in": step.metrics.records_in,
-        "records_out": step.metrics.records_out,
-        "spark_jobs": step.metrics.spark_jobs,
-        "phases_ms": {name: round(ms, 1) for name, ms in step.metrics.phases_ms.items()},
-    }
-
-
-def _stored_bytes(storage: Path) -> int:
-    return sum(path.stat().st_size for path in storage.rglob("*") if path.is_file())
-
-
-def _status_text(document: Mapping[str, Any]) -> str:
-    held = [lease for lease in document["leases"] if lease["is_held"]]
-    causes = ", ".join(f"{n} {cause}" for cause, n in document["steps_by_cause"].items())
-    known = [
-        ("home of", document["participant"]),
-        ("folder", document["directory"]),
-        ("participants known", ", ".join(document["participants"])),
-        *((f"network {n['network']}", f"plan {n['plan']}") for n in document["networks"]),
-        ("steps committed", f"{document['steps']:,}" + (f" ({causes})" if causes else "")),
-        ("in quarantine", f"{document['quarantined']:,} records"),
-        ("storage", size_of(document["storage_bytes"])),
-        ("leases", f"{len(held)} held now" if held else "none held: nothing runs here now"),
-    ]
-    lines = [facts(known)]
-    if held:
-        columns = ("fragment", "producer", "lane", "epoch", "holder")
-        lines += ["", table(columns, [[lease[c] for c in columns] for lease in held])]
-    last = document["last_step"]
-    if last is not None:
-        phases = ", ".join(f"{name} {ms:g} ms" for name, ms in last["phases_ms"].items())
-        span = f"from {last['from']} to {last['to']}"
-        lines += [
-            "",
-            f"last step: {last['fragment']} {span}, committed at {last['committed_at']}",
-            f"  {last['records_in']:,} records in, {last['records_out']:,} rows out; {phases}",
-        ]
-    lines += ["", "it would do next:", *(f"  {printable(line)}" for line in document["next"])]
-    return "\n".join(lines)
 
 
 def _yes(is_so: bool) -> str:

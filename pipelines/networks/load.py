@@ -19,7 +19,7 @@ from pipelines.networks.sources import function_sources
 
 __all__ = ["SHIPPED", "function_sources", "load_network"]
 
-SHIPPED = ("netmon", "road_sensors", "trade_bars")
+SHIPPED = ("netmon", "netmon3", "road_sensors", "trade_bars")
 _MODULE = "medusa_user_network"
 
 

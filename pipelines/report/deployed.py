@@ -1,4 +1,4 @@
-"""What the catalog knows of deployments and leases, for people; and a network from its document.
+"""What a catalog knows of deployments, and a network from its document.
 
 The plan's document holds every box, so the network can be drawn and decided on where its file is
 not at hand. The source of a Function stands in the document as text and is not run: a box of that
@@ -8,14 +8,14 @@ kind is there with its shape only.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 
-from sqlalchemy import Connection, create_engine, text
-
-from medusa_core.names import Participant
+from medusa_core.decide import Decision, decide
+from medusa_core.fragments import Fragment
+from medusa_core.knowledge import Limits
+from medusa_core.names import NetworkName
 from medusa_core.network import (
     Aggregate,
     Box,
@@ -27,90 +27,48 @@ from medusa_core.network import (
     Source,
     Union,
 )
-from pipelines.catalog.postgres import catalog_url
-from pipelines.catalog.postgres_errors import errors_of_catalog
+from pipelines.catalog.interface import Catalog
+from pipelines.deploying import fragments_for
+from pipelines.networks.check import check_network
 
 _KINDS: Mapping[str, type[Any]] = {
     kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Function)
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DeployedPlan:
-    """A plan that is assigned in this home: its fingerprint, network and document."""
+def fragments_in_force(catalog: Catalog) -> Mapping[str, Fragment]:
+    """Fragment id -> the fragment, of each that is assigned, as its plan in force has it.
 
-    id: str
-    network: str
-    document: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LeaseStatus:
-    """A lease as it stands: whose it is, and whether it is held now by the catalog's clock."""
-
-    fragment: str
-    producer: str
-    lane: str
-    epoch: int
-    holder: str
-    is_held: bool
+    Landings and imports are no pieces of a network and not among them.
+    """
+    documents = {plan.id: plan.document for plan in catalog.plans()}
+    found: dict[str, Fragment] = {}
+    for line in catalog.assignments():
+        # Between the two questions a plan may have gone out of force: the next look sees it.
+        planned = _planned(documents[line.plan]) if line.plan in documents else {}
+        if line.fragment in planned:
+            found[line.fragment] = planned[line.fragment]
+    return found
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Deployed:
-    """Who takes part in a home, which plans are in force, who holds what."""
-
-    participants: Sequence[Participant]
-    plans: Sequence[DeployedPlan]
-    leases: Sequence[LeaseStatus]
+def networks_in_force(catalog: Catalog) -> Mapping[str, NetworkName]:
+    """Fragment id -> the network that it is assigned for, landings and imports included."""
+    networks = {plan.id: plan.network for plan in catalog.plans()}
+    return {a.fragment: networks[a.plan] for a in catalog.assignments() if a.plan in networks}
 
 
-def read_deployed(url: str) -> Deployed:
-    """Everything above, in one snapshot; raises Unavailable if the catalog cannot be reached."""
-    with _snapshot(url) as connection:
-        participants = connection.execute(text("SELECT name FROM medusa.participant ORDER BY 1"))
-        plans = connection.execute(
-            text(
-                "SELECT p.id, p.network, p.document FROM medusa.plan AS p WHERE p.id IN "
-                "(SELECT DISTINCT ON (fragment, partition) plan FROM medusa.assignment "
-                "ORDER BY fragment, partition, epoch DESC) ORDER BY p.network, p.id"
-            )
-        )
-        leases = connection.execute(
-            text(
-                "SELECT fragment, participant, replica, lane::text AS lane, epoch, holder, is_held "
-                "FROM medusa_api.leases ORDER BY fragment, participant, replica, lane"
-            )
-        )
-        return Deployed(
-            participants=[Participant(row.name) for row in participants],
-            plans=[
-                DeployedPlan(id=row.id, network=row.network, document=json.loads(row.document))
-                for row in plans
-            ],
-            leases=[
-                LeaseStatus(
-                    fragment=row.fragment,
-                    producer=f"{row.participant}/{row.replica}",
-                    lane=row.lane,
-                    epoch=row.epoch,
-                    holder=row.holder,
-                    is_held=row.is_held,
-                )
-                for row in leases
-            ],
-        )
+def decisions_of(catalog: Catalog) -> list[Decision]:
+    """What the home's driver would do now; nothing is done."""
+    knowledge = catalog.read_knowledge(fragments_in_force(catalog), Limits())
+    return decide(knowledge, knowledge.clock_ms)
 
 
-@contextmanager
-def _snapshot(url: str) -> Iterator[Connection]:
-    engine = create_engine(catalog_url(url), isolation_level="REPEATABLE READ")
-    try:
-        with errors_of_catalog(), engine.connect() as connection:
-            connection.execute(text("SET TRANSACTION READ ONLY"))
-            yield connection
-    finally:
-        engine.dispose()
+@lru_cache(maxsize=64)
+def _planned(document: str) -> Mapping[str, Fragment]:
+    network = json.loads(document).get("network")
+    if network is None:
+        return {}
+    return {f.id: f for f in fragments_for(check_network(network_of_document(network)))}
 
 
 def network_of_document(document: Mapping[str, Any]) -> Network:

@@ -6,11 +6,13 @@ a commit names it. What no commit names is an orphan: no reader sees it, and it 
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -19,6 +21,8 @@ import pyarrow.parquet as pq
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
+
+Buffer: TypeAlias = bytes | pa.Buffer
 
 ROWS_PER_GROUP = 65_536
 
@@ -35,22 +39,30 @@ def write_file(root: Path, stream: StreamName, attempt: str, table: pa.Table) ->
                    row_group_size=ROWS_PER_GROUP)  # fmt: skip
     data = sink.getvalue()
     path = f"{stream}/{attempt}.parquet"
-    full = root / path
+    write_durably(root / path, data)
+    return SegmentFile(
+        path=path, size_bytes=data.size, sha256=sha256(data).hexdigest(), rows=table.num_rows
+    )
+
+
+def write_durably(path: Path, data: Buffer) -> None:
+    """Write a new file and sync it; its folder is not yet.
+
+    Raises Unavailable if it cannot be written whole; then nothing is there.
+    """
     try:
-        full.parent.mkdir(parents=True, exist_ok=True)
-        with full.open("xb") as file:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("xb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        full.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
         raise Unavailable(
-            f"file {full} could not be written ({error.strerror}): free space or mend the folder, "
+            f"file {path} could not be written ({error.strerror}): free space or mend the folder, "
             "then run again; nothing was committed"
         ) from error
-    return SegmentFile(
-        path=path, size_bytes=data.size, sha256=sha256(data).hexdigest(), rows=table.num_rows
-    )
 
 
 def sync_folders(root: Path, files: Iterable[SegmentFile]) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
+from pipelines.failpoints import reached
 from pipelines.networks.check import CheckedNetwork
 from pipelines.spark.compiler import Statement, compile_fragment, input_view
 from pipelines.spark.files import check_file
@@ -79,6 +80,7 @@ class FragmentJobs:
             given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
             table = self._prepared.run(given)
+        reached("step.computed")
         with phases.phase("write"):
             return write_in_driver(target, table)
 

@@ -21,6 +21,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range, floor_us
 from medusa_core.names import StreamName
 from medusa_core.network import Function
+from pipelines.failpoints import reached
 from pipelines.networks.check import CheckedNetwork
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.files import sync_folders
@@ -90,6 +91,7 @@ class StepEngine:
                     shuffled=shuffled,
                 )  # fmt: skip
                 spark_jobs = group.count()
+        reached("step.written")
         with phases.phase("sync"):
             sync_folders(self.root, [f for w in written for f in w.files])
         records_out = sum(sum_of(w.buckets.values()).rows for w in written)

@@ -30,6 +30,7 @@ from medusa_core.errors import Refused
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import SegmentFile, Stability
 from pipelines.catalog.interface import Catalog
+from pipelines.failpoints import reached
 from pipelines.spark.digests import digests_by_bucket
 from pipelines.spark.files import check_file, new_attempt, sync_folders, write_file
 from pipelines.spark.phases import Phases
@@ -63,6 +64,7 @@ def landed_batch(
     if records.num_rows:
         file = write_file(root, StreamName(f"{stream}/{LANDED}"), new_attempt(), records)
         sync_folders(root, [file])
+    reached("land.written")
     return LandedBatch(
         stream=stream,
         query_id=query_id,
@@ -71,6 +73,13 @@ def landed_batch(
         counts=dict(zip(starts.tolist(), counts.tolist(), strict=True)),
         quarantine=tuple(quarantine),
     )
+
+
+def log_batch(catalog: Catalog, lease: Lease, batch: LandedBatch) -> bool:
+    """Log a landed batch; False if it had landed before."""
+    is_new = catalog.land(lease, batch)
+    reached("land.logged")
+    return is_new
 
 
 def close_buckets(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -31,13 +31,13 @@ from pipelines.streams.recorded_text import (
     null_if_empty,
 )
 from pipelines.streams.schemas import arrow_type
-from pipelines.streams.times import SAMPLE_RECORDS, recognise_unit
+from pipelines.streams.times import SAMPLE_RECORDS, Int64s, recognise_unit
 
 _FLOATS = (pa.float32(), pa.float64())
 _READ_BYTES = 1 << 20
 _BATCH_RECORDS = 65_536
 
-Records = tuple[pa.Table, tuple[QuarantinedRecord, ...]]
+Records = tuple[pa.Table, Int64s, tuple[QuarantinedRecord, ...]]
 
 
 def read_parquet(
@@ -85,6 +85,7 @@ def _read_chunks(
         columns=[c.name for c in target.columns],
     )
     pieces: list[pa.Table] = []
+    numbers: list[Int64s] = []
     quarantined: list[QuarantinedRecord] = []
     wanted = chunk_records
     for batch in batches:
@@ -94,28 +95,35 @@ def _read_chunks(
         offset = max(first_row - start, 0)
         while offset < len(batch):
             part = batch.slice(offset, wanted)
-            table, bad = _make_records(target, part, unit, start + offset)
+            table, at, bad = _make_records(target, part, unit, start + offset)
             pieces.append(table)
+            numbers.append(at)
             quarantined += bad
             offset += len(part)
             wanted -= len(part)
             if not wanted:
-                yield pa.concat_tables(pieces), tuple(quarantined)
-                pieces, quarantined, wanted = [], [], chunk_records
+                yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
+                pieces, numbers, quarantined, wanted = [], [], [], chunk_records
         start += len(batch)
     if wanted < chunk_records:
-        yield pa.concat_tables(pieces), tuple(quarantined)
+        yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
 
 
 def _make_records(
     target: Target, batch: pa.RecordBatch, unit: str, first_row: int
-) -> tuple[pa.Table, list[QuarantinedRecord]]:
-    def place(row: int) -> tuple[int, str]:
+) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
+    def content(row: int) -> str:
         values = {c.name: batch.column(c.name)[row] for c in target.columns}
-        shown = {name: _shown(value) for name, value in values.items()}
-        return first_row + row + 1, json.dumps(shown, ensure_ascii=False, default=str)
+        return record_text(values)
 
-    return make_records(target, rows_of(target, batch), unit, place)
+    numbers = np.arange(first_row + 1, first_row + len(batch) + 1)
+    return make_records(target, rows_of(target, batch), unit, numbers, content)
+
+
+def record_text(values: Mapping[str, Any]) -> str:
+    """A row of Arrow scalars by column as it is shown to people, JSON."""
+    shown = {name: _shown(value) for name, value in values.items()}
+    return json.dumps(shown, ensure_ascii=False, default=str)
 
 
 def _shown(value: Any) -> Any:

@@ -30,6 +30,7 @@ from pipelines.streams.parquet_rows import read_parquet
 from pipelines.streams.recorded_csv import read_csv
 from pipelines.streams.recorded_files import PARQUET, open_recorded, text_pieces
 from pipelines.streams.recorded_rows import Target
+from pipelines.streams.times import Int64s
 
 CHUNK_RECORDS = 250_000
 
@@ -38,12 +39,14 @@ CHUNK_RECORDS = 250_000
 class Chunk:
     """A run of a file's records, the `index`-th (from 0).
 
-    `records` holds the declared columns in declared order and type, then `_stime`, in file order.
+    `records` holds the declared columns in declared order and type, then `_stime`, in file order;
+    `positions` is where each of them stands in the file: line or row.
     """
 
     file: Path
     index: int
     records: pa.Table
+    positions: Int64s
     quarantined: tuple[QuarantinedRecord, ...]
 
 
@@ -85,5 +88,5 @@ def read_recorded_file(
             chunks = read_parquet(target, stream, chunk_records, skip)
         else:
             chunks = read_csv(target, text_pieces(file, stream, first), chunk_records, skip)
-        for index, (records, quarantined) in enumerate(chunks, skip):
-            yield Chunk(file, index, records, quarantined)
+        for index, (records, positions, quarantined) in enumerate(chunks, skip):
+            yield Chunk(file, index, records, positions, quarantined)

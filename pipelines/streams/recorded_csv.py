@@ -21,14 +21,14 @@ from medusa_core.errors import Refused
 from pipelines.streams.csv_fields import Layout, Parsed, parse_block
 from pipelines.streams.csv_records import RECORD_BYTES_MAX, Block, record_pattern, split_records
 from pipelines.streams.recorded_rows import Target, make_records
-from pipelines.streams.times import SAMPLE_RECORDS, recognise_unit
+from pipelines.streams.times import SAMPLE_RECORDS, Int64s, recognise_unit
 
 CHUNK_BYTES_MAX = 256 << 20
 _BOM = b"\xef\xbb\xbf"
 _DELIMITERS = (",", "\t", ";")
 _SHOWN_NAMES_MAX = 40
 
-Records = tuple[pa.Table, tuple[QuarantinedRecord, ...]]
+Records = tuple[pa.Table, Int64s, tuple[QuarantinedRecord, ...]]
 
 
 def read_csv(
@@ -54,17 +54,19 @@ def read_csv(
         return
     unit = _recognise_unit(target, first, layout)
     pieces: list[pa.Table] = []
+    lines: list[Int64s] = []
     quarantined: list[QuarantinedRecord] = []
     for block, is_end in _cut_chunks(itertools.chain([first], blocks), chunk_records):
         if skip:
             skip -= is_end
             continue
-        table, bad = _make_records(target, block, parse_block(block, layout), unit)
+        table, at, bad = _make_records(target, block, parse_block(block, layout), unit)
         pieces.append(table)
+        lines.append(at)
         quarantined += bad
         if is_end:
-            yield pa.concat_tables(pieces), tuple(quarantined)
-            pieces, quarantined = [], []
+            yield pa.concat_tables(pieces), np.concatenate(lines), tuple(quarantined)
+            pieces, lines, quarantined = [], [], []
 
 
 def _read_head(texts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
@@ -173,17 +175,22 @@ def _cut_chunks(blocks: Iterator[Block], chunk_records: int) -> Iterator[tuple[B
 
 def _make_records(
     target: Target, block: Block, parsed: Parsed, unit: str
-) -> tuple[pa.Table, list[QuarantinedRecord]]:
+) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
     starts = block.starts
 
-    def place(record: int) -> tuple[int, str]:
+    def content(record: int) -> str:
         text = block.text[starts[record] : block.ends[record]][: 4 * 1_024]
-        return int(block.lines[record]), text.decode(errors="replace").rstrip("\r\n")
+        return text.decode(errors="replace").rstrip("\r\n")
 
-    table, bad = make_records(
-        target, parsed.rows, unit, lambda row: place(int(parsed.records[row]))
+    table, lines, bad = make_records(
+        target,
+        parsed.rows,
+        unit,
+        np.asarray(block.lines[parsed.records], np.int64),
+        lambda row: content(int(parsed.records[row])),
     )
     bad += [
-        target.quarantined(problem, *place(record)) for record, problem in parsed.malformed.items()
+        target.quarantined(problem, int(block.lines[record]), content(record))
+        for record, problem in parsed.malformed.items()
     ]
-    return table, sorted(bad, key=lambda record: record.position or 0)
+    return table, lines, sorted(bad, key=lambda record: record.position or 0)

@@ -21,7 +21,7 @@ from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.network import Source
 from pipelines.streams.schemas import columns_of, record_schema
-from pipelines.streams.times import event_times
+from pipelines.streams.times import Int64s, event_times
 
 CONTENT_CHARACTERS = 1_024
 
@@ -75,7 +75,9 @@ class Target:
         """Which of the declared columns is event time."""
         return [c.name for c in self.columns].index(self.source.time)
 
-    def quarantined(self, problem: Problem, position: int, content: str) -> QuarantinedRecord:
+    def quarantined(
+        self, problem: Problem, position: int | None, content: str
+    ) -> QuarantinedRecord:
         """A record that could not be used, in text that any catalog can store."""
         return QuarantinedRecord(
             stream=StreamName(self.source.name),
@@ -91,20 +93,26 @@ def make_records(
     target: Target,
     rows: Rows,
     unit: str,
-    place: Callable[[int], tuple[int, str]],
-) -> tuple[pa.Table, list[QuarantinedRecord]]:
-    """The good rows as records with `_stime`, the others as quarantined records.
+    positions: Int64s,
+    content: Callable[[int], str],
+) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
+    """The good rows as records with `_stime` and their positions, the others as quarantined ones.
 
-    `place(row)` tells where a row stands (line or row number) and what it looks like.
+    `positions` tells where each row stands (line or row number), `content(row)` how it looks.
     """
     times, timeless = event_times(rows.values[target.time_position], unit)
     time_problems = {row: Problem(target.source.time, why) for row, why in timeless.items()}
     problems = time_problems | dict(rows.problems)
     table = pa.Table.from_arrays([*rows.values, pa.array(times)], schema=target.schema)
     if not problems:
-        return table, []
+        return table, positions, []
     is_good = np.ones(len(times), np.bool_)
     is_good[list(problems)] = False
-    return table.filter(pa.array(is_good)), [
-        target.quarantined(problems[row], *place(row)) for row in sorted(problems)
-    ]
+    return (
+        table.filter(pa.array(is_good)),
+        positions[is_good],
+        [
+            target.quarantined(problems[row], int(positions[row]), content(row))
+            for row in sorted(problems)
+        ],
+    )

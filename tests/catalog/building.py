@@ -184,6 +184,10 @@ def a_batch(
     )
 
 
+def with_state(batch: LandedBatch, state: str) -> LandedBatch:
+    return replace(batch, state=state)
+
+
 def a_bad_record(reason: str = "no number") -> QuarantinedRecord:
     return QuarantinedRecord(
         stream=SRC, origin="a.csv", position=7, field="at", reason=reason, content="x,y"

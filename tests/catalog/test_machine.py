@@ -329,7 +329,9 @@ def readings() -> Iterator[Call]:
     yield lambda catalog: [strip(step) for step in catalog.steps()]
     yield lambda catalog: [strip(step) for step in catalog.steps(2)]
     yield lambda catalog: catalog.quarantined(3)
-    yield lambda catalog: catalog.quarantine_count()
+    yield lambda catalog: (catalog.quarantine_count(), catalog.quarantine_reasons(2))
+    yield lambda catalog: (catalog.assignments(), catalog.plans(), catalog.step_counts())
+    yield lambda catalog: [(strip(found.lease), found.is_held) for found in catalog.leases()]
     yield lambda catalog: catalog.holds(a.SUMS)
     yield lambda catalog: catalog.landed_files(a.SRC, a.buckets(1, 3))
     yield lambda catalog: (catalog.landed_extent(a.SRC), catalog.landed_queries(a.SRC))

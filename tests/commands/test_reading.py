@@ -168,7 +168,7 @@ def test_read_wants_a_stream_or_quarantine(medusa: Run, netmon_kept: Kept) -> No
 
 
 def test_status_tells_what_was_done_and_what_comes_next(medusa: Run, netmon_kept: Kept) -> None:
-    document = json.loads(medusa(netmon_kept, "status", "--json").out)
+    (document,) = json.loads(medusa(netmon_kept, "status", "--json").out)["homes"]
     steps = netmon_kept.home.catalog.steps()
     assert document["steps"] == len(steps)
     assert document["networks"] == [{"network": "netmon", "plan": netmon_kept.result.plan}]
@@ -176,9 +176,12 @@ def test_status_tells_what_was_done_and_what_comes_next(medusa: Run, netmon_kept
     assert document["storage_bytes"] > 0
     assert not any(lease["is_held"] for lease in document["leases"])
     assert any("netmon/main" in line and "ended" in line for line in document["next"])
-    assert "it would do next" in medusa(netmon_kept, "status").out
+    assert all(s["has_ended"] and s["behind_ms"] is None for s in document["streams"])
+    told = medusa(netmon_kept, "status").out
+    assert "it would do next" in told
+    assert "ended" in told
 
 
 def test_status_needs_no_file_of_the_network(medusa: Run, nasty_kept: Kept) -> None:
-    document = json.loads(medusa(nasty_kept, "status", "--json").out)
+    (document,) = json.loads(medusa(nasty_kept, "status", "--json").out)["homes"]
     assert any("nasty/main" in line for line in document["next"])

@@ -86,7 +86,7 @@ def test_bytes_that_are_no_python_are_refused(tmp_path: Path) -> None:
 def test_an_unknown_name_gets_the_nearest_and_the_list(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"no network 'netmom': did you mean 'netmon'\? name one of"):
         load_network("netmom")
-    with pytest.raises(Refused, match="no network 'zzz': name one of netmon, road_sensors, trade_"):
+    with pytest.raises(Refused, match="no network 'zzz': name one of netmon, netmon3, road_"):
         load_network("zzz")
     with pytest.raises(Refused, match=r"there is no file .*mine\.py: check the path"):
         load_network(str(tmp_path / "mine.py"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from medusa_core.network import Source
 from pipelines.streams.csv_records import split_records
 from pipelines.streams.recorded import Chunk, read_recorded_file
-from pipelines.streams.recorded_csv import read_csv
+from pipelines.streams.recorded_csv import Records, read_csv
 from pipelines.streams.recorded_rows import Target
 
 # Few letters, so that quotes, delimiters and line ends meet in every way.
@@ -151,8 +151,12 @@ def test_a_chunk_does_not_depend_on_how_the_text_arrives() -> None:
     lines = "".join((good if i % 7 else bad).format(i) for i in range(500))
     text = f"a,n,t_us\n{lines}".encode()
     whole = list(read_csv(target, iter([text]), 60, 0))
-    assert sum(len(records) for records, _ in whole) == 500
+    assert sum(len(records) for records, _, _ in whole) == 500
     for size in (1, 7, 100, 4_096):
         pieces = iter([text[i : i + size] for i in range(0, len(text), size)])
         again = list(read_csv(target, pieces, 60, 0))
-        assert [(r.to_pylist(), q) for r, q in again] == [(r.to_pylist(), q) for r, q in whole]
+        assert _listed(again) == _listed(whole)
+
+
+def _listed(chunks: list[Records]) -> list[object]:
+    return [(r.to_pylist(), lines.tolist(), bad) for r, lines, bad in chunks]

@@ -1,0 +1,98 @@
+"""What participants tell each other of a stream: a line's news after a version.
+
+A home keeps for each producer it reads a copy of that producer's line, row by row and version by
+version, so that lineage, digests and time travel mean the same in both homes. Only durations cross
+between participants, never timestamps to decide by.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import sha256
+
+from medusa_core.errors import Refused
+from medusa_core.grid import FOREVER_US
+from medusa_core.names import Epoch, NetworkName, PlanId, StreamName, Version
+from medusa_core.segments import Producer, Segment
+
+IMPORT_PREFIX = "import/"
+
+
+def import_fragment(stream: StreamName) -> str:
+    """The fragment under which a home imports a stream: assigned and leased like any other."""
+    return f"{IMPORT_PREFIX}{stream}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportStanding:
+    """A partner's line that a home imports: how far its copy has come, and under which assignment.
+
+    `boundary_us` is None as long as nothing of the line has come.
+    """
+
+    stream: StreamName
+    producer: Producer
+    version: Version
+    boundary_us: int | None
+    reader: Producer
+    epoch: Epoch
+    plan: PlanId
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether all of the line has come, to its end."""
+        return self.boundary_us == FOREVER_US
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedSegment:
+    """A segment and the versions of its line between which it is live (no end: live now)."""
+
+    segment: Segment
+    begin_version: Version
+    end_version: Version | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublishedPlan:
+    """A plan that segments name: its network and its document, which settles the fingerprint."""
+
+    id: PlanId
+    network: NetworkName
+    document: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineNews:
+    """What happened to a line after version `after`, complete up to `version`.
+
+    `segments` are the rows that became live or were superseded in between, as they stood at
+    `version`. `origin_us` is None as long as the line has not begun, `end_us` until its end is
+    known. A source that is known to end where its rows end has news without a new version.
+    """
+
+    stream: StreamName
+    producer: Producer
+    after: Version
+    version: Version
+    origin_us: int | None
+    end_us: int | None
+    segments: tuple[PublishedSegment, ...] = ()
+    plans: tuple[PublishedPlan, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.version < self.after:
+            raise Refused(
+                f"the line of {self.stream} by {self.producer} stands at {self.version}, before "
+                f"{self.after}: its home was set back; call its operator"
+            )
+        for published in self.segments:
+            segment = published.segment
+            if (segment.stream, segment.producer) != (self.stream, self.producer):
+                raise Refused(f"news of {self.stream} by {self.producer} holds a foreign segment")
+
+    @property
+    def key(self) -> str:
+        """The same for the same news, so that an import sent again is made once."""
+        parts = (self.stream, self.producer, self.after, self.version, self.origin_us, self.end_us)
+        return sha256("\n".join(["import", *map(str, parts)]).encode()).hexdigest()

@@ -1,0 +1,179 @@
+"""The exchange in memory: news of a line, and bringing a partner's in; written from the words of
+`Catalog.line_news` and `Catalog.import_line`, not from the SQL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medusa_core.commits import Lease
+from medusa_core.errors import Conflict, Refused
+from medusa_core.exchange import (
+    ImportStanding,
+    LineNews,
+    PublishedPlan,
+    PublishedSegment,
+    import_fragment,
+)
+from medusa_core.grid import FOREVER_US
+from medusa_core.names import Participant, PlanId, StreamName, Version
+from medusa_core.segments import Producer
+from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.interface import Assignment
+from pipelines.catalog.memory_commit import check_lease, lock_line, record_files
+from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory_tables import LineRow, SegmentRow
+
+
+def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
+    """See `Catalog.imports`."""
+    newest: dict[str, Assignment] = {}
+    for (fragment, _, _), row in sorted(work.rows(tables.ASSIGNMENTS).items()):
+        newest[fragment] = row
+    found = [
+        ImportStanding(
+            stream=stream,
+            producer=producer,
+            version=line.version,
+            boundary_us=line.boundary_us,
+            reader=assigned.producer,
+            epoch=assigned.epoch,
+            plan=assigned.plan,
+        )
+        for (stream, producer), line in work.rows(tables.LINES).items()
+        if (assigned := newest.get(import_fragment(stream))) is not None
+        and assigned.producer.participant == here
+        and producer.participant != here
+    ]
+    return tuple(sorted(found, key=lambda standing: (standing.stream, standing.producer)))
+
+
+def line_news(
+    work: Transaction, stream: StreamName, producer: Producer, after: Version, segments_max: int
+) -> LineNews:
+    """See `Catalog.line_news`."""
+    line = work.get(tables.LINES, (stream, producer))
+    if line is None:
+        raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
+    if after > line.version:
+        raise Refused(f"the line of {stream} by {producer} stands at {line.version}, not {after}")
+    upto = _page_end(line, after, segments_max)
+    rows = (
+        replace(row, end_version=ends if ends is not None and ends <= upto else None)
+        for row in (*line.live, *line.superseded)
+        for ends in (row.end_version,)
+    )
+    changed = [row for row in rows if _is_news(row, after, upto)]
+    plans = {row.segment.plan for row in changed if row.begin_version > after}
+    return LineNews(
+        stream=stream,
+        producer=producer,
+        after=after,
+        version=upto,
+        origin_us=line.origin_us,
+        end_us=line.end_us if upto == line.version else None,
+        segments=tuple(
+            PublishedSegment(
+                segment=row.segment, begin_version=row.begin_version, end_version=row.end_version
+            )
+            for row in sorted(changed, key=lambda r: (r.begin_version, r.segment.range))
+        ),
+        plans=tuple(_plan(work, plan) for plan in sorted(plans)),
+    )
+
+
+def _page_end(line: LineRow, after: Version, segments_max: int) -> Version:
+    begun = sorted(
+        row.begin_version for row in (*line.live, *line.superseded) if row.begin_version > after
+    )
+    if len(begun) <= segments_max:
+        return line.version
+    return Version(max(begun[segments_max] - 1, begun[0]))
+
+
+def _is_news(row: SegmentRow, after: Version, upto: Version) -> bool:
+    """Live at `upto` and not before, or the other way round."""
+    return row.is_live_at(upto) != (row.begin_version <= after and row.is_live_at(after))
+
+
+def _plan(work: Transaction, plan: PlanId) -> PublishedPlan:
+    stands = work.get(tables.PLANS, plan)
+    assert stands is not None, "a segment implies its plan"
+    return PublishedPlan(id=plan, network=stands[0], document=stands[1])
+
+
+def import_line(
+    work: Transaction, here: Participant, lease: Lease, news: LineNews, plan: PlanId
+) -> bool:
+    """See `Catalog.import_line`."""
+    # 1 The same news brought before?
+    if work.get(tables.IMPORTS, news.key) is not None:
+        return False
+
+    # 2 Lock the lease.
+    check_lease(work, lease)
+    if lease.key.fragment != import_fragment(news.stream):
+        raise Refused(f"fragment {lease.key.fragment} does not import {news.stream}")
+
+    # 3 Lock the line.
+    line = lock_line(work, news.stream, news.producer)
+    if news.producer.participant == here:
+        raise Refused(f"the line of {news.stream} is written here: only a partner's is imported")
+    if line.version != news.after:
+        raise Conflict(f"the line of {news.stream} stands at {line.version}: ask for news again")
+    for told in news.plans:
+        known = work.get(tables.PLANS, told.id)
+        if known is not None and known[1] != told.document:
+            raise Refused(f"plan {told.id} stands here with another document")
+        work.put(tables.PLANS, told.id, known or (told.network, told.document))
+    if work.get(tables.PLANS, plan) is None:
+        raise Refused(f"plan {plan} is not deployed here: deploy it first")
+
+    # 4 End what was superseded, write what is live.
+    ended = {
+        (p.segment.range, p.begin_version): p.end_version
+        for p in news.segments
+        if p.end_version is not None
+    }
+    live = [r for r in line.live if (r.segment.range, r.begin_version) not in ended]
+    over = [
+        replace(r, end_version=ended[r.segment.range, r.begin_version])
+        for r in line.live
+        if (r.segment.range, r.begin_version) in ended
+    ]
+    if any(row.segment.stability.is_final for row in over):
+        raise Refused(f"news of {news.stream} would change what is final (S2)")
+    for published in news.segments:
+        if published.end_version is None:
+            part = published.segment.range
+            if any(row.segment.range.overlaps(part) for row in live):
+                raise Refused(f"news of {news.stream} overlaps what is live at {part} (S3)")
+            record_files(work, news.stream, published.segment.files)
+            live.append(SegmentRow(published.segment, published.begin_version, news.key))
+    live.sort(key=lambda row: row.segment.range)
+
+    # 5 Move version and boundary.
+    moved = replace(
+        line,
+        version=news.version,
+        origin_us=news.origin_us if line.origin_us is None else line.origin_us,
+        end_us=news.end_us if line.end_us is None else line.end_us,
+        live=tuple(live),
+        superseded=(*line.superseded, *over),
+    )
+    work.put(tables.LINES, (news.stream, news.producer), _reached(moved))
+    work.put(tables.IMPORTS, news.key, news)
+    return True
+
+
+def _reached(line: LineRow) -> LineRow:
+    """The line with its boundary where its live rows reach from the origin without a hole."""
+    at_us = line.origin_us if line.boundary_us is None else line.boundary_us
+    if at_us is None:
+        return line
+    for row in line.live_after(at_us):
+        if row.segment.range.from_us > at_us:
+            break
+        at_us = row.segment.range.to_us
+    if line.end_us is not None and at_us >= line.end_us:
+        at_us = FOREVER_US
+    return replace(line, boundary_us=at_us)

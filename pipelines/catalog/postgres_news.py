@@ -1,0 +1,83 @@
+"""News of a line as the database gives and takes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from medusa_core.exchange import LineNews, PublishedPlan, PublishedSegment
+from medusa_core.names import NetworkName, PlanId, StreamName, Version
+from medusa_core.segments import Producer
+from pipelines.catalog.postgres_rows import files_document, segment_of
+
+
+def news_of(
+    document: Mapping[str, Any], stream: StreamName, producer: Producer, after: Version
+) -> LineNews:
+    """From the document of medusa.line_news."""
+    return LineNews(
+        stream=stream,
+        producer=producer,
+        after=after,
+        version=Version(document["version"]),
+        origin_us=document["origin_us"],
+        end_us=document["end_us"],
+        segments=tuple(
+            PublishedSegment(
+                segment=segment_of(row, stream, producer),
+                begin_version=Version(row["begin_version"]),
+                end_version=None if row["end_version"] is None else Version(row["end_version"]),
+            )
+            for row in document["segments"] or ()
+        ),
+        plans=tuple(
+            PublishedPlan(
+                id=PlanId(p["id"]), network=NetworkName(p["network"]), document=p["document"]
+            )
+            for p in document["plans"] or ()
+        ),
+    )
+
+
+def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> str:
+    """What medusa.import_line takes; `lease` as the functions' arguments."""
+    return json.dumps(
+        {
+            **lease,
+            "key": news.key,
+            "plan": plan,
+            "stream": news.stream,
+            "from_participant": news.producer.participant,
+            "from_replica": news.producer.replica,
+            "after": news.after,
+            "version": news.version,
+            "origin_us": news.origin_us,
+            "end_us": news.end_us,
+            "segments": [_segment_document(published) for published in news.segments],
+            "plans": [
+                {"id": p.id, "network": p.network, "document": p.document} for p in news.plans
+            ],
+        }
+    )
+
+
+def _segment_document(published: PublishedSegment) -> dict[str, Any]:
+    segment = published.segment
+    buckets = sorted(segment.buckets.items())
+    return {
+        "from_us": segment.range.from_us,
+        "to_us": segment.range.to_us,
+        "stability": segment.stability.value,
+        "version": segment.version,
+        "begin_version": published.begin_version,
+        "end_version": published.end_version,
+        "plan": segment.plan,
+        "age_ms": segment.age_ms,
+        "missing": list(segment.missing),
+        "bucket_us": [at_us for at_us, _ in buckets],
+        "bucket_rows": [digest.rows for _, digest in buckets],
+        "sum_a": [digest.sum_a for _, digest in buckets],
+        "sum_b": [digest.sum_b for _, digest in buckets],
+        "files": files_document(segment.files),
+    }

@@ -1,0 +1,164 @@
+"""`medusa apply`: what the contracts say comes into the catalogs, home by home.
+
+First everything is read and checked, then the plan is printed, then it is carried out. Each home is
+brought in on its own; cut short anywhere, the same call does the rest, and once more does nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import Refused
+from medusa_core.names import Participant
+from pipelines.commands.tables import table
+from pipelines.contracts.assigning import Asked
+from pipelines.contracts.changes import HomeChanges, Mark, decide_changes
+from pipelines.contracts.federation import Federation, read_federation
+from pipelines.contracts.standing import Standing, read_standing
+from pipelines.contracts.storage import StorageRoot, check_storage
+from pipelines.home import Homes, known_homes, open_homes
+from pipelines.networks.deployed import keep_file
+from pipelines.report.times import counted, parse_time_us
+from pipelines.settings import Settings
+
+NOW = "now"
+
+
+def run_apply(
+    settings: Settings,
+    *,
+    contracts: Path,
+    participant: str | None,
+    from_: str | None,
+    explain: bool,
+    as_json: bool,
+) -> int:
+    """Show what the contracts change and, unless only to explain, bring it in."""
+    federation = read_federation(contracts, settings.directory)
+    roots = check_storage(federation.participants, settings.directory)
+    chosen = _chosen(federation, contracts, participant)
+    asked = _asked(from_)
+    with open_homes(settings, alone=not explain) as homes:
+        standings = {name: _standing(homes, name) for name in chosen}
+        decided = decide_changes(federation, standings, asked)
+        notes = _notes(settings, federation, decided, asked)
+        if not as_json:
+            print("\n".join((_text(decided), *notes)), flush=True)
+        if not explain:
+            _keep_files(settings, federation, chosen)
+            for home in decided:
+                if not home.is_same:
+                    _bring_in(homes, home, roots[home.participant])
+                    if not as_json:
+                        print(f"{home.participant}: brought in", flush=True)
+    if as_json:
+        print(json.dumps(_document(contracts, decided, notes, explain=explain), indent=1))
+    elif explain and not all(home.is_same for home in decided):
+        print("nothing was changed: leave --explain out to bring it in")
+    return 0
+
+
+def _chosen(federation: Federation, contracts: Path, wanted: str | None) -> tuple[Participant, ...]:
+    """The homes to look at: all, or the one asked for; Refused if it has no contract."""
+    names = tuple(contract.participant for contract in federation.participants)
+    if wanted is None:
+        return names
+    if wanted not in names:
+        near = get_close_matches(wanted, names, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(names)}"
+        raise Refused(f"{contracts} has no contract of participant {wanted!r}: {hint}")
+    return (Participant(wanted),)
+
+
+def _asked(from_: str | None) -> Asked | None:
+    if from_ is None:
+        return None
+    return Asked(None if from_ == NOW else parse_time_us("--from", from_))
+
+
+def _standing(homes: Homes, participant: Participant) -> Standing:
+    url = homes.url(participant)
+    return Standing() if url is None else read_standing(url, participant)
+
+
+# ------------------------------------------------------------ bringing in
+
+
+def _keep_files(settings: Settings, federation: Federation, chosen: Sequence[Participant]) -> None:
+    """Files of networks with Function boxes, before a catalog names the plan that needs them."""
+    for network in federation.networks:
+        if network.file is not None and any(map(network.owners_for, chosen)):
+            keep_file(settings.directory, network.plan.id, network.file)
+
+
+def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
+    home = homes.make(changes.participant, root.given)
+    for deployment in changes.deployments:
+        home.catalog.deploy(deployment)
+    for stream, document in changes.sources.items():
+        home.catalog.declare_source(stream, document)
+
+
+# ------------------------------------------------------------ showing
+
+
+def _text(decided: Sequence[HomeChanges]) -> str:
+    rows = [
+        (change.mark.value, home.participant, change.what, change.name, change.detail)
+        for home in decided
+        for change in home.changes
+    ]
+    counts = {mark: sum(row[0] == mark.value for row in rows) for mark in Mark}
+    said = f"{counts[Mark.NEW]} new, {counts[Mark.CHANGED]} changed, {counts[Mark.SAME]} unchanged"
+    return f"{table(('', 'home', 'what', 'name', 'how'), rows)}\n\n{said}"
+
+
+def _notes(
+    settings: Settings,
+    federation: Federation,
+    decided: Sequence[HomeChanges],
+    asked: Asked | None,
+) -> list[str]:
+    notes = []
+    changed = [c for home in decided for c in home.changes if c.mark is Mark.CHANGED]
+    if asked is not None and not any(change.what == "network" for change in changed):
+        notes.append("--from had no effect: it is for networks that have changed")
+    kept = [name for name, its in federation.streams.items() if its.retention_us is not None]
+    if kept:
+        notes.append(f"retention of {', '.join(kept)} has no effect yet: no bucket is trimmed")
+    contracted = {contract.participant for contract in federation.participants}
+    others = sorted(set(known_homes(settings.directory)) - contracted)
+    if others:
+        what = counted(len(others), "home")
+        notes.append(f"left alone: {what} without a contract ({', '.join(others)})")
+    return notes
+
+
+def _document(
+    contracts: Path, decided: Sequence[HomeChanges], notes: Sequence[str], *, explain: bool
+) -> Mapping[str, Any]:
+    return {
+        "contracts": str(contracts),
+        "is_applied": not explain,
+        "notes": list(notes),
+        "homes": [
+            {
+                "participant": home.participant,
+                "is_same": home.is_same,
+                "changes": [
+                    {
+                        "mark": change.mark.name.lower(),
+                        "what": change.what,
+                        "name": change.name,
+                        "detail": change.detail,
+                    }
+                    for change in home.changes
+                ],
+            }
+            for home in decided
+        ],
+    }

@@ -1,0 +1,142 @@
+"""A home's status for a terminal: columns of fixed width, so that a repeated look does not jump.
+
+What does not fit into its column loses its middle (names differ at either end); --json has it all.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medusa_core.grid import floor_us
+from pipelines.commands.tables import facts, printable
+from pipelines.report.times import counted, duration, iso, size_of
+
+WIDTH = 100
+SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a fixed table; numbers stand to the right."""
+
+    name: str
+    width: int
+    is_number: bool = False
+
+
+LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column("lane", 7),
+          Column("epoch", 5, True), Column("held by", 16), Column("lease", 20))  # fmt: skip
+STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
+           Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
+           Column("rows", 10, True))  # fmt: skip
+REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("records", 10, True))
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """The facts of `home_status` as text, at most 100 characters a line (but for paths)."""
+    parts = [facts(_known(document))]
+    if document["leases"]:
+        parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
+    if document["streams"]:
+        parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
+    if document["quarantine"]["by_reason"]:
+        reasons = document["quarantine"]["by_reason"]
+        shown = [(q["stream"], q["reason"], f"{q['records']:,}") for q in reasons]
+        parts.append(fixed(REASONS, shown))
+    if document["last_step"]:
+        parts.append(_last_step(document["last_step"]))
+    if document["next"]:
+        parts.append("it would do next:\n" + "\n".join(_wrapped(ln, 2) for ln in document["next"]))
+    return "\n\n".join(parts)
+
+
+def fixed(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose columns are as wide as declared, whatever is in them."""
+    lines = [[c.name for c in columns], ["-" * c.width for c in columns], *rows]
+    return "\n".join(
+        "  ".join(_cell(text, c) for text, c in zip(line, columns, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _cell(text: str, column: Column) -> str:
+    text = printable(text)
+    if len(text) > column.width:
+        tail = max((column.width - 1) // 3, 0)
+        text = text[: column.width - 1 - tail] + "…" + text[len(text) - tail :]
+    return text.rjust(column.width) if column.is_number else text.ljust(column.width)
+
+
+def _wrapped(line: str, indent: int) -> str:
+    blank = " " * indent
+    return textwrap.fill(
+        printable(line), WIDTH, initial_indent=blank, subsequent_indent=blank * 2,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _known(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    held = sum(lease["is_held"] for lease in document["leases"])
+    causes = ", ".join(f"{n:,} {cause}" for cause, n in document["steps_by_cause"].items())
+    return [
+        ("home of", document["participant"]),
+        ("folder", document["directory"]),
+        ("catalog's clock", iso(floor_us(document["clock_ms"] * 1_000, SECOND_US))),
+        ("participants known", ", ".join(document["participants"])),
+        *((f"network {n['network']}", f"plan {n['plan']}") for n in document["networks"]),
+        ("steps committed", f"{document['steps']:,}" + (f" ({causes})" if causes else "")),
+        ("in quarantine", counted(document["quarantine"]["records"], "record")),
+        ("storage", size_of(document["storage_bytes"])),
+        ("leases", f"{held} held now" if held else "none held: nothing runs here now"),
+    ]
+
+
+def _lease(lease: Mapping[str, Any]) -> Sequence[str]:
+    in_ms = lease["expires_in_ms"]
+    ends = f"ends in {_span(in_ms)}" if lease["is_held"] else f"over {_span(-in_ms)}"
+    return (
+        lease["fragment"],
+        str(lease["partition"]),
+        lease["producer"],
+        lease["lane"],
+        str(lease["epoch"]),
+        lease["holder"],
+        ends,
+    )
+
+
+def _stream(stream: Mapping[str, Any]) -> Sequence[str]:
+    stable_us, tentative_us = stream["stable_through_us"], stream["tentative_through_us"]
+    behind_ms = stream["behind_ms"]
+    return (
+        stream["stream"],
+        stream["producer"],
+        "not begun" if stable_us is None else iso(floor_us(stable_us, SECOND_US)),
+        "" if tentative_us is None else f"+{duration(tentative_us - stable_us)}",
+        "ended" if stream["has_ended"] else "" if behind_ms is None else _span(behind_ms),
+        str(stream["version"]),
+        f"{stream['rows']:,}" if stream["rows"] < 10**8 else f"{stream['rows'] // 10**6:,} M",
+    )
+
+
+def _span(length_ms: int) -> str:
+    """A length of time that changes while one looks: no more digits than a glance can take."""
+    seconds = length_ms / 1_000
+    return f"{seconds:.1f} s" if seconds < 100 else duration(int(seconds) * SECOND_US)
+
+
+def _last_step(step: Mapping[str, Any]) -> str:
+    phases = ", ".join(f"{name} {ms:g} ms" for name, ms in step["phases_ms"].items())
+    ago = _span(step["committed_ago_ms"])
+    return "\n".join(
+        [
+            _wrapped(f"last step: {step['fragment']} ({step['cause']}), committed {ago} ago", 0),
+            _wrapped(f"event time {step['from']} to {step['to']}", 2),
+            _wrapped(
+                f"{step['records_in']:,} records in, {step['records_out']:,} rows out; {phases}", 2
+            ),
+        ]
+    )

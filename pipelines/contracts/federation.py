@@ -1,0 +1,263 @@
+"""What the contracts say together: networks, each with who lands and who computes what.
+
+Every source of a network is landed by exactly one participant and every fragment computed by
+exactly one; all agree on one file and one width; a stream belongs to one network; every source has
+a contract that says what feeds it. Whatever is not so is refused here, before any home is touched.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.errors import Refused
+from medusa_core.fragments import Fragment
+from medusa_core.frozen import freeze
+from medusa_core.grid import parse_duration_us
+from medusa_core.names import FragmentName, Participant, StreamName
+from medusa_core.network import Function, Network
+from medusa_core.plans import Plan
+from pipelines.catalog.interface import StreamRecord
+from pipelines.contracts.fields import Named
+from pipelines.contracts.folder import check_folder
+from pipelines.contracts.participants import ParticipantContract, Run, read_participants
+from pipelines.contracts.streams import StreamContract, read_streams
+from pipelines.contracts.yaml_values import Value
+from pipelines.deploying import (
+    Wiring,
+    fragments_for,
+    owners_in_home,
+    plan_of,
+    streams_of,
+    wiring_of,
+)
+from pipelines.networks.check import check_network
+from pipelines.networks.load import SHIPPED, load_network
+from pipelines.report.times import duration
+from pipelines.streams.landing import landing_fragment
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlacedNetwork:
+    """A network under its plan, and who computes each fragment (`owners`, by fragment).
+
+    `file` is the user's file if it must be kept, because the network has Function boxes.
+    """
+
+    plan: Plan
+    streams: tuple[StreamRecord, ...]
+    wiring: Wiring
+    owners: Mapping[str, Participant]
+    width_us: int
+    file: Path | None
+
+    def __post_init__(self) -> None:
+        freeze(self, "wiring", "owners")
+
+    @property
+    def name(self) -> str:
+        """The network's."""
+        return self.plan.network.name
+
+    def owners_for(self, home: Participant) -> Mapping[str, Participant]:
+        """Of the fragments that this home must know; empty if it has no part in the network."""
+        return owners_in_home(self.wiring, self.owners, home)
+
+    def landed_by(self, participant: Participant) -> Iterator[StreamName]:
+        """The sources that a participant lands."""
+        for source in self.plan.network.sources:
+            name = StreamName(source.name)
+            if self.owners[landing_fragment(name)] == participant:
+                yield name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Federation:
+    """All contracts of a folder, agreeing with each other."""
+
+    participants: tuple[ParticipantContract, ...]
+    networks: tuple[PlacedNetwork, ...]
+    streams: Mapping[StreamName, StreamContract]
+
+    def __post_init__(self) -> None:
+        freeze(self, "streams")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What one participant runs of a network."""
+
+    participant: Participant
+    run: Run
+
+
+def read_federation(contracts: Path, directory: Path) -> Federation:
+    """Read and check a contracts folder; `directory` is MEDUSA_DIR, where the engine is found.
+
+    Raises Refused, naming file, line and field.
+    """
+    check_folder(contracts)
+    participants = read_participants(contracts)
+    streams = read_streams(contracts)
+    parts: dict[str, list[_Part]] = {}
+    loaded: dict[str, Network] = {}
+    for contract in participants:
+        for run in contract.runs:
+            network = loaded.get(run.network) or _loaded(run)
+            loaded[run.network] = network
+            parts.setdefault(network.name, []).append(_Part(contract.participant, run))
+    with _engine_folder(directory) as folder:
+        networks = tuple(_placed(parts[name], loaded, folder) for name in sorted(parts))
+    _check_streams_belong_to_one_network(networks)
+    _check_contracts_of_streams(networks, streams, contracts)
+    return Federation(
+        participants=participants,
+        networks=networks,
+        streams={contract.stream: contract for contract in streams},
+    )
+
+
+def _loaded(run: Run) -> Network:
+    try:
+        return load_network(run.network)
+    except Refused as error:
+        raise run.network_at.refused(f"cannot be run: {error}") from None
+
+
+@contextmanager
+def _engine_folder(directory: Path) -> Iterator[Path]:
+    """MEDUSA_DIR if it is there; else a folder that goes again, since looking leaves no trace."""
+    if directory.is_dir():
+        yield directory
+        return
+    with tempfile.TemporaryDirectory(prefix="medusa-apply-") as scratch:
+        yield Path(scratch)
+
+
+def _placed(
+    parts: Sequence[_Part], loaded: Mapping[str, Network], directory: Path
+) -> PlacedNetwork:
+    first = parts[0].run
+    network = loaded[first.network]
+    for part in parts[1:]:
+        if part.run.network != first.network:
+            raise part.run.network_at.refused(
+                f"gives a network named {network.name}, which {first.network_at.place} takes from "
+                "another place: one network has one file; give one of them another name"
+            )
+    width_us = _width_us(network, parts)
+    try:
+        checked = check_network(network)
+        fragments = fragments_for(checked)
+        plan = plan_of(network, checked, width_us, directory)
+        wiring = wiring_of(plan, fragments)
+    except Refused as error:
+        raise first.network_at.refused(f"cannot be run: {error}") from None
+    has_function = any(isinstance(box, Function) for box in network.boxes)
+    return PlacedNetwork(
+        plan=plan,
+        streams=streams_of(plan, checked, fragments),
+        wiring=wiring,
+        owners={**_landings(network, parts), **_computed(network, fragments, parts)},
+        width_us=width_us,
+        file=Path(first.network) if has_function and first.network not in SHIPPED else None,
+    )
+
+
+def _width_us(network: Network, parts: Sequence[_Part]) -> int:
+    """The one width that all parts agree on; the network's own where none is written."""
+    own_us = parse_duration_us(network.bucket)
+    widths = [own_us if part.run.width_us is None else part.run.width_us for part in parts]
+    for part, width_us in zip(parts, widths, strict=True):
+        if width_us != widths[0]:
+            raise part.run.at.refused(
+                f"has buckets of {duration(width_us)} for network {network.name}, but "
+                f"{parts[0].run.at.place} has {duration(widths[0])}: agree on one width"
+            )
+    return widths[0]
+
+
+def _landings(network: Network, parts: Sequence[_Part]) -> dict[str, Participant]:
+    given = [(part.participant, named) for part in parts for named in part.run.sources]
+    names = [source.name for source in network.sources]
+    owners = _each_by_one("source", network, names, given, ("landed", "sources"))
+    return {landing_fragment(StreamName(name)): owner for name, owner in owners.items()}
+
+
+def _computed(
+    network: Network, fragments: Sequence[Fragment], parts: Sequence[_Part]
+) -> dict[str, Participant]:
+    given = [(part.participant, named) for part in parts for named in part.run.fragments]
+    ids = {FragmentName(f.name): f.id for f in fragments}
+    owners = _each_by_one("fragment", network, list(ids), given, ("computed", "fragments"))
+    return {ids[FragmentName(name)]: owner for name, owner in owners.items()}
+
+
+def _each_by_one(
+    kind: str,
+    network: Network,
+    names: Sequence[str],
+    given: Iterable[tuple[Participant, Named]],
+    said: tuple[str, str],
+) -> dict[str, Participant]:
+    """Who has each of the names; Refused if one is unknown, given twice or to nobody."""
+    done, field = said
+    owners: dict[str, Participant] = {}
+    places: dict[str, Value] = {}
+    for participant, named in given:
+        if named.name not in names:
+            raise named.at.refused(
+                f"is {named.name}, but network {network.name} has no such {kind}; it has "
+                f"{', '.join(names)}"
+            )
+        if named.name in owners:
+            raise named.at.refused(
+                f"is {named.name}, which {places[named.name].place} has already: a {kind} is "
+                f"{done} by exactly one participant"
+            )
+        owners[named.name], places[named.name] = participant, named.at
+    for name in names:
+        if name not in owners:
+            raise Refused(
+                f"{kind} {name} of network {network.name} is {done} by nobody: add it to {field} "
+                "of one participant"
+            )
+    return owners
+
+
+def _check_streams_belong_to_one_network(networks: Sequence[PlacedNetwork]) -> None:
+    seen: dict[StreamName, str] = {}
+    for network in networks:
+        for stream in network.streams:
+            other = seen.setdefault(stream.name, network.name)
+            if other != network.name:
+                raise Refused(
+                    f"stream {stream.name} belongs to network {other} and to {network.name}: "
+                    "rename it in one of them"
+                )
+
+
+def _check_contracts_of_streams(
+    networks: Sequence[PlacedNetwork], contracts: Sequence[StreamContract], folder: Path
+) -> None:
+    kinds = {stream.name: stream.kind for network in networks for stream in network.streams}
+    for contract in contracts:
+        if contract.stream not in kinds:
+            known = ", ".join(kinds) or "none"
+            raise contract.at.refused(
+                f"is {contract.stream}, which no network that anybody runs has; there is {known}"
+            )
+        if contract.source is not None and kinds[contract.stream] != "source":
+            raise contract.source_at.refused(
+                f"feeds {contract.stream}, which is computed: only a network's sources are fed"
+            )
+    fed = {contract.stream for contract in contracts if contract.source is not None}
+    for name, kind in kinds.items():
+        if kind == "source" and name not in fed:
+            raise Refused(
+                f"nothing feeds source {name}: say what does in {folder}/streams/{name}.yaml, "
+                "under source"
+            )

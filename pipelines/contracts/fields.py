@@ -1,0 +1,119 @@
+"""Reading a contract's fields: the right kind of value, or one sentence with its place.
+
+Unknown fields are refused by name, with the nearest one that there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from medusa_core.errors import Refused
+from medusa_core.grid import parse_duration_us
+from medusa_core.names import check_name
+from pipelines.contracts.yaml_values import Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Named:
+    """A word of a contract and the place where it was written."""
+
+    name: str
+    at: Value
+
+
+def fields_of(
+    value: Value, *, required: Collection[str] = (), optional: Collection[str] = ()
+) -> Mapping[str, Value]:
+    """The fields of a mapping; Refused if one is missing or unknown."""
+    known = (*required, *optional)
+    match value.content:
+        case dict() as fields:
+            for name, inside in fields.items():
+                if name not in known:
+                    near = get_close_matches(name, known, n=1)
+                    hint = f"did you mean {near[0]}?" if near else f"write {_one_of(known)}"
+                    raise inside.refused(f"is not known here: {hint}")
+            for name in required:
+                if name not in fields:
+                    raise value.refused(f"lacks the field {name}: add it")
+            return fields
+        case _:
+            raise value.refused(f"must be a mapping with {_one_of(known)}")
+
+
+def text_of(value: Value) -> str:
+    """A text that is not empty."""
+    match value.content:
+        case str() as text if text.strip():
+            return text
+        case _:
+            raise value.refused(f"is {_kind(value)}: write a text")
+
+
+def name_of(kind: str, value: Value) -> Named:
+    """A name as `medusa_core.names` has it."""
+    match value.content:
+        case str() as text:
+            try:
+                return Named(name=check_name(kind, text), at=value)
+            except Refused as error:
+                raise value.refused(f"is no name: {error}") from None
+        case _:
+            raise value.refused(f"is {_kind(value)}: write the name of a {kind}")
+
+
+def names_of(kind: str, value: Value) -> tuple[Named, ...]:
+    """A list of names, each once."""
+    match value.content:
+        case tuple() as items:
+            names = [name_of(kind, item) for item in items]
+        case _:
+            raise value.refused(f"is {_kind(value)}: write a list, such as [a, b]")
+    seen: set[str] = set()
+    for named in names:
+        if named.name in seen:
+            raise named.at.refused(f"names {named.name} again: keep one")
+        seen.add(named.name)
+    return tuple(names)
+
+
+def duration_us_of(value: Value) -> int:
+    """Microseconds of a duration such as 10s; a whole number is seconds."""
+    match value.content:
+        case bool() | float() | None | tuple() | dict():
+            raise value.refused(f"is {_kind(value)}: write a duration, such as 10s or 7d")
+        case given:
+            try:
+                return parse_duration_us(given)
+            except Refused as error:
+                raise value.refused(f"is no duration: {error}") from None
+
+
+def items_of(value: Value) -> tuple[Value, ...]:
+    """The items of a list."""
+    match value.content:
+        case tuple() as items:
+            return items
+        case _:
+            raise value.refused(f"is {_kind(value)}: write a list, each item after a dash")
+
+
+def _kind(value: Value) -> str:
+    match value.content:
+        case None:
+            return "empty"
+        case bool() as given:
+            return "true" if given else "false"
+        case dict():
+            return "a mapping"
+        case tuple():
+            return "a list"
+        case given:
+            return repr(given) if given != "" else "empty"
+
+
+def _one_of(names: Collection[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} or {last}" if first else last

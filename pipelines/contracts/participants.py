@@ -1,0 +1,106 @@
+"""A participant's contract: its storage root, the sources it lands, the fragments it computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.errors import Refused
+from medusa_core.names import Participant
+from pipelines.contracts.fields import (
+    Named,
+    duration_us_of,
+    fields_of,
+    items_of,
+    name_of,
+    names_of,
+    text_of,
+)
+from pipelines.contracts.folder import check_inside, contract_files
+from pipelines.contracts.yaml_values import Value
+from pipelines.networks.load import SHIPPED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a participant runs of one network.
+
+    `network` is a shipped name, or the absolute path of a user's file; `width_us` is None where the
+    network's own bucket is meant.
+    """
+
+    network: str
+    network_at: Value
+    width_us: int | None
+    sources: tuple[Named, ...]
+    fragments: tuple[Named, ...]
+    at: Value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParticipantContract:
+    """What `contracts/participants/<name>.yaml` says; `storage` as written, None: the default."""
+
+    participant: Participant
+    storage: Named | None
+    runs: tuple[Run, ...]
+    at: Value
+
+
+def read_participants(directory: Path) -> tuple[ParticipantContract, ...]:
+    """All of a contracts folder, by name."""
+    found = tuple(
+        _participant(directory, document, named)
+        for document, named in contract_files(directory, "participants")
+    )
+    if not found:
+        raise Refused(f"{directory}/participants holds no contract: write NAME.yaml there")
+    return found
+
+
+def _participant(directory: Path, document: Value, named: Named) -> ParticipantContract:
+    fields = fields_of(document, required=("participant",), optional=("storage", "runs"))
+    storage = None
+    if "storage" in fields:
+        storage = Named(name=text_of(fields["storage"]), at=fields["storage"])
+    items = items_of(fields["runs"]) if "runs" in fields else ()
+    runs = tuple(_run(directory, item) for item in items)
+    seen: set[str] = set()
+    for run in runs:
+        if run.network in seen:
+            raise run.network_at.refused("names a network again: put both into one item")
+        seen.add(run.network)
+    return ParticipantContract(
+        participant=Participant(named.name), storage=storage, runs=runs, at=named.at
+    )
+
+
+def _run(directory: Path, item: Value) -> Run:
+    fields = fields_of(item, required=("network",), optional=("bucket", "sources", "fragments"))
+    sources = names_of("source", fields["sources"]) if "sources" in fields else ()
+    fragments = names_of("fragment", fields["fragments"]) if "fragments" in fields else ()
+    if not sources and not fragments:
+        raise item.refused("runs nothing: list sources to land, or fragments to compute")
+    return Run(
+        network=_network(directory, fields["network"]),
+        network_at=fields["network"],
+        width_us=duration_us_of(fields["bucket"]) if "bucket" in fields else None,
+        sources=sources,
+        fragments=fragments,
+        at=item,
+    )
+
+
+def _network(directory: Path, value: Value) -> str:
+    text = text_of(value)
+    if text in SHIPPED:
+        return text
+    if not text.endswith(".py"):
+        # No path: the loader knows which names are near.
+        return name_of("network", value).name
+    if text.startswith("~"):
+        raise value.refused(f"is {text!r}: write the absolute path of the file")
+    path = Path(text)
+    if path.is_absolute():
+        return str(path.resolve())
+    return str(check_inside(directory, directory / path, f"{value.place} {text!r}"))

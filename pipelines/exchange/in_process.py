@@ -1,0 +1,76 @@
+"""The exchange between homes of one installation: their databases as reader, their files by copy.
+
+Reading another's catalog happens under its `reader` role, which may call two functions and see no
+table; files are copied and checked, so that a partner's disk fault stays the partner's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.errors import Unavailable
+from medusa_core.exchange import LineNews
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.segments import Producer, SegmentFile
+from pipelines.catalog.published import PublishedHome
+from pipelines.spark.files import read_checked, write_durably
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partner:
+    """Where a partner's home is: the URL of its reader role, and its storage root."""
+
+    reader_url: str
+    storage: Path
+
+
+class LocalExchange:
+    """An `Exchange` between homes that this process can reach itself."""
+
+    def __init__(self, reader: Participant, partners: Mapping[Participant, Partner]) -> None:
+        self._reader = reader
+        self._partners = dict(partners)
+        self._homes: dict[Participant, PublishedHome] = {}
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """See `Exchange.line_news`."""
+        home = self._home(producer.participant)
+        return home.line_news(stream, producer, after, segments_max=segments_max)
+
+    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
+        """See `Exchange.fetch`."""
+        data = read_checked(self._partner(partner).storage, file)
+        temporary = target.with_name(f"{target.name}.part")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        temporary.unlink(missing_ok=True)
+        write_durably(temporary, data)
+        os.replace(temporary, target)
+
+    def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
+                    limit_ms: int) -> None:  # fmt: skip
+        """See `Exchange.acknowledge`."""
+        self._home(partner).acknowledge(stream, self._reader, through_us, limit_ms)
+
+    def close(self) -> None:
+        """See `Exchange.close`."""
+        for home in self._homes.values():
+            home.close()
+
+    def _partner(self, name: Participant) -> Partner:
+        try:
+            return self._partners[name]
+        except KeyError:
+            known = ", ".join(sorted(self._partners)) or "nobody"
+            raise Unavailable(
+                f"the home of partner {name} is not known here (known: {known}): apply its "
+                "contracts, or give its MEDUSA_CATALOG_URL"
+            ) from None
+
+    def _home(self, name: Participant) -> PublishedHome:
+        if name not in self._homes:
+            self._homes[name] = PublishedHome(self._partner(name).reader_url)
+        return self._homes[name]

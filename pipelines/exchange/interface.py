@@ -1,0 +1,35 @@
+"""The one place where participants meet: what can be asked of a partner.
+
+In process first; over a network later. Whoever uses it knows neither. Every call may raise
+Unavailable: a partner that does not answer is a fact to decide by, not a fault.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from medusa_core.exchange import LineNews
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.segments import Producer, SegmentFile
+
+
+class Exchange(Protocol):
+    """What one participant can ask of the others."""
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """What happened to a producer's line after a version (see `Catalog.line_news`)."""
+
+    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
+        """A copy of a partner's file, durable under another path, with the size and hash told.
+
+        Raises Unavailable if it cannot be had as told; then nothing lies at the target.
+        """
+
+    def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
+                    limit_ms: int) -> None:  # fmt: skip
+        """Buckets before `through_us` are durable here: the partner need not keep them for us."""
+
+    def close(self) -> None:
+        """Give connections back."""

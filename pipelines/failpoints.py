@@ -1,0 +1,47 @@
+"""Named points between the steps of the protocol at which a process can be told to stop.
+
+For crash tests, and for operators' drills: MEDUSA_FAILPOINT names a point (and, behind a colon, at
+which of its passes: `commit.before:3`), MEDUSA_FAILPOINT_FILE a file. When the process gets there
+it writes the name into the file and stands still until somebody ends or continues it from outside
+(it never goes on by itself while the file is there). Without the variables a point costs a look-up.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+POINT, FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
+LOOK_AGAIN_S = 0.02
+POINTS = (
+    "land.written",
+    "land.logged",
+    "close.decided",
+    "close.written",
+    "close.committed",
+    "step.decided",
+    "step.computed",
+    "step.written",
+    "step.synced",
+    "step.committed",
+    "import.fetched",
+    "import.committed",
+    "import.acknowledged",
+)
+"""Every point, in the order of a record's way."""
+
+_name, _, _pass = os.environ.get(POINT, "").partition(":")
+_passes: Iterator[int] = count(1)
+
+
+def reached(point: str) -> None:
+    """Stand still here if the environment says so."""
+    if point != _name or next(_passes) != int(_pass or 1):
+        return
+    announced = Path(os.environ[FILE])
+    announced.write_text(point)
+    while announced.exists():
+        time.sleep(LOOK_AGAIN_S)

@@ -1,0 +1,135 @@
+"""The loop of one participant: feed, import, decide, apply; again until told to stop.
+
+One process per participant, one Spark session in it, one home. All progress lies in the catalog,
+so the loop keeps nothing: killed anywhere and started again, it goes on from the last commit. What
+is away (the catalog, a partner, a file) is waited for; what is lost (a lease) is taken back if it
+is free, and left to whoever has it if it is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from medusa_core.decide import ComputeStep, Decision
+from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
+from medusa_core.names import StreamName
+from pipelines.catalog.interface import Catalog
+from pipelines.driver import Applied, Driver
+from pipelines.exchange.importing import Imported, Importer
+from pipelines.leases import LeaseKeeper
+from pipelines.streams.live.interface import LiveSource, Polled
+from pipelines.works import leases_wanted, newest_assignments
+
+PAUSE_MS = 500
+"""How long the loop lets an absent catalog be before it asks again."""
+
+
+class Said(Protocol):
+    """Who is told what the loop does: logs, metrics, the terminal."""
+
+    def decided(self, decision: Decision) -> None: ...
+    def applied(self, applied: Applied) -> None: ...
+    def imported(self, imported: Imported) -> None: ...
+    def polled(self, stream: StreamName, polled: Polled) -> None: ...
+    def error(self, error: Exception) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """What one tick did."""
+
+    steps: int = 0
+    closed: int = 0
+    imported: int = 0
+    landed: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.steps or self.closed or self.imported or self.landed)
+
+
+class ParticipantLoop:
+    """What a participant does, a tick at a time."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        drivers: Sequence[Driver],
+        importer: Importer,
+        sources: Mapping[StreamName, LiveSource],
+        leases: LeaseKeeper,
+        said: Said,
+    ) -> None:
+        self._catalog = catalog
+        self._drivers = drivers
+        self._importer = importer
+        self._sources = sources
+        self._leases = leases
+        self._said = said
+
+    def take_leases(self) -> None:
+        """Take the leases of everything that is assigned here; Conflict while another has one."""
+        assignments = newest_assignments(self._catalog, self._catalog.participant)
+        self._leases.take(leases_wanted(assignments))
+
+    def tick(self) -> Ticked:
+        """Feed, import, decide and apply once.
+
+        Raises Conflict if a lease is another's now, Unavailable while the catalog is away.
+        """
+        landed = self._poll_sources()
+        imported = self._importer.poll(self._said.imported)
+        applied = [done for driver in self._drivers for done in driver.tick()]
+        for done in applied:
+            self._said.applied(done)
+        steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
+        return Ticked(steps=steps, closed=len(applied) - steps, imported=imported, landed=landed)
+
+    def _poll_sources(self) -> int:
+        """Let every source land what has come; one that cannot be read holds up no other."""
+        landed = 0
+        for stream, source in self._sources.items():
+            try:
+                polled = source.poll(self._catalog.read_clock_ms())
+            except Refused as error:
+                self._said.error(error)
+                continue
+            if polled.batches or polled.has_more:
+                landed += 1
+            self._said.polled(stream, polled)
+        return landed
+
+    def run(
+        self,
+        *,
+        is_done: Callable[[], bool],
+        wait: Callable[[], None],
+        recover: Callable[[Exception], None],
+    ) -> None:
+        """Tick until `is_done`; `wait` comes back when something may have happened.
+
+        `recover` is called when something is away, and may bring it back or raise. Raises Conflict
+        once somebody else holds a lease that this participant had.
+        """
+        while not is_done():
+            try:
+                if self.tick().is_idle:
+                    wait()
+            except Conflict as error:
+                self._said.error(error)
+                # Frozen past its end, a lease may still be free; another's is not ours to take.
+                self.take_leases()
+            except (Unavailable, OutcomeUnknown) as error:
+                self._said.error(error)
+                time.sleep(PAUSE_MS / 1000)
+                recover(error)
+
+    def close(self) -> None:
+        """Let go of sources."""
+        for source in self._sources.values():
+            source.close()

@@ -1,0 +1,195 @@
+"""What a running participant is made of: its works, engines, sources, and the loop over them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from medusa_core.commits import LeaseKey
+from medusa_core.decide import Decision
+from medusa_core.errors import Conflict
+from medusa_core.knowledge import Limits
+from medusa_core.names import StreamName
+from medusa_core.network import Network
+from pipelines.driver import Driver
+from pipelines.exchange.importing import Importer
+from pipelines.exchange.in_process import LocalExchange
+from pipelines.federation import Seat
+from pipelines.leases import LeaseKeeper
+from pipelines.networks.deployed import network_of_plan
+from pipelines.participant import ParticipantLoop, Said
+from pipelines.streams.landing import landing_fragment
+from pipelines.streams.live.declaration import parse_declaration
+from pipelines.streams.live.interface import LiveSource
+from pipelines.streams.live.opening import open_source
+from pipelines.works import Work, leases_wanted, newest_assignments, works_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.spark.step import StepEngine
+
+LOOK_AGAIN_S = 0.25
+
+
+class Engines:
+    """The engines of a participant's networks, all in one Spark session."""
+
+    def __init__(self, seat: Seat, session: Callable[[], SparkSession]) -> None:
+        self._seat = seat
+        self._session = session
+        self._engines: dict[str, StepEngine] = {}
+
+    def engine_of(self, work: Work) -> Callable[[], StepEngine]:
+        """The engine of a network's steps."""
+
+        def engine() -> StepEngine:
+            from pipelines.spark.step import StepEngine
+
+            if work.plan.id not in self._engines:
+                storage = self._seat.home.storage
+                self._engines[work.plan.id] = StepEngine(self._session(), storage, work.checked)
+            return self._engines[work.plan.id]
+
+        return engine
+
+
+class OwnSession:
+    """The Spark session of this process, opened when it is first asked for."""
+
+    def __init__(self, seat: Seat, stack: ExitStack) -> None:
+        self._seat = seat
+        self._stack = stack
+        self._session: SparkSession | None = None
+
+    def __call__(self) -> SparkSession:
+        if self._session is None:
+            from pipelines.spark.session import close_session, open_session
+
+            home = self._seat.home
+            self._session = open_session(home.directory / "drivers" / home.participant)
+            self._stack.callback(close_session, self._session)
+        return self._session
+
+
+def loop_of(
+    seat: Seat,
+    leases: LeaseKeeper,
+    session: Callable[[], SparkSession],
+    said: Said,
+    stack: ExitStack,
+    limits: Limits,
+) -> ParticipantLoop:
+    """The loop of a participant whose leases are taken; what it opens is closed with the stack."""
+    works = load_works(seat)
+    exchange = LocalExchange(seat.home.participant, seat.partners)
+    stack.callback(exchange.close)
+    engine_of = Engines(seat, session).engine_of
+    loop = ParticipantLoop(
+        catalog=seat.home.catalog,
+        drivers=drivers_of(seat, works, leases, engine_of, said.decided, limits),
+        importer=Importer(seat.home.catalog, seat.home.storage, exchange, leases),
+        sources=sources_of(seat, works, leases, session),
+        leases=leases,
+        said=said,
+    )
+    stack.callback(loop.close)
+    return loop
+
+
+def sources_of(
+    seat: Seat, works: tuple[Work, ...], leases: LeaseKeeper, session: Callable[[], SparkSession]
+) -> dict[StreamName, LiveSource]:
+    """The live sources that are landed here and declared, opened; others land by other means."""
+    home = seat.home
+    assigned = {
+        a.fragment: LeaseKey(fragment=a.fragment, producer=a.producer, partition=a.partition)
+        for a in newest_assignments(home.catalog, home.participant)
+    }
+    plans = {s.name: work.plan for work in works for s in work.plan.network.sources}
+    sources: dict[StreamName, LiveSource] = {}
+    for stream, document in home.catalog.sources().items():
+        key = assigned.get(landing_fragment(stream))
+        if key is None or stream not in plans:
+            continue
+        plan = plans[stream]
+        sources[stream] = open_source(
+            parse_declaration(stream, document),
+            source=plan.network.source(stream),
+            width_us=plan.widths_us[stream],
+            catalog=home.catalog,
+            root=home.storage,
+            lease=partial(leases.lease, key),
+            checkpoints=home.directory / "drivers" / home.participant / "checkpoints",
+            session=session,
+            base=home.directory,
+        )
+    return sources
+
+
+def load_works(seat: Seat) -> tuple[Work, ...]:
+    """The plans that are assigned in this home, loaded and checked."""
+    assignments = newest_assignments(seat.home.catalog, seat.home.participant)
+    directory = seat.home.directory
+
+    def load(document: Mapping[str, Any]) -> Network:
+        return network_of_plan(document, directory)
+
+    return works_of(seat.home.catalog, assignments, load, directory)
+
+
+def drivers_of(
+    seat: Seat,
+    works: tuple[Work, ...],
+    leases: LeaseKeeper,
+    engine_of: Callable[[Work], Callable[[], StepEngine]],
+    decided: Callable[[Decision], None],
+    limits: Limits,
+) -> list[Driver]:
+    """A driver for each network."""
+    return [
+        Driver(
+            catalog=seat.home.catalog,
+            root=seat.home.storage,
+            plan=work.plan,
+            checked=work.checked,
+            fragments=work.fragments,
+            leases=leases,
+            engine=engine_of(work),
+            limits=limits,
+            decided=decided,
+        )
+        for work in works
+    ]
+
+
+def wait_for_leases(seat: Seat, leases: LeaseKeeper, lease_ms: int, said: Said) -> None:
+    """Take every lease of this participant; a predecessor that was killed is waited for.
+
+    Raises Conflict if another driver still holds one after the time in which a dead one's would
+    have ended.
+    """
+    ends_s = time.monotonic() + 1.5 * lease_ms / 1000
+    while True:
+        wanted = leases_wanted(newest_assignments(seat.home.catalog, seat.home.participant))
+        try:
+            leases.take(wanted)
+        except Conflict as error:
+            if time.monotonic() > ends_s:
+                raise
+            said.error(error)
+            time.sleep(min(LOOK_AGAIN_S, lease_ms / 4_000))
+        else:
+            return
+
+
+def has_ended(seat: Seat) -> bool:
+    """Whether everything that this participant lands, imports or computes has come to its end."""
+    catalog, here = seat.home.catalog, seat.home.participant
+    if not all(standing.has_ended for standing in catalog.imports()):
+        return False
+    written = [s for s in catalog.streams() if s.producer.participant == here]
+    return all(s.has_ended for s in written)

@@ -1,0 +1,1 @@
+"""Watching a home: how it stands, what its driver decides (log lines), and metrics."""

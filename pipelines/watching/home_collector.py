@@ -1,0 +1,79 @@
+"""How a home stands, read from its catalog when a scraper asks: true also while the loop hangs.
+
+Boundaries, stable prefixes and lag per line, and the leases that are held here. If the catalog does
+not answer there is one figure, that it does not. Limit: a scrape counts the live segments.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from medusa_core.errors import MedusaError
+from medusa_core.segments import Producer
+from pipelines.catalog.interface import Catalog, LeaseRecord, StreamStatus
+from pipelines.watching.home_status import behind_ms, is_finished
+
+LINE = ("participant", "stream", "producer")
+
+
+class HomeCollector(Collector):
+    """Gauges of one home."""
+
+    def __init__(self, catalog: Catalog, safe: Callable[[object], str]) -> None:
+        self._catalog = catalog
+        self._participant = safe(catalog.participant)
+        self._safe = safe
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing: to be registered must not need the catalog."""
+        return iter(())
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One look at the catalog."""
+        reachable = self._gauge("catalog_reachable", "1 if the catalog answers, else 0.")
+        try:
+            clock_ms, leases = self._catalog.read_clock_ms(), self._catalog.leases()
+            streams = self._catalog.streams()
+        except MedusaError:
+            reachable.add_metric((self._participant,), 0)
+            yield reachable
+            return
+        reachable.add_metric((self._participant,), 1)
+        yield reachable
+        yield self._leases(leases)
+        yield from self._lines(streams, clock_ms)
+
+    def _gauge(
+        self, name: str, text: str, labels: tuple[str, ...] = ("participant",)
+    ) -> GaugeMetricFamily:
+        return GaugeMetricFamily(f"medusa_{name}", text, labels=labels)
+
+    def _leases(self, leases: tuple[LeaseRecord, ...]) -> GaugeMetricFamily:
+        gauge = self._gauge("leases_held", "Leases in this home that are held.")
+        gauge.add_metric((self._participant,), sum(record.is_held for record in leases))
+        return gauge
+
+    def _lines(
+        self, streams: tuple[StreamStatus, ...], clock_ms: int
+    ) -> Iterator[GaugeMetricFamily]:
+        boundary = self._gauge("boundary_seconds", "Boundary in event time; +Inf once ended.", LINE)
+        stable = self._gauge("stable_through_seconds", "End of final rows in event time.", LINE)
+        lag = self._gauge("lag_seconds", "Clock less stable through; absent once ended.", LINE)
+        for status in streams:
+            through_us, lag_ms = status.stable_through_us, behind_ms(status, clock_ms)
+            if through_us is None:
+                continue
+            labels = self._labels(status.stream.name, status.producer)
+            ended, finished = status.has_ended, is_finished(status)
+            boundary.add_metric(labels, math.inf if ended else status.boundary_us / 1e6)
+            stable.add_metric(labels, math.inf if finished else through_us / 1e6)
+            if lag_ms is not None:
+                lag.add_metric(labels, lag_ms / 1_000)
+        yield from (boundary, stable, lag)
+
+    def _labels(self, stream: str, producer: Producer) -> tuple[str, str, str]:
+        return (self._participant, self._safe(stream), self._safe(producer))

@@ -1,0 +1,133 @@
+"""How one home stands, as facts: the one document behind `medusa status` and its --json.
+
+Every figure is read from the home's catalog; nothing is written and no lease is taken. Units stand
+in the names; times come twice, as text for people and as numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from medusa_core.decide import explain
+from pipelines.catalog.interface import Assignment, LeaseRecord, StepRecord, StreamStatus
+from pipelines.home import Home
+from pipelines.report.deployed import decisions_of
+from pipelines.report.times import iso
+
+REASONS_MAX = 20
+
+
+def home_status(home: Home) -> dict[str, Any]:
+    """The facts; raises Unavailable if the catalog cannot be reached."""
+    catalog = home.catalog
+    clock_ms = catalog.read_clock_ms()
+    assignments, streams, last = catalog.assignments(), catalog.streams(), catalog.steps(1)
+    counts = catalog.step_counts()
+    return {
+        "participant": home.participant,
+        "directory": str(home.directory),
+        "clock": iso(clock_ms * 1_000),
+        "clock_ms": clock_ms,
+        "participants": _participants(home, assignments, streams),
+        "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
+        "leases": [_lease(record) for record in catalog.leases()],
+        "streams": [_stream(status, clock_ms) for status in streams],
+        "quarantine": {
+            "records": catalog.quarantine_count(),
+            "by_reason": [
+                {"stream": q.stream, "reason": q.reason, "records": q.records}
+                for q in catalog.quarantine_reasons(REASONS_MAX)
+            ],
+        },
+        "steps": sum(counts.values()),
+        "steps_by_cause": {cause.value: n for cause, n in counts.items()},
+        "last_step": _step(last[-1], clock_ms) if last else None,
+        "storage_bytes": _stored_bytes(home.storage),
+        "next": explain(decisions_of(catalog)),
+    }
+
+
+def behind_ms(status: StreamStatus, clock_ms: int) -> int | None:
+    """How far the stable prefix is behind the catalog's clock, in event time.
+
+    None before the stream has begun and once all of it, to its end, is stable.
+    """
+    through_us = status.stable_through_us
+    if through_us is None or is_finished(status):
+        return None
+    return max(clock_ms - through_us // 1_000, 0)
+
+
+def is_finished(status: StreamStatus) -> bool:
+    """Whether the stream has ended and nothing of it is tentative."""
+    return status.has_ended and status.tentative_through_us is None
+
+
+def _participants(
+    home: Home, assignments: tuple[Assignment, ...], streams: tuple[StreamStatus, ...]
+) -> list[str]:
+    producers = [a.producer for a in assignments] + [s.producer for s in streams]
+    return sorted({home.participant, *(producer.participant for producer in producers)})
+
+
+def _lease(record: LeaseRecord) -> Mapping[str, Any]:
+    key = record.lease.key
+    return {
+        "fragment": key.fragment,
+        "partition": key.partition,
+        "producer": str(key.producer),
+        "lane": key.lane.value,
+        "epoch": record.lease.epoch,
+        "holder": record.lease.holder,
+        "is_held": record.is_held,
+        "expires_in_ms": record.expires_in_ms,
+    }
+
+
+def _stream(status: StreamStatus, clock_ms: int) -> Mapping[str, Any]:
+    stable_us, tentative_us = status.stable_through_us, status.tentative_through_us
+    return {
+        "stream": status.stream.name,
+        "kind": status.stream.kind,
+        "producer": str(status.producer),
+        "width_us": status.stream.width_us,
+        "version": status.version,
+        "stable_through": None if stable_us is None else iso(stable_us),
+        "stable_through_us": stable_us,
+        "tentative_through": None if tentative_us is None else iso(tentative_us),
+        "tentative_through_us": tentative_us,
+        "behind_ms": behind_ms(status, clock_ms),
+        "has_ended": is_finished(status),
+        "rows": status.rows,
+        "segments": status.segments,
+    }
+
+
+def _step(step: StepRecord, clock_ms: int) -> Mapping[str, Any]:
+    return {
+        "fragment": step.fragment,
+        "cause": step.cause,
+        "from": iso(step.range.from_us),
+        "to": iso(step.range.to_us),
+        "from_us": step.range.from_us,
+        "to_us": step.range.to_us,
+        "committed_at": iso(step.committed_at_ms * 1_000),
+        "committed_ago_ms": max(clock_ms - step.committed_at_ms, 0),
+        "versions": dict(step.versions),
+        "records_in": step.metrics.records_in,
+        "records_out": step.metrics.records_out,
+        "spark_jobs": step.metrics.spark_jobs,
+        "phases_ms": {name: round(ms, 1) for name, ms in step.metrics.phases_ms.items()},
+    }
+
+
+def _stored_bytes(storage: Path) -> int:
+    found = 0
+    for path in storage.rglob("*"):
+        try:
+            found += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue  # trimmed while we look
+    return found

@@ -1,0 +1,107 @@
+"""Prometheus metrics of one driver: what it did since it was started.
+
+Units are Prometheus' base units. Labels are names of the home (participant, fragment, stream,
+phase): there are as many series as there are of these, never one per record, error text or commit.
+How the home stands is read when it is asked for: `home_collector`. docs/watching.md lists all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+
+from medusa_core.commits import StepMetrics
+from pipelines.catalog.interface import Catalog
+from pipelines.watching.home_collector import HomeCollector
+
+SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+Safe = Callable[[object], str]
+
+
+class Metrics:
+    """The metrics of a participant's driver, in a registry of their own."""
+
+    def __init__(self, participant: str, safe: Safe, catalog: Catalog | None = None) -> None:
+        self.registry = CollectorRegistry()
+        self._participant = safe(participant)
+        self._safe = safe
+        ProcessCollector(registry=self.registry)
+        if catalog is not None:
+            self.registry.register(HomeCollector(catalog, safe))
+        counter, histogram = self._counter, self._histogram
+        self._steps = counter("steps", "Steps committed.", "fragment", "cause")
+        self._records_in = counter("records_in", "Records that steps read.", "fragment")
+        self._records_out = counter("records_out", "Rows that steps wrote.", "fragment")
+        self._step_s = histogram("step_seconds", "Time of a whole step.", "fragment")
+        self._phase_s = histogram("step_phase_seconds", "Step time by phase.", "fragment", "phase")
+        self._commits = counter("commits", "Commits that the catalog made.", "fragment")
+        again = "Commits that had been made before: only the reply was lost."
+        self._commits_again = counter("commits_again", again, "fragment")
+        self._quarantined = counter("quarantined_records", "Records put aside.", "stream")
+        self._landed = counter("landed_records", "Records landed.", "stream")
+        self._imported = counter("imported_segments", "Segments from partners.", "stream")
+        self._not_imported = counter("failed_imports", "Times a partner gave no news.", "stream")
+        self._waits = counter("waits", "Rounds in which a fragment had to wait.", "fragment")
+        self._conflicts = counter("conflicts", "Times that somebody was first.")
+        self._errors = counter("errors", "Errors, by class.", "kind")
+        self._lost = counter("log_lines_lost", "Log lines that could not be written.")
+        for metric in (self._conflicts, self._lost):
+            self._series(metric)  # shown as 0 before the first
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        names = ("participant", *labels)
+        return Counter(name, text, names, namespace="medusa", registry=self.registry)
+
+    def _histogram(self, name: str, text: str, *labels: str) -> Histogram:
+        names = ("participant", *labels)
+        return Histogram(
+            name, text, names, namespace="medusa", registry=self.registry, buckets=SECONDS
+        )
+
+    def _series(self, metric: Counter | Histogram, *values: object) -> Any:
+        return metric.labels(self._participant, *map(self._safe, values))
+
+    def step(self, fragment: str, cause: str, cost: StepMetrics, ms: float) -> None:
+        """A step was committed; `ms` is the whole of it, phases and all between them."""
+        self._series(self._steps, fragment, cause).inc()
+        self._series(self._records_in, fragment).inc(cost.records_in)
+        self._series(self._records_out, fragment).inc(cost.records_out)
+        self._series(self._step_s, fragment).observe(ms / 1_000)
+        for phase, phase_ms in cost.phases_ms.items():
+            self._series(self._phase_s, fragment, phase).observe(phase_ms / 1_000)
+
+    def commit(self, fragment: str, *, again: bool) -> None:
+        """The catalog answered a commit."""
+        self._series(self._commits_again if again else self._commits, fragment).inc()
+
+    def quarantined(self, stream: str, records: int = 1) -> None:
+        """Records of a stream were put aside."""
+        self._series(self._quarantined, stream).inc(records)
+
+    def landed(self, stream: str, records: int) -> None:
+        """Records of a source landed."""
+        self._series(self._landed, stream).inc(records)
+
+    def imported(self, stream: str, segments: int) -> None:
+        """News of a partner's line came in."""
+        self._series(self._imported, stream).inc(segments)
+
+    def not_imported(self, stream: str) -> None:
+        """A partner was asked in vain."""
+        self._series(self._not_imported, stream).inc()
+
+    def waited(self, fragment: str) -> None:
+        """A fragment had to wait this round."""
+        self._series(self._waits, fragment).inc()
+
+    def error(self, kind: str, *, is_conflict: bool) -> None:
+        """An error was met."""
+        self._series(self._errors, kind).inc()
+        if is_conflict:
+            self._series(self._conflicts).inc()
+
+    def log_line_lost(self) -> None:
+        """A log line found no room."""
+        self._series(self._lost).inc()

@@ -1,0 +1,293 @@
+"""What a participant's loop tells about itself: one log line per decision, and metrics.
+
+The loop calls `decided` for each decision before carrying it out, `applied` once it is committed,
+`polled` for what a source landed, `imported` for what a partner told, `error` for what went wrong.
+A wait is a line only when its reason changes; a problem that stays the same is a line once a
+minute. Telling changes nothing and, but for a port that is taken, raises nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, assert_never
+
+from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait
+from medusa_core.errors import Conflict
+from medusa_core.exchange import import_fragment
+from medusa_core.names import Participant, StreamName
+from pipelines.catalog.interface import Catalog
+from pipelines.settings import Settings
+from pipelines.streams.landing import landing_fragment
+from pipelines.watching.json_log import JsonLog
+from pipelines.watching.lines import applied_fields, decision_fields
+from pipelines.watching.safe_text import SafeText
+
+if TYPE_CHECKING:
+    from pipelines.driver import Applied
+    from pipelines.exchange.importing import Imported
+    from pipelines.streams.live.interface import Polled
+    from pipelines.watching.metrics import Metrics
+    from pipelines.watching.serving import MetricsServer
+
+REPEATED_AFTER_S = 60.0
+PROBLEMS_MAX = 256
+
+
+def watcher_of(
+    settings: Settings, participant: Participant, catalog: Catalog | None = None
+) -> Watcher:
+    """The watcher of a participant's driver, as the environment wants it.
+
+    With its catalog, lines name networks and metrics tell how the home stands.
+    """
+    network_of: Mapping[str, str] = {}
+    if catalog is not None:
+        from pipelines.report.deployed import networks_in_force
+
+        network_of = networks_in_force(catalog)
+    return Watcher(
+        participant,
+        settings.directory,
+        network_of=network_of,
+        catalog=catalog,
+        metrics_port=settings.metrics_port,
+        secrets=[settings.catalog_url],
+    )
+
+
+@dataclass(slots=True)
+class _Span:
+    """When a decision began to be carried out, and when the next one did."""
+
+    begun_s: float
+    ended_s: float | None = None
+
+
+@dataclass(slots=True)
+class _Problem:
+    """A problem that comes again and again: when it was last told, how often it came since."""
+
+    told_at_s: float
+    times: int = 0
+
+
+class Watcher:
+    """A context manager; `network_of` maps a fragment to its network, as far as that is known.
+
+    `secrets` are passwords, or URLs with one, that may reach neither log nor label. `metrics_port`:
+    None serves no metrics, 0 takes a free port. Raises Unavailable for a port that is taken.
+    """
+
+    def __init__(
+        self,
+        participant: Participant,
+        directory: Path,
+        *,
+        network_of: Mapping[str, str] | None = None,
+        catalog: Catalog | None = None,
+        metrics_port: int | None = None,
+        secrets: Iterable[str | None] = (),
+        log: JsonLog | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._participant = participant
+        self._network_of = dict(network_of or {})
+        self._safe = SafeText(secrets)
+        self._log = log or JsonLog(directory / "logs" / f"{participant}.jsonl")
+        self._monotonic, self._wall = monotonic, wall
+        self._guard = threading.Lock()
+        self._spans: dict[object, _Span] = {}
+        self._latest: _Span | None = None
+        self._waits: dict[str, str] = {}
+        self._problems: dict[tuple[str, str], _Problem] = {}
+        self._metrics: Metrics | None = None
+        self._server: MetricsServer | None = None
+        if metrics_port is not None:
+            from pipelines.watching.metrics import Metrics
+            from pipelines.watching.serving import MetricsServer
+
+            self._metrics = Metrics(participant, self._safe, catalog)
+            self._server = MetricsServer(self._metrics, metrics_port)
+
+    def __enter__(self) -> Watcher:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop serving and close the log."""
+        if self._server is not None:
+            self._server.close()
+        with self._guard:
+            self._log.close()
+
+    @property
+    def metrics_url(self) -> str | None:
+        """Where metrics are served, if they are."""
+        return self._server.url if self._server else None
+
+    # ------------------------------------------------------------ what the loop tells
+
+    def decided(self, decision: Decision) -> None:
+        """A decision is carried out from now on. A wait is told if its reason is new."""
+        with self._guard:
+            now_s = self._monotonic()
+            if self._latest is not None:
+                self._latest.ended_s, self._latest = now_s, None
+            if not isinstance(decision, Wait):
+                self._latest = self._spans[_key(decision)] = _Span(now_s)
+                return
+            if self._metrics:
+                self._metrics.waited(decision.of)
+            reason = decision.because.reason
+            if self._waits.get(decision.of) != reason:
+                self._waits[decision.of] = reason
+                self._tell(decision_fields(decision))
+
+    def applied(self, applied: Applied) -> None:
+        """A decision was carried out and committed, at the latest when the next one was made."""
+        fields, commit = applied_fields(applied), applied.commit
+        with self._guard:
+            ms = self._ms_of(applied.decision)
+            self._tell({**fields, "ms": None if ms is None else round(ms, 1)})
+            if self._metrics is None:
+                return
+            fragment, again = fields["fragment"], applied.committed.again
+            self._metrics.commit(fragment, again=again)
+            if again:
+                return
+            spent_ms = sum(commit.metrics.phases_ms.values()) if ms is None else ms
+            self._metrics.step(fragment, commit.cause.value, commit.metrics, spent_ms)
+            for record in commit.quarantine:
+                self._metrics.quarantined(record.stream)
+
+    def polled(self, stream: StreamName, polled: Polled) -> None:
+        """A source was asked for what is there."""
+        with self._guard:
+            if self._metrics:
+                self._metrics.landed(stream, polled.landed)
+                self._metrics.quarantined(stream, polled.quarantined)
+            if polled.batches or polled.quarantined:
+                self._tell(
+                    {
+                        "fragment": landing_fragment(stream),
+                        "event": "land",
+                        "streams": [stream],
+                        "boundary_us": polled.boundary_us,
+                        "because": {"reason": polled.because},
+                        "batches": polled.batches,
+                        "records_out": polled.landed,
+                        "quarantined": polled.quarantined,
+                        "late": polled.late,
+                    }
+                )
+
+    def imported(self, imported: Imported) -> None:
+        """A partner was asked for news of a line; `problem` says why there is none."""
+        fragment = import_fragment(imported.stream)
+        fields = {
+            "fragment": fragment,
+            "event": "import",
+            "streams": [imported.stream],
+            "producer": imported.producer,
+            "versions": {imported.stream: imported.version},
+            "segments": imported.segments,
+        }
+        with self._guard:
+            of = f"{fragment} of {imported.producer}"
+            if imported.problem is None:
+                self._problems = {k: p for k, p in self._problems.items() if k[0] != of}
+                self._tell(fields)
+            else:
+                problem = self._safe(imported.problem)
+                self._tell_problem(of, problem, {**fields, "message": problem})
+            if self._metrics and imported.problem is None:
+                self._metrics.imported(imported.stream, imported.segments)
+            elif self._metrics:
+                self._metrics.not_imported(imported.stream)
+
+    def error(self, error: BaseException, decision: Decision | None = None) -> None:
+        """Something went wrong, while a decision was carried out or between."""
+        kind, text = type(error).__name__, self._safe(error)
+        fields: dict[str, Any] = {"fragment": None, "event": "error"}
+        if decision is not None:
+            known = decision_fields(decision)
+            fields = {**known, "event": "error", "decision": known["event"]}
+        with self._guard:
+            # What was begun in this round is not applied any more, or was and is not told.
+            self._spans.clear()
+            self._latest = None
+            if self._metrics:
+                self._metrics.error(kind, is_conflict=isinstance(error, Conflict))
+            said = {**fields, "error": kind, "message": text}
+            self._tell_problem(str(fields["fragment"]), f"{kind}: {text}", said)
+
+    # ------------------------------------------------------------ how it is told
+
+    def _ms_of(self, decision: Decision) -> float | None:
+        """How long it took; None if its beginning was not told."""
+        span = self._spans.pop(_key(decision), None)
+        if span is None:
+            return None
+        if span is self._latest:
+            self._latest = None
+        ended_s = self._monotonic() if span.ended_s is None else span.ended_s
+        return (ended_s - span.begun_s) * 1_000
+
+    def _tell_problem(self, of: str, text: str, fields: Mapping[str, Any]) -> None:
+        now_s, last = self._monotonic(), self._problems.pop((of, text), None)
+        if last and now_s - last.told_at_s < REPEATED_AFTER_S:
+            last.times += 1
+            self._problems[of, text] = last
+            return
+        self._problems[of, text] = _Problem(told_at_s=now_s)
+        while len(self._problems) > PROBLEMS_MAX:
+            del self._problems[next(iter(self._problems))]  # the one that was longest away
+        self._tell({**fields, "times": last.times + 1 if last else 1})
+
+    def _tell(self, fields: Mapping[str, Any]) -> None:
+        now = datetime.fromtimestamp(self._wall(), UTC)
+        head = {
+            "ts": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "participant": self._participant,
+            "network": self._network_of.get(str(fields.get("fragment"))),
+        }
+        if not self._log.write(self._shown({**head, **fields})) and self._metrics:
+            self._metrics.log_line_lost()
+
+    def _shown(self, value: Any) -> Any:
+        match value:
+            case str():
+                return self._safe(value)
+            case Mapping():
+                return {self._safe(k): self._shown(v) for k, v in value.items()}
+            case list() | tuple():
+                return [self._shown(v) for v in value]
+            case _:
+                return value
+
+
+def _key(decision: Decision) -> object:
+    """What tells a round's decisions apart."""
+    match decision:
+        case ComputeStep():
+            return (decision.fragment.fragment.id, decision.range, decision.outputs)
+        case CloseBuckets():
+            return (decision.landing.stream, decision.range)
+        case Wait():
+            return decision.of
+        case _:
+            assert_never(decision)

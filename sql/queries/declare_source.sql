@@ -1,0 +1,2 @@
+-- Say how a source is fed.
+SELECT medusa.declare_source(:stream, :document);

@@ -1,0 +1,13 @@
+-- The partners' lines that this home imports, under which assignment, and how far each has come.
+WITH newest AS (
+    SELECT DISTINCT ON (a.fragment) a.fragment, a.epoch, a.plan, a.participant, a.replica
+    FROM medusa.assignment AS a
+    WHERE a.fragment LIKE 'import/%'
+    ORDER BY a.fragment, a.epoch DESC
+)
+SELECT p.stream, p.participant, p.replica, p.last_version, p.boundary_us, n.epoch, n.plan,
+    n.replica AS own_replica
+FROM newest AS n
+JOIN medusa.stream_producer AS p ON p.stream = substr(n.fragment, length('import/') + 1)
+WHERE n.participant = :participant AND p.participant <> n.participant
+ORDER BY p.stream, p.participant, p.replica;

@@ -1,0 +1,2 @@
+-- How the sources that land here are fed.
+SELECT stream, document FROM medusa.source ORDER BY stream;

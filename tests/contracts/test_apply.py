@@ -1,0 +1,290 @@
+"""`medusa apply` over real homes: what it prints, what stands afterwards, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from medusa_core.commits import LeaseKey
+from medusa_core.errors import Refused
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import Producer
+from pipelines.catalog.homes import drop_home
+from pipelines.catalog.server import EmbeddedServer
+from pipelines.cli import main
+from pipelines.contracts.standing import read_standing
+from pipelines.home import known_homes, open_home, open_homes
+from pipelines.networks.deployed import kept_file, network_of_plan
+from pipelines.settings import REPOSITORY, Settings
+from tests.conftest import folder_on_memory
+from tests.contracts.writing import (
+    ALPHA,
+    FILES,
+    NETWORK,
+    TICKS,
+    WITH_FUNCTION,
+    write_contracts,
+)
+
+MINUTE_US = 60_000_000
+CHANGED = {**FILES, "mine.py": NETWORK.replace("n > 1", "n > 2")}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command printed and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def marks(self) -> list[str]:
+        """The first column of the plan."""
+        return [line[0] for line in self.out.splitlines() if line[:3] in ("+  ", "~  ", "=  ")]
+
+
+Apply = Callable[..., Ran]
+
+
+@pytest.fixture
+def settings(
+    postgres_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Settings]:
+    """An empty MEDUSA_DIR whose homes lie on the run's server."""
+    folder = folder_on_memory("medusa-apply-")
+    url = postgres_server.superuser_url()
+    monkeypatch.setenv("MEDUSA_CATALOG_URL", url)
+    monkeypatch.setenv("MEDUSA_DIR", str(folder / "medusa"))
+    yield Settings(catalog_url=url, directory=folder / "medusa", test_data=folder)
+    for database in known_homes(folder / "medusa").values():
+        drop_home(url, database)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def apply(
+    settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ran]:
+    """Write contracts and apply them."""
+
+    def run(*arguments: str, files: Mapping[str, str] = FILES) -> Ran:
+        shutil.rmtree(tmp_path / "contracts", ignore_errors=True)
+        folder = write_contracts(tmp_path / "contracts", files)
+        code = main(["apply", "--contracts", str(folder), *arguments])
+        printed = capsys.readouterr()
+        return Ran(code, printed.out, printed.err)
+
+    return run
+
+
+def logs(settings: Settings, participant: str) -> dict[str, list[tuple[int, int | None]]]:
+    """Fragment -> (epoch, first bucket) of each line in a home."""
+    name = Participant(participant)
+    with open_homes(settings, alone=False) as homes:
+        url = homes.url(name)
+        assert url is not None
+        log = read_standing(url, name).log
+    return {f: [(line.epoch, line.from_us) for line in lines] for f, lines in log.items()}
+
+
+def begin(settings: Settings, at_us: int) -> None:
+    """Let the source begin at an event time."""
+    with open_home(settings, Participant("alpha")) as home:
+        (epoch,) = {e for e, _ in logs(settings, "alpha")["landing/ticks"][-1:]}
+        key = LeaseKey(fragment="landing/ticks", producer=Producer(Participant("alpha")))
+        lease = home.catalog.acquire_lease(key, epoch, "me", 60_000)  # type: ignore[arg-type]
+        home.catalog.promise(
+            lease, StreamName("ticks"), origin_us=at_us, boundary_us=at_us, end_us=None
+        )
+        home.catalog.release_lease(lease)
+
+
+def test_explaining_prints_the_plan_and_makes_nothing(apply: Apply, settings: Settings) -> None:
+    ran = apply("--explain")
+    assert ran.code == 0
+    assert set(ran.marks) == {"+"}
+    assert "leave --explain out" in ran.out
+    assert not settings.directory.exists()
+
+
+def test_contracts_come_into_the_homes_and_the_same_again_is_nothing(
+    apply: Apply, settings: Settings
+) -> None:
+    first = apply()
+    assert first.code == 0
+    assert set(first.marks) == {"+"}
+    assert "alpha: brought in\nbeta: brought in\n" in first.out
+    again = apply()
+    assert set(again.marks) == {"="}
+    assert len(again.marks) == len(first.marks)
+    assert "brought in" not in again.out
+    with open_home(settings, Participant("alpha")) as home:
+        assert {(s.stream.name, str(s.producer)) for s in home.catalog.streams()} == {
+            ("ticks", "alpha/0"),
+            ("large", "alpha/0"),
+        }
+        (document,) = home.catalog.sources().values()
+        assert json.loads(document)["path"].endswith("/contracts/incoming")
+    with open_home(settings, Participant("beta")) as home:
+        assert {(s.stream.name, str(s.producer)) for s in home.catalog.streams()} == {
+            ("large", "alpha/0"),
+            ("result", "beta/0"),
+        }
+        assert not home.catalog.sources()
+    assert logs(settings, "beta") == {
+        "import/large": [(1, None)],
+        "mine/first": [(1, None)],
+        "mine/second": [(1, None)],
+    }
+
+
+def test_one_participant_at_a_time_comes_to_the_same(apply: Apply, settings: Settings) -> None:
+    for name in ("beta", "alpha"):
+        ran = apply("--participant", name, "--json")
+        document = json.loads(ran.out)
+        assert [home["participant"] for home in document["homes"]] == [name]
+        assert document["is_applied"]
+    assert set(apply().marks) == {"="}
+
+
+def test_a_changed_network_is_a_new_plan_from_a_named_bucket(
+    apply: Apply, settings: Settings
+) -> None:
+    apply()
+    begin(settings, 2 * MINUTE_US)
+    asked = apply(files=CHANGED)
+    assert asked.code == 2
+    assert "the first possible one is 1970-01-01T00:02:00Z" in asked.err
+    early = apply("--from", "1970-01-01T00:01:00Z", files=CHANGED)
+    assert early.code == 2
+    assert "the first possible bucket is 1970-01-01T00:02:00Z" in early.err
+    done = apply("--from", "1970-01-01T00:03:00Z", files=CHANGED)
+    assert done.code == 0
+    assert "~" in done.marks
+    for name in ("alpha", "beta"):
+        lines = logs(settings, name).values()
+        assert all(line == [(1, None), (2, 3 * MINUTE_US)] for line in lines)
+    again = apply("--from", "now", files=CHANGED)
+    assert set(again.marks) == {"="}
+    assert "--from had no effect" in again.out
+    assert apply(files=FILES).code == 2, "the old network again is a change too"
+
+
+def test_a_change_cut_short_between_two_homes_is_gone_on_with(
+    apply: Apply, settings: Settings
+) -> None:
+    apply()
+    begin(settings, 2 * MINUTE_US)
+    whole = ("--from", "1970-01-01T00:03:00Z")
+    apply(*whole, "--participant", "alpha", files=CHANGED)
+    assert len(logs(settings, "beta")["mine/first"]) == 1
+    assert apply(files=CHANGED).code == 0
+    assert logs(settings, "beta")["mine/first"] == logs(settings, "alpha")["mine/first"]
+
+
+def test_what_cannot_be_changed_in_place_leaves_every_home_as_it_was(
+    apply: Apply, settings: Settings
+) -> None:
+    apply()
+    wider = {name: text.replace("10s", "20s") for name, text in FILES.items()}
+    ran = apply("--from", "now", files=wider)
+    assert ran.code == 2
+    assert "cannot be changed in place" in ran.err
+    assert ran.out == ""
+    assert set(apply().marks) == {"="}
+
+
+def test_wrong_contracts_are_one_sentence_and_touch_nothing(
+    apply: Apply, settings: Settings
+) -> None:
+    ran = apply(files={**FILES, "streams/ticks.yaml": TICKS + "color: red\n"})
+    assert ran.code == 2
+    assert "ticks.yaml, line 5: color is not known here" in ran.err
+    assert len(ran.err.splitlines()) == 1
+    unknown = apply("--participant", "alpa")
+    assert unknown.code == 2
+    assert "no contract of participant 'alpa': did you mean alpha?" in unknown.err
+    assert apply("--from", "tomorrow").code == 2
+    assert not settings.directory.exists()
+
+
+def test_a_home_without_a_contract_is_left_alone_and_named(
+    apply: Apply, settings: Settings
+) -> None:
+    apply(files={**FILES, "participants/gamma.yaml": "participant: gamma\n"})
+    ran = apply()
+    assert "left alone: 1 home without a contract (gamma)" in ran.out
+    assert set(known_homes(settings.directory)) == {"alpha", "beta", "gamma"}
+
+
+def test_a_storage_root_of_its_own_is_made_and_kept(apply: Apply, settings: Settings) -> None:
+    own = {**FILES, "participants/alpha.yaml": ALPHA + "storage: rooms/one\n"}
+    apply(files=own)
+    with open_home(settings, Participant("alpha")) as home:
+        assert home.storage == settings.directory / "rooms/one"
+        assert home.storage.is_dir()
+    assert set(apply(files=own).marks) == {"="}
+    ran = apply()
+    assert ran.code == 2
+    assert "rooms/one: that cannot be changed in place" in ran.err
+
+
+def test_a_network_is_loaded_again_from_the_catalog_alone(
+    apply: Apply, settings: Settings, tmp_path: Path
+) -> None:
+    together = ALPHA.replace("    fragments: [first]", "    fragments: [main]")
+    files = {**FILES, "mine.py": WITH_FUNCTION, "participants/alpha.yaml": together,
+             "participants/beta.yaml": "participant: beta\n"}  # fmt: skip
+    assert apply(files=files).code == 0
+    with open_home(settings, Participant("alpha")) as home:
+        (plan,) = home.catalog.plans()
+    document = json.loads(plan.document)
+    (tmp_path / "contracts" / "mine.py").unlink()
+    assert network_of_plan(document, settings.directory).box("twice").name == "twice"
+    kept = kept_file(settings.directory, plan.id)
+    kept.write_text(WITH_FUNCTION.replace("n * 2", "n * 3"))
+    with pytest.raises(Refused, match="is not the network mine that was deployed"):
+        network_of_plan(document, settings.directory)
+    kept.unlink()
+    with pytest.raises(Refused, match="is gone"):
+        network_of_plan(document, settings.directory)
+    assert set(apply(files=files).marks) == {"="}
+    assert network_of_plan(document, settings.directory).name == "mine", "apply brings it back"
+
+
+def test_the_shipped_contracts_are_accepted_on_an_embedded_server(
+    monkeypatch: pytest.MonkeyPatch, server_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
+    directory = server_folder.parent / "medusa"
+    monkeypatch.setenv("MEDUSA_DIR", str(directory))
+    contracts = str(REPOSITORY / "contracts")
+    try:
+        assert main(["apply", "--contracts", contracts]) == 0
+        assert "delta: brought in" in capsys.readouterr().out
+        assert main(["apply", "--contracts", contracts, "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert all(home["is_same"] for home in document["homes"])
+        assert len(document["homes"]) == 4
+    finally:
+        EmbeddedServer(directory / "postgres").discard()
+
+
+def test_two_at_once_are_a_conflict(apply: Apply, settings: Settings) -> None:
+    with open_homes(settings, alone=True):
+        ran = apply()
+        assert ran.code == 3
+        assert "another process works in" in ran.err
+        assert apply("--explain").code == 0
+
+
+def test_a_retention_that_has_no_effect_yet_is_said_to_have_none(apply: Apply) -> None:
+    ran = apply("--explain", files={**FILES, "streams/ticks.yaml": TICKS + "retention: 7d\n"})
+    assert ran.code == 0
+    assert "retention of ticks has no effect yet" in ran.out

@@ -1,0 +1,284 @@
+"""What is decided from contracts and from what stands: the same logs in every home, whatever came
+before, and a new plan only where nothing is final yet."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from medusa_core.errors import Conflict, Refused
+from medusa_core.grid import FOREVER_US
+from medusa_core.names import Participant
+from pipelines.contracts.assigning import Asked
+from pipelines.contracts.changes import HomeChanges, Mark, decide_changes
+from pipelines.contracts.federation import Federation, read_federation
+from pipelines.contracts.standing import Standing
+from tests.contracts.writing import (
+    ALPHA,
+    BETA,
+    FILES,
+    NETWORK,
+    TICKS,
+    brought_in,
+    nothing,
+    reached,
+    write_contracts,
+)
+
+ALL, BOTH = nothing("alpha", "beta"), ("alpha", "beta")
+A, B = Participant("alpha"), Participant("beta")
+CHANGED = {**FILES, "mine.py": NETWORK.replace("n > 1", "n > 2")}
+AGAIN = {**FILES, "mine.py": NETWORK.replace("n > 1", "n > 3")}
+SECOND = 1_000_000
+Homes = Mapping[Participant, Standing]
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Reader:
+    return Reader(tmp_path)
+
+
+class Reader:
+    """Reads contracts given as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def __call__(self, files: Mapping[str, str] = FILES) -> Federation:
+        shutil.rmtree(self._folder / "c", ignore_errors=True)
+        return read_federation(write_contracts(self._folder / "c", files), self._folder)
+
+
+def applied(
+    federation: Federation, homes: Homes, asked: Asked | None = None, only: tuple[str, ...] = BOTH
+) -> Homes:
+    decided = decide_changes(federation, homes, asked)
+    done = {d.participant: brought_in(homes[d.participant], d) for d in decided}
+    return {name: done[name] if name in only else homes[name] for name in homes}
+
+
+def is_settled(federation: Federation, homes: Homes) -> bool:
+    decided = decide_changes(federation, homes, None)
+    return all(d.is_same and not d.deployments and not d.sources for d in decided)
+
+
+def logs(homes: Homes, fragment: str) -> list[list[tuple[int, str, int | None]]]:
+    """The log of a fragment in each home that knows it: epoch, owner, first bucket."""
+    return [
+        [(line.epoch, line.producer.participant, line.from_us) for line in home.log[fragment]]
+        for home in homes.values()
+        if fragment in home.log
+    ]
+
+
+def begun(homes: Homes) -> Homes:
+    """The source has come to 40 s in alpha, what is computed of it to 30 s."""
+    alpha = reached(reached(homes[A], "ticks", 40 * SECOND), "large", 30 * SECOND)
+    return {**homes, A: alpha, B: reached(homes[B], "large", 20 * SECOND)}
+
+
+def marks(decided: tuple[HomeChanges, ...], what: str) -> list[tuple[str, str]]:
+    return [(c.mark.value, c.name) for home in decided for c in home.changes if c.what == what]
+
+
+def test_a_home_gets_what_it_runs_and_the_lines_of_those_it_reads(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    assert set(homes[A].log) == {"landing/ticks", "mine/first"}
+    assert set(homes[B].log) == {"mine/second", "mine/first", "import/large"}
+    assert {(ln.stream, ln.producer.participant) for ln in homes[B].lines} == {
+        ("large", "alpha"), ("result", "beta")
+    }  # fmt: skip
+    assert homes[B].fragments["import/large"].outputs == ()
+    assert set(homes[A].streams) == set(homes[B].streams) == {"ticks", "large", "result"}
+    assert set(homes[A].sources) == {"ticks"}
+    assert not homes[B].sources
+
+
+def test_the_same_again_changes_nothing(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    assert is_settled(read(), homes)
+    assert is_settled(read(), begun(homes))
+
+
+def test_a_home_at_a_time_comes_to_the_same(read: Reader) -> None:
+    whole = applied(read(), ALL)
+    for first, second in (BOTH, BOTH[::-1]):
+        assert applied(read(), applied(read(), ALL, only=(first,)), only=(second,)) == whole
+        alone: dict[Participant, Standing] = {}
+        for name in (Participant(first), Participant(second)):
+            alone |= applied(read(), {name: Standing()})
+        assert alone == whole
+
+
+def test_a_network_that_computed_nothing_yet_is_changed_from_its_origin(read: Reader) -> None:
+    homes = applied(read(CHANGED), applied(read(), ALL))
+    assert logs(homes, "mine/first") == [[(1, "alpha", None), (2, "alpha", None)]] * 2
+    assert is_settled(read(CHANGED), homes)
+
+
+def test_a_changed_network_needs_a_named_bucket_and_says_the_first_possible_one(
+    read: Reader,
+) -> None:
+    homes = begun(applied(read(), ALL))
+    with pytest.raises(Refused, match=r"its boxes or sources.*--from.*1970-01-01T00:00:40Z"):
+        decide_changes(read(CHANGED), homes, None)
+    with pytest.raises(Refused, match=r"lies in what is final.*1970-01-01T00:00:40Z"):
+        decide_changes(read(CHANGED), homes, Asked(30 * SECOND))
+    with pytest.raises(Refused, match=r"is no bucket .* 10 s long: the next .*00:00:50Z"):
+        decide_changes(read(CHANGED), homes, Asked(45 * SECOND))
+
+
+def test_a_changed_network_is_a_new_plan_from_the_named_bucket_in_every_home(read: Reader) -> None:
+    homes = begun(applied(read(), ALL))
+    decided = decide_changes(read(CHANGED), homes, Asked(40 * SECOND))
+    assert marks(decided, "network") == [("~", "mine")] * 2
+    assert {mark for mark, _ in marks(decided, "fragment")} == {"~"}
+    after = applied(read(CHANGED), homes, Asked(40 * SECOND))
+    for fragment, owner in (("mine/first", "alpha"), ("mine/second", "beta"),
+                            ("import/large", "beta"), ("landing/ticks", "alpha")):  # fmt: skip
+        for log in logs(after, fragment):
+            assert log == [(1, owner, None), (2, owner, 40 * SECOND)]
+    assert is_settled(read(CHANGED), after)
+
+
+def test_now_is_the_next_bucket_by_the_catalogs_clock_or_the_first_possible_one(
+    read: Reader,
+) -> None:
+    homes = begun(applied(read(), ALL))  # whose clock stands at 1,000 s
+    after = applied(read(CHANGED), homes, Asked(None))
+    assert logs(after, "mine/first")[0][-1] == (2, "alpha", 1_000 * SECOND)
+    ahead = {**homes, A: reached(homes[A], "ticks", 2_000 * SECOND)}
+    after = applied(read(CHANGED), ahead, Asked(None))
+    assert logs(after, "mine/first")[0][-1] == (2, "alpha", 2_000 * SECOND)
+
+
+def test_a_change_cut_short_is_gone_on_with_from_its_own_bucket(read: Reader) -> None:
+    homes = begun(applied(read(), ALL))
+    whole = applied(read(CHANGED), homes, Asked(40 * SECOND))
+    for only in BOTH:
+        half = applied(read(CHANGED), homes, Asked(40 * SECOND), only=(only,))
+        assert applied(read(CHANGED), half) == whole
+        assert applied(read(CHANGED), half, Asked(None)) == whole
+        with pytest.raises(Refused, match="leave --from 1970-01-01T00:00:50Z out"):
+            decide_changes(read(CHANGED), half, Asked(50 * SECOND))
+
+
+def test_a_network_changed_back_and_forth_gets_a_line_each_time(read: Reader) -> None:
+    homes = begun(applied(read(), ALL))
+    for at, files in ((50, CHANGED), (60, FILES), (70, AGAIN)):
+        homes = applied(read(files), homes, Asked(at * SECOND))
+        assert is_settled(read(files), homes)
+    starts = [None, 50 * SECOND, 60 * SECOND, 70 * SECOND]
+    assert logs(homes, "mine/first") == [[(i + 1, "alpha", s) for i, s in enumerate(starts)]] * 2
+
+
+def test_a_home_that_comes_late_gets_the_whole_log_with_its_plans(read: Reader) -> None:
+    homes = applied(read(), {A: Standing()})
+    homes = {A: reached(homes[A], "ticks", 40 * SECOND)}
+    for at, files in ((50, CHANGED), (60, FILES)):
+        homes = applied(read(files), homes, Asked(at * SECOND))
+    homes = applied(read(), {**homes, B: Standing()})
+    first, second = logs(homes, "mine/first")
+    assert first == second
+    assert len(first) == 3
+    assert set(homes[B].plans) == set(homes[A].plans)
+    assert is_settled(read(), homes)
+
+
+def test_an_ended_network_cannot_be_changed(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    for stream in ("ticks", "large", "result"):
+        homes = {n: reached(h, stream, FOREVER_US, 70 * SECOND) for n, h in homes.items()}
+    with pytest.raises(Refused, match="all its streams have ended"):
+        decide_changes(read(CHANGED), homes, Asked(None))
+    homes = {**homes, B: reached(homes[B], "result", 30 * SECOND)}
+    with pytest.raises(Refused, match="first possible one is 1970-01-01T00:01:10Z"):
+        decide_changes(read(CHANGED), homes, None)
+
+
+DOUBLED = 'Map(name="doubled", input="big", columns={"m": "n * 2"}, fragment="second"),'
+RESULT = ' Output(name="result", input="doubled")'
+IN_PLACE = {
+    "a width": (
+        {"participants/alpha.yaml": ALPHA.replace("10s", "20s"),
+         "participants/beta.yaml": BETA.replace("10s", "20s")},
+        "stands in the home of alpha with buckets of 10 s, and its contract gives 20 s",
+    ),
+    "a column": ({"mine.py": NETWORK.replace('"m": "n * 2"', '"m2": "n * 2"')},
+                 "stream result of network mine stands in the home of alpha with columns (m"),
+    "a type": ({"mine.py": NETWORK.replace('"n": "int"', '"n": "bigint"')}, "columns (ts_us"),
+    "a key": ({"mine.py": NETWORK.replace('time="ts_us"', 'time="ts_us", key=("n",)')}, "with key"),
+    "an owner": (
+        {"participants/alpha.yaml": ALPHA.replace("[first]", "[second]"),
+         "participants/beta.yaml": BETA.replace("[second]", "[first]")},
+        "that cannot be changed in place",
+    ),
+    "an output more": (
+        {"mine.py": NETWORK.replace('Output(name="result"', 'Output(name="more", input="big"), '
+                                    'Output(name="result"')},
+        "fragment mine/first reads ticks and writes large",
+    ),
+    "a fragment less": (
+        {"mine.py": NETWORK.replace(DOUBLED, "").replace(RESULT, ""),
+         "participants/beta.yaml": "participant: beta\n"},
+        "the contracts have it there no more",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "says"), IN_PLACE.values(), ids=IN_PLACE)
+def test_what_cannot_be_changed_in_place_says_so_and_what_to_do(
+    files: dict[str, str], says: str, read: Reader
+) -> None:
+    homes = begun(applied(read(), ALL))
+    with pytest.raises(Refused) as refused:
+        decide_changes(read({**FILES, **files}), homes, Asked(None))
+    assert says in str(refused.value)
+    assert "cannot be changed in place" in str(refused.value)
+
+
+def test_a_stream_that_another_network_has_here_is_refused(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    other = {**FILES, "mine.py": NETWORK.replace('name="mine"', 'name="ours"')}
+    with pytest.raises(Refused, match="belongs to network mine in the home of alpha"):
+        decide_changes(read(other), homes, None)
+
+
+def test_another_way_of_feeding_a_source_takes_the_place_of_the_old(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    other = read({**FILES, "streams/ticks.yaml": TICKS + "  format: csv\n"})
+    decided = decide_changes(other, homes, None)
+    assert marks(decided, "source") == [("~", "ticks")]
+    assert not any(home.deployments for home in decided)
+    assert is_settled(other, applied(other, homes))
+
+
+def test_homes_that_disagree_are_a_conflict(read: Reader) -> None:
+    homes = begun(applied(read(), ALL))
+    alpha = applied(read(CHANGED), {A: homes[A]}, Asked(50 * SECOND), only=("alpha",))
+    beta = applied(read(CHANGED), {B: homes[B]}, Asked(60 * SECOND), only=("beta",))
+    with pytest.raises(Conflict, match="disagree about fragment mine/first"):
+        decide_changes(read(CHANGED), {**alpha, **beta}, None)
+
+
+def test_an_owner_that_only_one_home_knows_is_a_conflict(read: Reader) -> None:
+    homes = applied(read(), ALL)
+    moved = tuple(
+        replace(line, producer=replace(line.producer, participant=B))
+        for line in homes[A].log["mine/first"]
+    )
+    stood = {**homes, A: replace(homes[A], log={**homes[A].log, "mine/first": moved})}
+    with pytest.raises(Conflict, match="beta has it under plan"):
+        decide_changes(read(), stood, None)
+
+
+def test_every_change_has_a_mark_and_a_word_for_it(read: Reader) -> None:
+    decided = decide_changes(read(), ALL, None)
+    assert {c.mark for home in decided for c in home.changes} == {Mark.NEW}
+    assert {c.what for home in decided for c in home.changes} == {
+        "home", "network", "streams", "fragment", "source"
+    }  # fmt: skip

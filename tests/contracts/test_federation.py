@@ -1,0 +1,271 @@
+"""Contracts that disagree with themselves, with each other or with a network are refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medusa_core.errors import Refused
+from medusa_core.names import Participant, StreamName
+from pipelines.contracts.federation import read_federation
+from pipelines.contracts.storage import check_storage
+from pipelines.networks import netmon, netmon3
+from pipelines.settings import REPOSITORY
+from tests.contracts.writing import ALPHA, BETA, FILES, NETWORK, TICKS, write_contracts
+
+A, B, T = "participants/alpha.yaml", "participants/beta.yaml", "streams/ticks.yaml"
+
+
+def test_the_shipped_contracts_place_netmon3_on_four_participants(tmp_path: Path) -> None:
+    federation = read_federation(REPOSITORY / "contracts", tmp_path)
+    (network,) = federation.networks
+    assert network.owners == {
+        "landing/connections_a": "alpha",
+        "landing/connections_b": "beta",
+        "landing/connections_c": "gamma",
+        "netmon3/main": "delta",
+    }
+    assert list(network.landed_by(Participant("beta"))) == ["connections_b"]
+    assert network.width_us == 10_000_000
+    assert set(network.owners_for(Participant("alpha"))) == {"landing/connections_a"}
+    imports = {f"import/connections_{s}": "delta" for s in "abc"}
+    assert network.owners_for(Participant("delta")) == {**network.owners, **imports}
+
+
+def test_netmon3_is_netmon_behind_a_union() -> None:
+    union, *others = netmon3.network.boxes
+    assert union.name == netmon.connections.name
+    assert tuple(others) == netmon.network.boxes
+    assert netmon3.network.outputs == netmon.network.outputs
+
+
+def test_a_users_network_is_read_and_its_paths_are_found_from_the_folder(tmp_path: Path) -> None:
+    federation = read_federation(write_contracts(tmp_path / "c"), tmp_path)
+    (network,) = federation.networks
+    assert network.owners == {
+        "landing/ticks": "alpha",
+        "mine/first": "alpha",
+        "mine/second": "beta",
+    }
+    assert set(network.owners_for(Participant("beta"))) == {
+        "mine/second", "mine/first", "import/large"
+    }  # fmt: skip
+    source = federation.streams[StreamName("ticks")].source
+    assert source is not None
+    assert json.loads(source) == {"kind": "directory", "path": str(tmp_path / "c/incoming")}
+
+
+def test_looking_at_contracts_leaves_nothing_behind(tmp_path: Path) -> None:
+    read_federation(REPOSITORY / "contracts", tmp_path / "not made yet")
+    assert not list(tmp_path.iterdir())
+
+
+CASES = {
+    "unknown field": ({A: ALPHA + "port: 3\n"}, "alpha.yaml, line 7: port is not known here"),
+    "field misspelt": (
+        {A: ALPHA.replace("sources", "source")}, "line 5: runs[0].source is not known here: did you"
+    ),
+    "no participant": ({A: "storage: x\n"}, "alpha.yaml, line 1: the field participant is missing"),
+    "no mapping": ({A: "- alpha\n"}, "alpha.yaml, line 1: this is no contract"),
+    "name of another": (
+        {A: ALPHA.replace("alpha", "gamma")}, "line 1: participant is gamma, but the file is alpha"
+    ),
+    "no name": (
+        {"participants/Alpha.yaml": "participant: Alpha\n"}, "line 1: participant is no name"
+    ),
+    "stream no identifier": (
+        {"streams/my-ticks.yaml": "stream: my-ticks\n"},
+        "my-ticks.yaml, line 1: stream is no name: stream 'my-ticks' is not a name",
+    ),
+    "old suffix": ({"participants/gamma.yml": ALPHA}, "gamma.yml is not read: name it gamma.yaml"),
+    "runs no list": ({A: "participant: alpha\nruns: 3\n"}, "line 2: runs is 3: write a list"),
+    "runs nothing": (
+        {A: "participant: alpha\nruns:\n - network: mine.py\n"}, "line 3: runs[0] runs nothing"
+    ),
+    "twice in one list": (
+        {A: ALPHA.replace("[ticks]", "[ticks, ticks]")}, "runs[0].sources[1] names ticks again"
+    ),
+    "network twice": (
+        {A: ALPHA + "  - network: mine.py\n    sources: [ticks]\n"},
+        "line 7: runs[1].network names a network again",
+    ),
+    "no duration": (
+        {A: ALPHA.replace("10s", "ten")}, "alpha.yaml, line 4: runs[0].bucket is no duration"
+    ),
+    "width 0": ({A: ALPHA.replace("10s", "0")}, "line 4: runs[0].bucket is no duration"),
+    "a width that is true": ({A: ALPHA.replace("10s", "true")}, "runs[0].bucket is true: write a"),
+    "two widths": (
+        {B: BETA.replace("10s", "20s")}, "beta.yaml, line 3: runs[0] has buckets of 20 s"
+    ),
+    "widths against the network's own": (
+        {B: BETA.replace("    bucket: 10s\n", ""), A: ALPHA.replace("10s", "20s")},
+        "beta.yaml, line 3: runs[0] has buckets of 10 s",
+    ),
+    "no such network": (
+        {A: ALPHA.replace("mine.py", "netmom")},
+        "there is no network 'netmom': did you mean 'netmon'?"
+    ),
+    "no such file": (
+        {A: ALPHA.replace("mine.py", "gone.py")}, "runs[0].network cannot be run: there is no file"
+    ),
+    "a file that raises": (
+        {"mine.py": NETWORK + "raise ValueError('so')\n"}, "mine.py, line 13: ValueError: so"
+    ),
+    "a file with a wrong column": (
+        {"mine.py": NETWORK.replace("n * 2", "nn * 2")}, "runs[0].network cannot be run: "
+    ),
+    "a path out of the folder": (
+        {A: ALPHA.replace("mine.py", "../mine.py")}, "'../mine.py' leads out of"
+    ),
+    "a home folder": ({A: ALPHA.replace("mine.py", "~/mine.py")}, "write the absolute path"),
+    "two files for one name": (
+        {B: BETA.replace("mine.py", "other.py"), "other.py": NETWORK},
+        "beta.yaml, line 3: runs[0].network gives a network named mine, which",
+    ),
+    "unknown source": (
+        {A: ALPHA.replace("[ticks]", "[tick]")},
+        "line 5: runs[0].sources[0] is tick, but network mine"
+    ),
+    "unknown fragment": (
+        {B: BETA.replace("[second]", "[third]")}, "runs[0].fragments[0] is third, but network mine"
+    ),
+    "source landed twice": (
+        {B: BETA + "    sources: [ticks]\n"}, "beta.yaml, line 6: runs[0].sources[0] is ticks"
+    ),
+    "source landed by nobody": (
+        {A: ALPHA.replace("    sources: [ticks]\n", "")},
+        "ticks of network mine is landed by nobody"
+    ),
+    "fragment computed twice": (
+        {B: BETA.replace("[second]", "[second, first]")}, "line 5: runs[0].fragments[1] is first"
+    ),
+    "fragment computed by nobody": (
+        {A: ALPHA.replace("    fragments: [first]\n", "")},
+        "first of network mine is computed by nobody"
+    ),
+    "one stream of two networks": (
+        {"participants/gamma.yaml": ALPHA.replace("alpha", "gamma").replace("mine.py", "o.py"),
+         "o.py": NETWORK.replace('"mine"', '"other"').replace('"second"', '"first"')},
+        "stream ticks belongs to network mine and to other",
+    ),
+    "a source that nothing feeds": (
+        {T: "stream: ticks\nretention: 7d\n"}, "nothing feeds source ticks"
+    ),
+    "a stream that nobody has": (
+        {"streams/tocks.yaml": "stream: tocks\n"}, "tocks.yaml, line 1: stream is tocks, which no"
+    ),
+    "an output that is fed": (
+        {"streams/large.yaml": TICKS.replace("ticks", "large")}, "line 2: source feeds large, which"
+    ),
+    "a later key": ({T: TICKS + "bound: 5s\n"}, "ticks.yaml, line 5: bound is not known here"),
+    "retention no duration": ({T: TICKS + "retention: 400d\n"}, "line 5: retention is no duration"),
+    "source no mapping": ({T: "stream: ticks\nsource: x\n"}, "line 2: source must be a mapping"),
+    "source of no kind": (
+        {T: TICKS.replace("directory", "queue")}, "line 2: source feeds nothing: the source of"
+    ),
+    "source with an unknown field": (
+        {T: TICKS + "  glob: x\n"}, "the source of ticks has a field 'glob' that is not known"
+    ),
+    "source path out of the folder": (
+        {T: TICKS.replace("incoming", "../incoming")}, "'../incoming' leads out of"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "says"), CASES.values(), ids=CASES)
+def test_wrong_contracts_are_refused_in_a_sentence_with_the_place(
+    files: dict[str, str], says: str, tmp_path: Path
+) -> None:
+    folder = write_contracts(tmp_path / "c", {**FILES, **files})
+    with pytest.raises(Refused) as refused:
+        read_federation(folder, tmp_path)
+    assert says in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_a_folder_without_contracts_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match="there is no folder"):
+        read_federation(tmp_path / "gone", tmp_path)
+    with pytest.raises(Refused, match="has no folder participants"):
+        read_federation(tmp_path, tmp_path)
+    (tmp_path / "participants").mkdir()
+    with pytest.raises(Refused, match="holds no contract"):
+        read_federation(tmp_path, tmp_path)
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path: Path) -> None:
+    folder = write_contracts(tmp_path / "c")
+    (folder / B).rename(tmp_path / "beta.yaml")
+    (folder / B).symlink_to(tmp_path / "beta.yaml")
+    with pytest.raises(Refused, match=r"beta\.yaml leads out of"):
+        read_federation(folder, tmp_path)
+
+
+def test_an_absolute_path_may_name_a_network_elsewhere(tmp_path: Path) -> None:
+    outside = tmp_path / "elsewhere.py"
+    files = {
+        A: ALPHA.replace("mine.py", str(outside)),
+        B: BETA.replace("mine.py", str(outside)),
+        T: TICKS,
+    }
+    folder = write_contracts(tmp_path / "c", files)
+    outside.write_text(NETWORK)
+    (network,) = read_federation(folder, tmp_path).networks
+    assert network.name == "mine"
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "says"),
+    [
+        ("one", "one", "is that of alpha"),
+        ("one", "one/inside", "is that of alpha"),
+        ("one/inside", "one", "is that of alpha"),
+        ("storage/beta", None, "beta.yaml, line 1"),
+        ("link", "one", "is that of alpha"),
+        ("../one", None, "leads out of"),
+        (".", None, "files of its own"),
+        ("postgres/x", None, "files of its own"),
+        ("/", None, "files of its own"),
+        ("~/one", None, "absolute path"),
+        ("home.json", None, "is not a folder"),
+    ],
+)
+def test_storage_roots_are_one_for_each_and_in_their_place(
+    alpha: str, beta: str | None, says: str, tmp_path: Path
+) -> None:
+    def stored(text: str, root: str | None) -> str:
+        return text if root is None else f"{text}storage: {root}\n"
+
+    medusa = tmp_path / "medusa"
+    (medusa / "one").mkdir(parents=True)
+    (medusa / "link").symlink_to(medusa / "one")
+    (medusa / "home.json").write_text('{"participants": {}}')
+    files = {**FILES, A: stored(ALPHA, alpha), B: stored(BETA, beta)}
+    federation = read_federation(write_contracts(tmp_path / "c", files), medusa)
+    with pytest.raises(Refused) as refused:
+        check_storage(federation.participants, medusa)
+    assert says in str(refused.value)
+    assert "yaml, line" in str(refused.value)
+
+
+def test_a_home_keeps_its_storage_root(tmp_path: Path) -> None:
+    folder = write_contracts(tmp_path / "c", {**FILES, A: ALPHA + "storage: other\n"})
+    federation = read_federation(folder, tmp_path)
+    assert check_storage(federation.participants, tmp_path)[Participant("alpha")].given == "other"
+    (tmp_path / "home.json").write_text('{"participants": {"alpha": "medusa_alpha"}}')
+    with pytest.raises(Refused, match=r"stands with .*storage/alpha: that cannot be changed"):
+        check_storage(federation.participants, tmp_path)
+    (tmp_path / "home.json").write_text(
+        '{"participants": {"alpha": "medusa_alpha"}, "storage": {"alpha": "other"}}'
+    )
+    assert check_storage(federation.participants, tmp_path)[Participant("alpha")].given == "other"
+
+
+def test_a_root_of_a_home_without_a_contract_is_taken_too(tmp_path: Path) -> None:
+    (tmp_path / "home.json").write_text('{"participants": {"zeta": "medusa_zeta"}}')
+    files = {**FILES, A: ALPHA + "storage: storage/zeta\n"}
+    federation = read_federation(write_contracts(tmp_path / "c", files), tmp_path)
+    with pytest.raises(Refused, match="is that of zeta"):
+        check_storage(federation.participants, tmp_path)

@@ -1,0 +1,128 @@
+"""Contracts folders for tests, and the smallest model of what deploying them leaves in a home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from medusa_core.names import Participant
+from pipelines.catalog.interface import PlanRecord
+from pipelines.contracts.changes import HomeChanges
+from pipelines.contracts.standing import Standing, StandingFragment, StandingLine
+
+NETWORK = '''"""A user's network: what is big, computed in two fragments."""
+from medusa_core.network import Filter, Map, Network, Output, Source
+
+network = Network(
+    name="mine",
+    sources=(Source(name="ticks", columns={"ts_us": "bigint", "n": "int"}, time="ts_us"),),
+    boxes=(
+        Filter(name="big", input="ticks", cases={"yes": "n > 1"}, fragment="first"),
+        Map(name="doubled", input="big", columns={"m": "n * 2"}, fragment="second"),
+    ),
+    outputs=(Output(name="large", input="big"), Output(name="result", input="doubled")),
+)
+'''
+
+WITH_FUNCTION = '''"""A user's network with a function."""
+from medusa_core.network import Function, Network, Output, Source
+
+def doubled(frame):
+    return frame.selectExpr("n * 2 AS m", "stime")
+
+network = Network(
+    name="mine",
+    sources=(Source(name="ticks", columns={"ts_us": "bigint", "n": "int"}, time="ts_us"),),
+    boxes=(Function(name="twice", input="ticks", function=doubled, columns={"m": "int"}),),
+    outputs=(Output(name="result", input="twice"),),
+)
+'''
+
+ALPHA = """\
+participant: alpha
+runs:
+  - network: mine.py
+    bucket: 10s
+    sources: [ticks]
+    fragments: [first]
+"""
+BETA = """\
+participant: beta
+runs:
+  - network: mine.py
+    bucket: 10s
+    fragments: [second]
+"""
+TICKS = """\
+stream: ticks
+source:
+  kind: directory
+  path: incoming
+"""
+FILES = {
+    "mine.py": NETWORK,
+    "participants/alpha.yaml": ALPHA,
+    "participants/beta.yaml": BETA,
+    "streams/ticks.yaml": TICKS,
+}
+
+
+def write_contracts(folder: Path, files: Mapping[str, str] = FILES) -> Path:
+    """Write the files into a folder and return it."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return folder
+
+
+def brought_in(standing: Standing, changes: HomeChanges) -> Standing:
+    """What stands in a home once the changes are brought in."""
+    streams, plans = dict(standing.streams), dict(standing.plans)
+    fragments, log = dict(standing.fragments), dict(standing.log)
+    lines = {(line.stream, line.producer): line for line in standing.lines}
+    for deployment in changes.deployments:
+        streams |= {s.name: s for s in deployment.streams}
+        plans[deployment.plan] = PlanRecord(
+            id=deployment.plan, network=deployment.network, document=deployment.plan_document
+        )
+        for name, (inputs, outputs) in deployment.fragments.items():
+            fragments[name] = StandingFragment(
+                network=deployment.network, inputs=inputs, outputs=outputs
+            )
+        for a in deployment.assignments:
+            assert a.epoch == len(log.get(a.fragment, ())) + 1, "epochs follow each other"
+            assert a.plan in plans
+            log[a.fragment] = (*log.get(a.fragment, ()), a)
+            for stream in fragments[a.fragment].outputs:
+                lines.setdefault(
+                    (stream, a.producer),
+                    StandingLine(stream=stream, producer=a.producer, boundary_us=None, end_us=None),
+                )
+    return Standing(
+        is_made=True,
+        streams=streams,
+        plans=plans,
+        fragments=fragments,
+        log=log,
+        lines=tuple(lines.values()),
+        sources={**standing.sources, **changes.sources},
+        clock_ms=1_000_000,
+    )
+
+
+def reached(
+    standing: Standing, stream: str, boundary_us: int, end_us: int | None = None
+) -> Standing:
+    """The home, when a stream has come that far in it."""
+    lines = tuple(
+        replace(line, boundary_us=boundary_us, end_us=end_us) if line.stream == stream else line
+        for line in standing.lines
+    )
+    return replace(standing, lines=lines)
+
+
+def nothing(*names: str) -> dict[Participant, Standing]:
+    """Homes that were not made yet."""
+    return {Participant(name): Standing() for name in names}

@@ -1,0 +1,106 @@
+"""A federation of real homes in one folder: contracts applied, participants that tick in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.decide import Decision
+from medusa_core.knowledge import Limits
+from medusa_core.names import Participant, StreamName
+from pipelines.catalog.homes import drop_home
+from pipelines.driver import Applied
+from pipelines.exchange.importing import Imported
+from pipelines.federation import Seat, take_seat
+from pipelines.home import known_homes
+from pipelines.leases import LeaseKeeper
+from pipelines.participant import ParticipantLoop
+from pipelines.running import loop_of, wait_for_leases
+from pipelines.settings import Settings
+from pipelines.streams.live.interface import Polled
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+
+@dataclass
+class Heard:
+    """What a loop said, kept for the test."""
+
+    decisions: list[Decision] = field(default_factory=list)
+    steps: list[Applied] = field(default_factory=list)
+    imports: list[Imported] = field(default_factory=list)
+    landed: list[tuple[StreamName, Polled]] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
+
+    def decided(self, decision: Decision) -> None:
+        self.decisions.append(decision)
+
+    def applied(self, applied: Applied) -> None:
+        self.steps.append(applied)
+
+    def imported(self, imported: Imported) -> None:
+        self.imports.append(imported)
+
+    def polled(self, stream: StreamName, polled: Polled) -> None:
+        self.landed.append((stream, polled))
+
+    def error(self, error: Exception) -> None:
+        self.errors.append(error)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A participant that is seated and has its leases."""
+
+    seat: Seat
+    loop: ParticipantLoop
+    heard: Heard
+
+
+@contextmanager
+def seated(
+    settings: Settings,
+    name: str,
+    session: Callable[[], SparkSession],
+    limits: Limits | None = None,
+) -> Iterator[Running]:
+    """A participant as `medusa run` would make it, ticked by the test."""
+    with ExitStack() as stack:
+        seat = stack.enter_context(take_seat(settings, Participant(name)))
+        heard = Heard()
+        leases = stack.enter_context(LeaseKeeper(seat.home.catalog, f"test-{name}"))
+        wait_for_leases(seat, leases, 1_000, heard)
+        loop = loop_of(seat, leases, session, heard, stack, limits or Limits())
+        yield Running(seat, loop, heard)
+
+
+@contextmanager
+def federation_of(server: EmbeddedServer, folder: Path) -> Iterator[Settings]:
+    """A folder for homes whose databases lie in the suite's server; they are dropped at the end."""
+    settings = replace(
+        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
+    )
+    try:
+        yield settings
+    finally:
+        for database in known_homes(folder).values():
+            drop_home(server.superuser_url(), database)
+
+
+def rounds_until(
+    running: Iterable[Running], is_done: Callable[[], bool], rounds_max: int = 200
+) -> None:
+    """Let every participant tick in turn until something holds."""
+    participants = list(running)
+    for _ in range(rounds_max):
+        if is_done():
+            return
+        for one in participants:
+            one.loop.tick()
+    raise AssertionError(f"not done after {rounds_max} rounds")

@@ -1,0 +1,120 @@
+"""Three participants land a part of the connections each; a fourth joins and computes them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.exc import DBAPIError
+
+from medusa_core.names import Participant, StreamName
+from pipelines.catalog.postgres import catalog_url
+from pipelines.commands.apply import run_apply
+from pipelines.exporting import export_stream
+from pipelines.running import has_ended
+from pipelines.settings import Settings
+from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.replaying import parquet_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+DATA = Settings.from_environment(os.environ).test_data
+ANSWERS = {
+    "busy_sources": "connections_gt_100.csv",
+    "scanning_sources": "ports_gt_10.csv",
+    "scanning_prefixes": "prefix24_ports_gt_10.csv",
+}
+LANDING = ("alpha", "beta", "gamma")
+
+
+def write_contracts(folder: Path, parts: Mapping[str, Path], disorder: str) -> Path:
+    """Contracts of three that land and one that computes netmon3."""
+    for kind in ("participants", "streams"):
+        (folder / kind).mkdir(parents=True)
+    for name, letter in zip(LANDING, "abc", strict=True):
+        (folder / "participants" / f"{name}.yaml").write_text(
+            f"participant: {name}\nruns:\n  - network: netmon3\n    bucket: 20s\n"
+            f"    sources: [connections_{letter}]\n"
+        )
+        (folder / "streams" / f"connections_{letter}.yaml").write_text(
+            f"stream: connections_{letter}\nsource:\n  kind: replay\n"
+            f"  paths: ['{parts[name]}']\n  speed: 1000000000\n  disorder: {disorder}\n"
+        )
+    (folder / "participants" / "delta.yaml").write_text(
+        "participant: delta\nruns:\n  - network: netmon3\n    bucket: 20s\n    fragments: [main]\n"
+    )
+    return folder
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> dict[str, Path]:
+    """The connections of a server, dealt out to three files; each keeps their order."""
+    table = pq.read_table(DATA / "netmon-zeek-server" / "connections.parquet")
+    owner = np.random.default_rng(3).integers(0, 3, table.num_rows)
+    return {
+        name: parquet_files(tmp_path / name, table.filter(owner == at))[0]
+        for at, name in enumerate(LANDING)
+    }
+
+
+@pytest.fixture
+def four(
+    postgres_server: EmbeddedServer, spark: SparkSession, parts: dict[str, Path], tmp_path: Path
+) -> Iterator[dict[str, Running]]:
+    """Four seated participants whose contracts are applied."""
+    contracts = write_contracts(tmp_path / "contracts", parts, "3900s")
+    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+        assert run_apply(
+            settings, contracts=contracts, participant=None, from_=None, explain=False,
+            as_json=False,
+        ) == 0  # fmt: skip
+        yield {
+            name: stack.enter_context(seated(settings, name, lambda: spark))
+            for name in (*LANDING, "delta")
+        }
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
+def test_connections_of_three_give_the_same_exact_answers_at_a_fourth(
+    four: dict[str, Running], tmp_path: Path
+) -> None:
+    delta = four["delta"]
+    rounds_until(four.values(), lambda: all(has_ended(r.seat) for r in four.values()))
+    for output, expected in ANSWERS.items():
+        exported = tmp_path / f"{output}.csv"
+        home = delta.seat.home
+        export_stream(home.catalog, home.storage, StreamName(output), exported)
+        answer = DATA / "netmon-zeek-server" / "expected" / expected
+        assert exported.read_bytes() == answer.read_bytes(), output
+    for name, letter in zip(LANDING, "abc", strict=True):
+        assert four[name].seat.home.catalog.quarantine_count() == 0, name
+        (hold,) = four[name].seat.home.catalog.holds(StreamName(f"connections_{letter}"))
+        assert hold.holder == "delta"
+    assert {r.problem for r in delta.heard.imports} == {None}
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
+def test_a_driver_sees_no_home_but_its_own(four: dict[str, Running]) -> None:
+    own = catalog_url(four["delta"].seat.urls[0])
+    for name in LANDING:
+        partner = four["delta"].seat.partners[Participant(name)]
+        theirs = catalog_url(partner.reader_url)
+        as_job = create_engine(own.set(database=theirs.database))
+        with pytest.raises(DBAPIError, match="permission denied"):
+            as_job.connect()
+        as_job.dispose()
+        as_reader = create_engine(theirs)
+        for table in ("segment", "commit", "quarantine", "hold", "landed_batch", "source"):
+            with as_reader.connect() as connection, pytest.raises(DBAPIError, match="denied"):
+                connection.execute(text(f"SELECT * FROM medusa.{table}"))
+        as_reader.dispose()
