@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exact bench lint clean
+.PHONY: help setup demo test exact crash simulate bench lint clean
 
 help:  ## show this list
 	@echo 'Medusa: start with "make demo".'
@@ -26,6 +26,12 @@ test: setup  ## run the tests (ARGS="-k name" to choose)
 
 exact: setup  ## replay all recorded data in every cut and compare row for row (long)
 	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)
+
+crash: setup  ## kill participants at every gap of the protocol, ten times (long)
+	@.venv/bin/python -m pytest tests/federation/test_crashes.py -m "crash or not crash" $(ARGS)
+
+simulate: setup  ## run 2,000 schedules of faults, and find every planted bug (long)
+	@.venv/bin/python -m pytest tests/simulation -m "simulation_long or not simulation_long" $(ARGS)
 
 bench: setup  ## measure against bare Spark and Structured Streaming
 	@.venv/bin/python -m bench $(ARGS)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Protocol, assert_never
 
 from medusa_core.commits import Commit, Committed, LeaseKey
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait, decide
@@ -43,6 +43,13 @@ class Applied:
     committed: Committed
 
 
+class Said(Protocol):
+    """Who is told what a driver does, as it does it."""
+
+    def decided(self, decision: Decision) -> None: ...
+    def applied(self, applied: Applied) -> None: ...
+
+
 class Driver:
     """Runs the fragments of one plan in one home."""
 
@@ -57,7 +64,7 @@ class Driver:
         leases: LeaseKeeper,
         engine: Callable[[], StepEngine],
         limits: Limits,
-        decided: Callable[[Decision], None] = lambda decision: None,
+        said: Said | None = None,
     ) -> None:
         self._catalog = catalog
         self._root = root
@@ -67,7 +74,7 @@ class Driver:
         self._leases = leases
         self._engine = engine
         self._limits = limits
-        self._decided = decided
+        self._said = said
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
@@ -88,7 +95,8 @@ class Driver:
         """One round: decide, then apply in order. Empty when there is nothing to do."""
         applied = []
         for decision in self.decide():
-            self._decided(decision)
+            if self._said:
+                self._said.decided(decision)
             match decision:
                 case Wait():
                     continue
@@ -100,7 +108,10 @@ class Driver:
                     assert_never(decision)
             committed = commit_until_known(self._catalog, commit)
             reached(f"{_POINTS[type(decision)]}.committed")
-            applied.append(Applied(decision=decision, commit=commit, committed=committed))
+            done = Applied(decision=decision, commit=commit, committed=committed)
+            if self._said:
+                self._said.applied(done)
+            applied.append(done)
         return applied
 
     def _close(self, decision: CloseBuckets) -> Commit:

@@ -66,6 +66,12 @@ class LeaseKeeper:
                 raise Conflict(self._lost[key])
             return self._leases[key]
 
+    def check(self) -> None:
+        """Raises Conflict if a lease was lost, as far as the last renewal could tell."""
+        with self._guard:
+            for said in self._lost.values():
+                raise Conflict(said)
+
     def _renew(self) -> None:
         while not self._done.wait(self._lease_ms / 1000 / RENEWALS_PER_LEASE):
             with self._guard:

@@ -13,11 +13,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from medusa_core.decide import ComputeStep, Decision
+from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.names import StreamName
 from pipelines.catalog.interface import Catalog
-from pipelines.driver import Applied, Driver
+from pipelines.driver import Driver
+from pipelines.driver import Said as DriverSaid
 from pipelines.exchange.importing import Imported, Importer
 from pipelines.leases import LeaseKeeper
 from pipelines.streams.live.interface import LiveSource, Polled
@@ -27,11 +28,9 @@ PAUSE_MS = 500
 """How long the loop lets an absent catalog be before it asks again."""
 
 
-class Said(Protocol):
+class Said(DriverSaid, Protocol):
     """Who is told what the loop does: logs, metrics, the terminal."""
 
-    def decided(self, decision: Decision) -> None: ...
-    def applied(self, applied: Applied) -> None: ...
     def imported(self, imported: Imported) -> None: ...
     def polled(self, stream: StreamName, polled: Polled) -> None: ...
     def error(self, error: Exception) -> None: ...
@@ -83,10 +82,9 @@ class ParticipantLoop:
         Raises Conflict if a lease is another's now, Unavailable while the catalog is away.
         """
         landed = self._poll_sources()
+        self._leases.check()
         imported = self._importer.poll(self._said.imported)
         applied = [done for driver in self._drivers for done in driver.tick()]
-        for done in applied:
-            self._said.applied(done)
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
         return Ticked(steps=steps, closed=len(applied) - steps, imported=imported, landed=landed)
 

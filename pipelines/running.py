@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.commits import LeaseKey
-from medusa_core.decide import Decision
 from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
@@ -90,7 +89,7 @@ def loop_of(
     engine_of = Engines(seat, session).engine_of
     loop = ParticipantLoop(
         catalog=seat.home.catalog,
-        drivers=drivers_of(seat, works, leases, engine_of, said.decided, limits),
+        drivers=drivers_of(seat, works, leases, engine_of, limits, said),
         importer=Importer(seat.home.catalog, seat.home.storage, exchange, leases),
         sources=sources_of(seat, works, leases, session),
         leases=leases,
@@ -146,8 +145,8 @@ def drivers_of(
     works: tuple[Work, ...],
     leases: LeaseKeeper,
     engine_of: Callable[[Work], Callable[[], StepEngine]],
-    decided: Callable[[Decision], None],
     limits: Limits,
+    said: Said | None = None,
 ) -> list[Driver]:
     """A driver for each network."""
     return [
@@ -160,7 +159,7 @@ def drivers_of(
             leases=leases,
             engine=engine_of(work),
             limits=limits,
-            decided=decided,
+            said=said,
         )
         for work in works
     ]

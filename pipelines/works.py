@@ -30,12 +30,7 @@ class Work:
 
 def newest_assignments(catalog: Catalog, here: Participant) -> tuple[Assignment, ...]:
     """What this home is assigned now, landing and imports included, by fragment."""
-    newest: dict[tuple[str, int, int], Assignment] = {}
-    for line in catalog.assignments():
-        key = (line.fragment, line.partition, line.producer.replica)
-        if key not in newest or newest[key].epoch < line.epoch:
-            newest[key] = line
-    mine = [a for a in newest.values() if a.producer.participant == here]
+    mine = [a for a in catalog.assignments() if a.producer.participant == here]
     return tuple(sorted(mine, key=lambda a: (a.fragment, a.partition, a.producer)))
 
 

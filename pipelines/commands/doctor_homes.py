@@ -117,7 +117,9 @@ def _migrations(name: str, connection: Connection) -> Finding:
         return fail(check, str(error))
     if missing:
         names = ", ".join(m.name for m in missing)
-        return fail(check, f"its catalog lacks {names}", f"run `medusa migrate --participant {name}`")
+        return fail(
+            check, f"its catalog lacks {names}", f"run `medusa migrate --participant {name}`"
+        )
     return ok(check, f"all {len(known_migrations())} applied")
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from medusa_core.decide import Decision, explain
+from medusa_core.decide import explain
 from medusa_core.knowledge import Limits
 from pipelines.exchange.bell import Bell
 from pipelines.federation import Seat, take_seat
@@ -99,14 +99,10 @@ def explain_tick(settings: Settings, order: RunOrder) -> int:
     with take_seat(settings, chosen_participant(settings, order.participant)) as seat:
         leases = LeaseKeeper(seat.home.catalog, "explain")
         works = load_works(seat)
-        for driver in drivers_of(seat, works, leases, _no_engine, _say_nothing, order.limits):
+        for driver in drivers_of(seat, works, leases, _no_engine, order.limits):
             for line in explain(driver.decide()):
                 print(line)
     return 0
-
-
-def _say_nothing(decision: Decision) -> None:
-    """An explanation is printed, not logged."""
 
 
 def _no_engine(work: Work) -> Callable[[], StepEngine]:

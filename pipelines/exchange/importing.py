@@ -7,6 +7,8 @@ news is brought once, and an acknowledgement never goes back. So a crash anywher
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -15,7 +17,7 @@ from medusa_core.commits import LeaseKey
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.exchange import ImportStanding, LineNews, PublishedSegment, import_fragment
 from medusa_core.names import Participant, StreamName
-from medusa_core.segments import SegmentFile
+from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.interface import Catalog
 from pipelines.exchange.interface import Exchange
 from pipelines.failpoints import reached
@@ -50,11 +52,13 @@ class Importer:
         self._root = root
         self._exchange = exchange
         self._leases = leases
+        self._acknowledged: dict[tuple[StreamName, Producer], int] = {}
 
     def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
         moved = 0
-        for standing in self._catalog.imports():
+        standings = self._catalog.imports()
+        for standing in standings:
             try:
                 news = self._news(standing)
                 if news is None:
@@ -65,7 +69,21 @@ class Importer:
                 continue
             moved += 1
             told(_imported(standing, len(news.segments), None))
+        for standing in self._catalog.imports() if moved else standings:
+            self._acknowledge(standing)
         return moved
+
+    def _acknowledge(self, standing: ImportStanding) -> None:
+        """Tell the partner how far the copy has come, once; a new process tells it again."""
+        line, boundary_us = (standing.stream, standing.producer), standing.boundary_us
+        if boundary_us is None or self._acknowledged.get(line) == boundary_us:
+            return
+        partner = standing.producer.participant
+        # Away now, the partner keeps more than it must until it is told.
+        with contextlib.suppress(Unavailable):
+            self._exchange.acknowledge(partner, standing.stream, boundary_us, READER_LIMIT_MS)
+            self._acknowledged[line] = boundary_us
+            reached("import.acknowledged")
 
     def _news(self, standing: ImportStanding) -> LineNews | None:
         """What is new of a line; None if nothing is."""
@@ -91,15 +109,6 @@ class Importer:
         )
         self._catalog.import_line(lease, replace(news, segments=segments), standing.plan)
         reached("import.committed")
-        boundary_us = self._boundary_us(standing)
-        if boundary_us is not None:
-            self._exchange.acknowledge(partner, standing.stream, boundary_us, READER_LIMIT_MS)
-
-    def _boundary_us(self, standing: ImportStanding) -> int | None:
-        for now in self._catalog.imports():
-            if (now.stream, now.producer) == (standing.stream, standing.producer):
-                return now.boundary_us
-        return None
 
     def _with_files(self, partner: Participant, published: PublishedSegment) -> PublishedSegment:
         """The segment with its files copied here, where it is live."""
@@ -111,6 +120,9 @@ class Importer:
     def _fetched(self, partner: Participant, file: SegmentFile) -> SegmentFile:
         here = replace(file, path=str(_place_of(partner, file)))
         try:
+            # Touched before it is looked at: no longer an old file that may be removed as orphan.
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(self._root / here.path)
             read_checked(self._root, here)
         except Unavailable:
             self._exchange.fetch(partner, file, self._root / here.path)

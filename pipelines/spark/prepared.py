@@ -19,6 +19,7 @@ import os
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
@@ -27,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
+from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from pipelines.spark.compiler import CompiledFragment, input_view
 from pipelines.streams.schemas import STIME, record_schema
@@ -102,7 +104,7 @@ class _Slot:
 
     def offer(self, session: SparkSession, view: str, schema: Any) -> None:
         """Make whatever will lie in the slot a relation of that name."""
-        with self._path.open("wb") as file:
+        with self._writing(), self._path.open("wb") as file:
             file.truncate(SLOT_BYTES)
         frame = session.read.schema(schema).parquet(str(self._path))
         frame.coalesce(1).createOrReplaceTempView(view)
@@ -112,13 +114,25 @@ class _Slot:
         """Let the slot hold these records and no others."""
         self._path.unlink(missing_ok=True)
         if isinstance(given, pa.Table):
-            pq.write_table(given, self._path, compression="none")
+            with self._writing():
+                pq.write_table(given, self._path, compression="none")
             return
         try:
             os.link(given, self._path)
         except OSError:
             # Another file system, or one without hard links.
             self._path.symlink_to(given.resolve())
+
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise Unavailable(
+                f"file {self._path} could not be written ({error.strerror or error}): free space "
+                "or mend the folder, then run again; nothing was committed"
+            ) from error
 
 
 class _Kept:

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 
 from medusa_core.commits import StepMetrics
 from pipelines.catalog.interface import Catalog
@@ -24,6 +30,8 @@ class Metrics:
     """The metrics of a participant's driver, in a registry of their own."""
 
     def __init__(self, participant: str, safe: Safe, catalog: Catalog | None = None) -> None:
+        # Else a second series for each, of when it was first counted.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._participant = safe(participant)
         self._safe = safe

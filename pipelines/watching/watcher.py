@@ -150,12 +150,15 @@ class Watcher:
             if not isinstance(decision, Wait):
                 self._latest = self._spans[_key(decision)] = _Span(now_s)
                 return
+            # Who waits is a fragment or, where it is a landing, the source's stream.
+            landing = landing_fragment(StreamName(decision.of))
+            fragment = landing if landing in self._network_of else decision.of
             if self._metrics:
-                self._metrics.waited(decision.of)
+                self._metrics.waited(fragment)
             reason = decision.because.reason
-            if self._waits.get(decision.of) != reason:
-                self._waits[decision.of] = reason
-                self._tell(decision_fields(decision))
+            if self._waits.get(fragment) != reason:
+                self._waits[fragment] = reason
+                self._tell({**decision_fields(decision), "fragment": fragment})
 
     def applied(self, applied: Applied) -> None:
         """A decision was carried out and committed, at the latest when the next one was made."""
@@ -187,7 +190,7 @@ class Watcher:
                         "event": "land",
                         "streams": [stream],
                         "boundary_us": polled.boundary_us,
-                        "because": {"reason": polled.because},
+                        "boundary_because": polled.because,
                         "batches": polled.batches,
                         "records_out": polled.landed,
                         "quarantined": polled.quarantined,

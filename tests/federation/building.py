@@ -61,6 +61,8 @@ class Running:
     seat: Seat
     loop: ParticipantLoop
     heard: Heard
+    leases: LeaseKeeper
+    session: Callable[[], SparkSession]
 
 
 @contextmanager
@@ -77,7 +79,7 @@ def seated(
         leases = stack.enter_context(LeaseKeeper(seat.home.catalog, f"test-{name}"))
         wait_for_leases(seat, leases, 1_000, heard)
         loop = loop_of(seat, leases, session, heard, stack, limits or Limits())
-        yield Running(seat, loop, heard)
+        yield Running(seat, loop, heard, leases, session)
 
 
 @contextmanager

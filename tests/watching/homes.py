@@ -18,9 +18,9 @@ COST = StepMetrics(records_in=6, records_out=2, spark_jobs=1, phases_ms={"run": 
 
 
 class World:
-    """The example network: two closed buckets of `src` wait to be computed."""
+    """The example network: two buckets of `src` have landed, and are promised unless said."""
 
-    def __init__(self, clock_ms: int = 100_000) -> None:
+    def __init__(self, clock_ms: int = 100_000, promised: int = 2) -> None:
         self.clock = ManualClock(clock_ms)
         self.catalog = MemoryCatalog(a.ALPHA, self.clock)
         self.catalog.deploy(a.a_deployment())
@@ -28,7 +28,9 @@ class World:
             self.catalog.acquire_lease(a.a_key(fragment), a.FIRST, "me", HOUR_MS)
         landing = a.a_lease(a.LANDING)
         self.catalog.land(landing, a.a_batch(0, {0: 3, 1: 3}))
-        self.catalog.promise(landing, a.SRC, origin_us=0, boundary_us=2 * a.WIDTH_US, end_us=None)
+        self.catalog.promise(
+            landing, a.SRC, origin_us=0, boundary_us=promised * a.WIDTH_US, end_us=None
+        )
 
     def decisions(self) -> list[Decision]:
         """What would be done now."""

@@ -114,6 +114,16 @@ def test_a_wait_is_told_once_until_its_reason_changes(watcher: Watcher, tmp_path
     assert len(lines(tmp_path)) == 4
 
 
+def test_a_source_waits_under_the_name_of_its_landing(tmp_path: Path) -> None:
+    with Watcher(a.ALPHA, tmp_path, network_of={a.LANDING: "example"}) as watcher:
+        (wait,) = [
+            d for d in World(promised=0).decisions() if isinstance(d, Wait) and d.of == a.SRC
+        ]
+        watcher.decided(wait)
+    (line,) = lines(tmp_path)
+    assert (line["fragment"], line["network"], line["event"]) == (a.LANDING, "example", "wait")
+
+
 def test_the_same_problem_is_told_once_a_minute_with_its_number(
     watcher: Watcher, tmp_path: Path, time_: Time
 ) -> None:
@@ -160,7 +170,7 @@ def test_what_landed_and_what_partners_told_are_lines(watcher: Watcher, tmp_path
     land, import_ = lines(tmp_path)
     assert (land["event"], land["fragment"]) == ("land", a.LANDING)
     assert (land["records_out"], land["quarantined"], land["boundary_us"]) == (7, 1, 5)
-    assert (land["batches"], land["late"], land["because"]) == (2, 1, {"reason": because})
+    assert (land["batches"], land["late"], land["boundary_because"]) == (2, 1, because)
     assert (import_["event"], import_["fragment"]) == ("import", "import/far")
     assert (import_["producer"], import_["segments"]) == ("beta/0", 2)
     assert import_["versions"] == {"far": 9}

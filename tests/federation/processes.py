@@ -1,0 +1,133 @@
+"""Participants as processes: started, stopped at a named point, killed, run to the end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pipelines.catalog.server import EmbeddedServer
+from pipelines.commands.apply import run_apply
+from pipelines.failpoints import FILE, POINT
+from pipelines.federation import take_seat
+from pipelines.home import SERVER
+from pipelines.settings import Settings
+from tests.conftest import folder_on_memory
+from tests.waiting import until
+
+END_S_MAX = 180
+LEASE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Installation:
+    """Homes in a folder with an embedded server that no participant owns."""
+
+    settings: Settings
+    server: EmbeddedServer
+
+    @property
+    def folder(self) -> Path:
+        return self.settings.directory
+
+    def start(
+        self, name: str, *more: str, environment: Mapping[str, str] | None = None
+    ) -> subprocess.Popen[str]:
+        """`medusa run` of a participant, in a process group of its own."""
+        command = [
+            sys.executable, "-m", "pipelines.cli", "run", "--participant", name,
+            "--lease", str(LEASE_S), "--records-per-step-max", "3000", *more,
+        ]  # fmt: skip
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={
+                **os.environ,
+                "MEDUSA_DIR": str(self.folder),
+                "MEDUSA_CATALOG_URL": "",
+                **(environment or {}),
+            },
+        )
+
+    def run_to_the_end(self, name: str) -> None:
+        """Run a participant until all that it does has ended."""
+        process = self.start(name, "--until-ended")
+        try:
+            _, errors = process.communicate(timeout=END_S_MAX)
+        finally:
+            kill(process)
+        assert process.returncode == 0, errors
+
+    def kill_at(self, name: str, point: str) -> bool:
+        """Run a participant up to a point and kill it there; False if it ended before."""
+        announced = self.folder / f"reached-{name}"
+        announced.unlink(missing_ok=True)
+        process = self.start(
+            name, "--until-ended", environment={POINT: point, FILE: str(announced)}
+        )
+        try:
+            until(
+                lambda: announced.exists() or process.poll() is not None,
+                f"{name} reaches {point}",
+                seconds_max=END_S_MAX,
+            )
+            return announced.exists()
+        finally:
+            kill(process)
+            announced.unlink(missing_ok=True)
+
+
+def kill(process: subprocess.Popen[str]) -> None:
+    """SIGKILL to the whole group, from outside; nothing of it is asked."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait(timeout=30)
+    if process.stderr is not None:
+        process.stderr.close()
+
+
+@contextmanager
+def installation(contracts: Path) -> Iterator[Installation]:
+    """Homes with these contracts applied; all is gone at the end."""
+    folder = folder_on_memory("medusa-federation-")
+    settings = replace(Settings.from_environment({}), directory=folder)
+    server = EmbeddedServer(folder / SERVER)
+    try:
+        with server:
+            run_apply(
+                settings, contracts=contracts, participant=None, from_=None, explain=False,
+                as_json=True,
+            )  # fmt: skip
+            yield Installation(settings, server)
+    finally:
+        server.discard()
+
+
+def contents(installed: Installation, name: str) -> dict[str, object]:
+    """All that a home promises: every live segment with its lineage, and what was put aside."""
+    with take_seat(installed.settings, name) as seat:  # type: ignore[arg-type]
+        catalog = seat.home.catalog
+        found: dict[str, object] = {}
+        for status in catalog.streams():
+            stream = status.stream.name
+            segments = catalog.segments(stream, producer=status.producer)
+            found[f"{stream} by {status.producer}"] = (
+                status.boundary_us,
+                [
+                    (s.range, s.stability, s.version, s.plan, dict(s.buckets), catalog.lineage(s))
+                    for s in segments
+                ],
+            )
+        found["quarantine"] = sorted(
+            (q.stream, q.origin, q.position or 0, q.reason) for q in catalog.quarantined()
+        )
+        return found

@@ -1,0 +1,235 @@
+"""What a process, a disk, a database or a line can do to a federation, and what stays true."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from medusa_core.errors import Unavailable
+from medusa_core.knowledge import Limits
+from medusa_core.names import Participant, StreamName
+from pipelines.catalog.homes import home_urls
+from pipelines.catalog.postgres import PostgresCatalog, catalog_url
+from pipelines.commands.apply import run_apply
+from pipelines.failpoints import FILE, POINT
+from pipelines.federation import take_seat
+from pipelines.home import known_homes
+from pipelines.running import has_ended, loop_of
+from pipelines.streams.generate import write_generated
+from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.federation.processes import LEASE_S, Installation, contents, installation, kill
+from tests.federation.relay import relay_to
+from tests.federation.test_crashes import write_contracts
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    import subprocess
+
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+
+OUTPUTS = tuple(map(StreamName, ("busy_sources", "scanning_sources", "scanning_prefixes")))
+FEW = Limits(records_per_step_max=3_000)
+
+
+@pytest.fixture(scope="module")
+def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("faults")
+    (file,) = write_generated(folder / "input", seed=9, records=9_000)
+    return write_contracts(folder / "contracts", file)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(contracts: Path) -> dict[str, object]:
+    with installation(contracts) as installed:
+        for name in ("alpha", "beta"):
+            installed.run_to_the_end(name)
+        return contents(installed, "beta")
+
+
+@pytest.fixture
+def installed(contracts: Path) -> Iterator[Installation]:
+    """An installation in which alpha has landed everything."""
+    with installation(contracts) as made:
+        made.run_to_the_end("alpha")
+        yield made
+
+
+def start_and_stop_at(installed: Installation, point: str, *more: str) -> subprocess.Popen[str]:
+    """Start beta and wait until it stands still at a point."""
+    announced = installed.folder / "reached"
+    process = installed.start("beta", *more, environment={POINT: point, FILE: str(announced)})
+    until(announced.exists, f"beta reaches {point}", seconds_max=90)
+    return process
+
+
+def go_on(installed: Installation) -> None:
+    (installed.folder / "reached").unlink()
+
+
+def outputs_have_ended(installed: Installation) -> bool:
+    with take_seat(installed.settings, Participant("beta")) as seat:
+        return has_ended(seat)
+
+
+def logged(installed: Installation, participant: str, words: str) -> bool:
+    log = installed.folder / "logs" / f"{participant}.jsonl"
+    lines = log.read_text().splitlines() if log.exists() else []
+    return any(words in str(json.loads(line).get("message")) for line in lines)
+
+
+def test_a_frozen_driver_is_refused_when_it_wakes_and_its_successor_did_not_wait_for_it(
+    installed: Installation, undisturbed: dict[str, object]
+) -> None:
+    frozen = start_and_stop_at(installed, "step.synced")
+    os.killpg(frozen.pid, signal.SIGSTOP)
+    successor = installed.start("beta")
+    try:
+        until(lambda: outputs_have_ended(installed), "the successor computes all", seconds_max=90)
+        go_on(installed)
+        os.killpg(frozen.pid, signal.SIGCONT)
+        until(lambda: frozen.poll() is not None, "the frozen driver gives up", seconds_max=60)
+        said = frozen.stderr.read() if frozen.stderr else ""
+        assert frozen.returncode == 3, said
+        assert "is held by" in said
+        assert contents(installed, "beta") == undisturbed
+    finally:
+        kill(successor)
+        kill(frozen)
+
+
+def test_a_second_driver_is_refused_before_it_commits_anything(installed: Installation) -> None:
+    first = start_and_stop_at(installed, "step.decided")
+    try:
+        second = installed.start("beta", "--until-ended")
+        _, said = second.communicate(timeout=60)
+        assert second.returncode == 3
+        assert "is held by" in said
+        with take_seat(installed.settings, Participant("beta")) as seat:
+            assert seat.home.catalog.steps() == ()
+    finally:
+        kill(first)
+
+
+def test_a_database_that_is_killed_is_a_pause_and_nothing_else(
+    installed: Installation, undisturbed: dict[str, object]
+) -> None:
+    process = start_and_stop_at(installed, "step.synced", "--until-ended")
+    try:
+        postmaster = installed.folder / "postgres" / "cluster" / "data" / "postmaster.pid"
+        server = psutil.Process(int(postmaster.read_text().splitlines()[0]))
+        children = server.children(recursive=True)
+        for each in (server, *children):
+            each.kill()
+        psutil.wait_procs([server, *children], timeout=30)
+        installed.server.stop()
+        go_on(installed)
+        _, said = process.communicate(timeout=120)
+        assert process.returncode == 0, said
+        assert contents(installed, "beta") == undisturbed
+    finally:
+        kill(process)
+
+
+@pytest.fixture
+def two(
+    postgres_server: EmbeddedServer, spark: SparkSession, contracts: Path, tmp_path: Path
+) -> Iterator[dict[str, Running]]:
+    """alpha and beta in this process."""
+    with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
+        run_apply(
+            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=True
+        )
+        yield {
+            name: stack.enter_context(seated(settings, name, lambda: spark, FEW))
+            for name in ("alpha", "beta")
+        }
+
+
+@pytest.mark.parametrize("damage", ["flipped", "torn", "gone"])
+def test_a_damaged_file_is_named_and_nothing_of_it_is_published(
+    two: dict[str, Running], damage: str
+) -> None:
+    alpha, beta = two["alpha"], two["beta"]
+    rounds_until([alpha], lambda: has_ended(alpha.seat))
+    (segment, *_) = alpha.seat.home.catalog.segments(StreamName("connections"))
+    path = alpha.seat.home.storage / segment.files[0].path
+    whole = path.read_bytes()
+    path.unlink()
+    if damage == "flipped":
+        path.write_bytes(whole[:100] + bytes([whole[100] ^ 1]) + whole[101:])
+    elif damage == "torn":
+        path.write_bytes(whole[: len(whole) // 2])
+    assert beta.loop.tick().is_idle
+    assert path.name in (beta.heard.imports[-1].problem or "")
+    assert beta.seat.home.catalog.segments(StreamName("connections")) == ()
+    path.unlink(missing_ok=True)
+    path.write_bytes(whole)
+    rounds_until(two.values(), lambda: has_ended(beta.seat))
+
+
+def test_a_full_disk_is_named_leaves_nothing_half_published_and_is_waited_for(
+    two: dict[str, Running],
+) -> None:
+    alpha, beta = two["alpha"], two["beta"]
+    rounds_until([alpha], lambda: has_ended(alpha.seat))
+    rounds_until([beta], lambda: bool(beta.heard.steps))
+    done = len(beta.heard.steps)
+    with files_no_longer_than(1), pytest.raises(Unavailable, match="could not be written"):
+        beta.loop.tick()
+    assert len(beta.heard.steps) == done
+    known = {s.path for o in OUTPUTS for g in beta.seat.home.catalog.segments(o) for s in g.files}
+    there = {str(f.relative_to(beta.seat.home.storage)) for o in OUTPUTS
+             for f in (beta.seat.home.storage / o).glob("*")}  # fmt: skip
+    assert there == known
+    rounds_until(two.values(), lambda: has_ended(beta.seat))
+
+
+@contextmanager
+def files_no_longer_than(size_bytes: int) -> Iterator[None]:
+    """This process can write no file beyond a size, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_a_commit_whose_answer_is_lost_is_found_again_and_made_once(
+    two: dict[str, Running], postgres_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    alpha, beta = two["alpha"], two["beta"]
+    rounds_until([alpha], lambda: has_ended(alpha.seat))
+    database = known_homes(tmp_path / "two")[Participant("beta")]
+    urls = home_urls(postgres_server.superuser_url(), Participant("beta"), database)
+    with relay_to(postgres_server.port) as relay, ExitStack() as stack:
+        through = catalog_url(urls.job).set(port=relay.port)
+        catalog = PostgresCatalog(
+            through.render_as_string(hide_password=False), Participant("beta")
+        )
+        stack.callback(catalog.close)
+        seat = replace(beta.seat, home=replace(beta.seat.home, catalog=catalog))
+        loop = loop_of(seat, beta.leases, beta.session, beta.heard, stack, FEW)
+        relay.lose_answer_to("commit_step")
+        while not has_ended(beta.seat):
+            loop.tick()
+    assert relay.lost == 1
+    assert [done.committed.again for done in beta.heard.steps].count(True) == 1
+    keys = [step.commit_key for step in beta.seat.home.catalog.steps()]
+    assert len(keys) == len(set(keys)) == len(beta.heard.steps)
+
+
+assert LEASE_S < 5, "tests wait for leases to end"
