@@ -225,7 +225,7 @@ def decide_landing(landing: LandingKnowledge, limits: Limits) -> CloseBuckets | 
     """Close the buckets that the source's boundary has passed, within the limits of a step."""
     ended = landing.end_us is not None and landing.boundary_us >= landing.end_us
     to_us = (landing.end_us or 0) if ended else floor_us(landing.boundary_us, landing.width_us)
-    to_us = min(to_us, landing.known_through_us)
+    to_us = min(to_us, landing.known_through_us, landing.until_us)
     counts = {at: n for at, n in landing.counts.items() if at >= landing.closed_us}
     to_us = cut_us(landing.closed_us, to_us, counts, landing.width_us, limits)
     if to_us <= landing.closed_us:

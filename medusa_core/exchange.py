@@ -69,6 +69,7 @@ class LineNews:
     `segments` are the rows that became live or were superseded in between, as they stood at
     `version`. `origin_us` is None as long as the line has not begun, `end_us` until its end is
     known. A source that is known to end where its rows end has news without a new version.
+    What of the line lies before `trimmed_us`, and came neither with this news nor before, is gone.
     """
 
     stream: StreamName
@@ -79,6 +80,7 @@ class LineNews:
     end_us: int | None
     segments: tuple[PublishedSegment, ...] = ()
     plans: tuple[PublishedPlan, ...] = ()
+    trimmed_us: int | None = None
 
     def __post_init__(self) -> None:
         if self.version < self.after:
@@ -94,5 +96,6 @@ class LineNews:
     @property
     def key(self) -> str:
         """The same for the same news, so that an import sent again is made once."""
-        parts = (self.stream, self.producer, self.after, self.version, self.origin_us, self.end_us)
+        parts = (self.stream, self.producer, self.after, self.version, self.origin_us, self.end_us,
+                 self.trimmed_us)  # fmt: skip
         return sha256("\n".join(["import", *map(str, parts)]).encode()).hexdigest()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
+from medusa_core.grid import FOREVER_US
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
 from medusa_core.segments import Producer, Read, Segment
 
@@ -32,7 +33,8 @@ class LandingKnowledge:
 
     `closed_us`: the stream's boundary, the end of its live rows (or the origin). `boundary_us`: the
     source's promise. `end_us`: the end of the last bucket, once the source has ended. `counts`:
-    records per non-empty bucket from `closed_us` to `known_through_us`.
+    records per non-empty bucket from `closed_us` to `known_through_us`. `plan` is that of the next
+    bucket; at `until_us` another plan begins.
     """
 
     stream: StreamName
@@ -44,6 +46,8 @@ class LandingKnowledge:
     end_us: int | None
     counts: Mapping[int, int]
     known_through_us: int
+    plan: PlanId
+    until_us: int = FOREVER_US
 
     def __post_init__(self) -> None:
         freeze(self, "counts")
@@ -82,7 +86,10 @@ class TentativeKnowledge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FragmentKnowledge:
-    """A fragment assigned here: under which plan and epoch, and how its streams stand."""
+    """A fragment assigned here: under which plan and epoch, and how its streams stand.
+
+    `plan` is that of the next bucket; at `until_us` another plan begins.
+    """
 
     fragment: Fragment
     plan: PlanId
@@ -92,6 +99,7 @@ class FragmentKnowledge:
     inputs: Mapping[StreamName, InputKnowledge]
     outputs: Mapping[StreamName, OutputKnowledge]
     tentative: tuple[TentativeKnowledge, ...] = ()
+    until_us: int = FOREVER_US
 
     def __post_init__(self) -> None:
         freeze(self, "inputs", "outputs")

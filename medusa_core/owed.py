@@ -27,6 +27,7 @@ def frontier(fragment: FragmentKnowledge) -> Range | None:
     to_us = min(ready_through_us(i) for i in fragment.inputs.values())
     ended_us = ends_at_us(fragment)
     to_us = ended_us if ended_us is not None else floor_us(to_us, width_us)
+    to_us = min(to_us, fragment.until_us)
     return Range(from_us, to_us) if from_us < to_us else None
 
 

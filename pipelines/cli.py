@@ -164,6 +164,28 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("--explain", action="store_true", help="print the plan, change nothing")
     _json(added)
 
+    added = add("simulate", _simulate, "run seeded schedules of faults and check the laws")
+    added.add_argument("what", choices=("faults",), metavar="faults")
+    added.add_argument("--schedules", type=_positive, default=100, metavar="N")
+    added.add_argument("--seed", type=int, default=1, help="the first schedule's (default: 1)")
+    shown = added.add_mutually_exclusive_group()
+    shown.add_argument("--explain", action="store_true", help="print a line for each event")
+    _json(shown)
+
+    added = add("trim", _trim, "let go of what nobody needs, compact files, remove orphans")
+    added.add_argument("streams", metavar="STREAM", nargs="*", help="which (default: all)")
+    until = added.add_mutually_exclusive_group()
+    keep = "event time to keep behind the end of what is stable, such as 7d"
+    until.add_argument("--keep", metavar="DURATION", help=keep)
+    until.add_argument("--before", metavar="TIME", help="event time: ISO 8601 or Unix seconds")
+    added.add_argument("--compact", action="store_true", help="make one file of many small ones")
+    added.add_argument("--orphans", action="store_true", help="remove files that nothing names")
+    grace = "how old an orphan is at least (default: 1h)"
+    added.add_argument("--grace", metavar="DURATION", help=grace)
+    added.add_argument("--explain", action="store_true", help="print it all, change nothing")
+    _home(added)
+    _json(added)
+
     added = add("migrate", _migrate, "bring a catalog to this version's schema")
     _home(added)
 
@@ -172,7 +194,7 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _json(added: argparse.ArgumentParser) -> None:
+def _json(added: argparse._ActionsContainer) -> None:
     added.add_argument("--json", action="store_true", help="print one JSON document")
 
 
@@ -305,6 +327,32 @@ def _apply(options: argparse.Namespace, settings: Settings) -> int:
         explain=options.explain,
         as_json=options.json,
     )
+
+
+def _simulate(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.simulate import simulate_faults
+
+    return simulate_faults(
+        schedules=options.schedules,
+        seed=options.seed,
+        explain=options.explain,
+        as_json=options.json,
+    )
+
+
+def _trim(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.trim import Wanted, run_trim
+
+    wanted = Wanted(
+        streams=options.streams,
+        keep=options.keep,
+        before=options.before,
+        compact=options.compact,
+        orphans=options.orphans,
+        grace=options.grace,
+        explain=options.explain,
+    )
+    return run_trim(settings, options.participant, wanted, as_json=options.json)
 
 
 def _migrate(options: argparse.Namespace, settings: Settings) -> int:

@@ -15,7 +15,7 @@ from medusa_core.commits import Commit, Committed, LeaseKey
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait, decide
 from medusa_core.errors import OutcomeUnknown
 from medusa_core.fragments import Fragment
-from medusa_core.knowledge import Knowledge, LandingKnowledge, Limits
+from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import PlanId
 from medusa_core.network import Port
 from medusa_core.plans import Plan
@@ -79,17 +79,16 @@ class Driver:
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
         knowledge = self._catalog.read_knowledge(self._fragments, self._limits)
-        mine = tuple(filter(self._is_mine, knowledge.landings))
-        return replace(knowledge, landings=mine)
+        return replace(
+            knowledge,
+            landings=tuple(known for known in knowledge.landings if known.plan == self._plan_id),
+            fragments=tuple(known for known in knowledge.fragments if known.plan == self._plan_id),
+        )
 
     def decide(self) -> list[Decision]:
         """What it would do now (1, 2)."""
         knowledge = self.read()
         return decide(knowledge, knowledge.clock_ms)
-
-    def _is_mine(self, landing: LandingKnowledge) -> bool:
-        """Whether a source of this home feeds this network, and not another that runs here."""
-        return self._checked.network.is_source(landing.stream)
 
     def tick(self) -> list[Applied]:
         """One round: decide, then apply in order. Empty when there is nothing to do."""

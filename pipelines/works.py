@@ -52,12 +52,13 @@ def works_of(
 
     Raises Refused if a plan was made by another engine or another compiler than would run it now.
     """
-    records = {record.id: record for record in catalog.plans()}
-    works = []
-    for plan_id in sorted({a.plan for a in assignments}):
-        mine = {a.fragment for a in assignments if a.plan == plan_id}
-        works.append(_work(records[plan_id], mine, load, directory))
-    return tuple(works)
+    current = {a.plan for a in assignments}
+    records = catalog.plans(superseded=True)
+    networks = {record.network for record in records if record.id in current}
+    mine = {a.fragment for a in assignments}
+    # Buckets before a change of plan are computed under the plan before.
+    wanted = [record for record in records if record.network in networks]
+    return tuple(_work(record, mine, load, directory) for record in wanted)
 
 
 def _work(

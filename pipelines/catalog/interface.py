@@ -10,7 +10,7 @@ Unavailable (cannot be reached), OutcomeUnknown (the connection broke during a c
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -32,6 +32,7 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from medusa_core.trims import Trimmed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +88,8 @@ class Deployment:
 class StreamStatus:
     """How a (stream, producer) stands: `boundary_us` ends its live rows, `rows` and `segments` are
     the live ones, `promised_us` is what a source has promised, `end_us` where it ends,
-    `tentative_us` where its first live tentative row begins.
+    `tentative_us` where its first live tentative row begins. Of what lies before `trimmed_us`
+    nothing need be there.
 
     `boundary_us` is BEGINNING_US before the first row or promise, FOREVER_US once it has ended.
     """
@@ -102,11 +104,17 @@ class StreamStatus:
     segments: int
     rows: int
     tentative_us: int | None = None
+    trimmed_us: int | None = None
 
     @property
     def has_ended(self) -> bool:
         """Whether its live rows reach its end; some of them may be tentative."""
         return self.boundary_us == FOREVER_US
+
+    @property
+    def kept_from_us(self) -> int | None:
+        """Where what is surely there begins: the trim, else the origin; None before it began."""
+        return self.origin_us if self.trimmed_us is None else self.trimmed_us
 
     @property
     def live_through_us(self) -> int | None:
@@ -225,8 +233,11 @@ class Catalog(Protocol):
     def assignments(self) -> tuple[Assignment, ...]:
         """Those in force: the newest per (fragment, partition, replica), in that order."""
 
-    def plans(self) -> tuple[PlanRecord, ...]:
-        """The plans of the assignments in force, by network and fingerprint."""
+    def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
+        """The plans of the newest assignments, by network and fingerprint.
+
+        `superseded`: those of older ones too, under which earlier buckets may yet be computed.
+        """
 
     # leases
 
@@ -321,8 +332,9 @@ class Catalog(Protocol):
                   segments_max: int) -> LineNews:  # fmt: skip
         """What a partner may see of a line after a version.
 
-        Cut at a version where more than `segments_max` segments came; Refused if there is no such
-        line, or if `after` lies beyond it.
+        Cut at a version where more than `segments_max` segments came; what is trimmed is no news,
+        whether it is still there or not. Refused if there is no such line, or if `after` lies
+        beyond it.
         """
 
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
@@ -331,8 +343,9 @@ class Catalog(Protocol):
         1 the same news brought before? False · 2 lock the lease, which is of the stream's import;
         Conflict unless holder and epoch are right and clock < expires_at (S8) · 3 lock the line;
         Conflict unless it stands at `news.after`, Refused if it is this home's own · 4 end what was
-        superseded, write what is live; the laws hold as for any row (S2, S3) · 5 move version and
-        boundary (S1). `plan` is the one under which the import is assigned.
+        superseded, write what is live; the laws hold as for any row (S2, S3) · 5 what lies before
+        `news.trimmed_us` and is not final here is lost for this home: a gap takes its place · 6
+        move version and boundary (S1). `plan` is the one under which the import is assigned.
         """
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
@@ -345,13 +358,44 @@ class Catalog(Protocol):
     # holds
 
     def place_hold(self, hold: Hold) -> None:
-        """Keep buckets from `hold.from_us` on; the same holder and purpose moves its hold."""
+        """Keep buckets from `hold.from_us` on; the same holder and purpose moves its hold.
+
+        What is trimmed already stays gone; `StreamStatus.trimmed_us` says how far that is.
+        """
 
     def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
         """Give a hold up; nothing if there is none."""
 
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
         """The holds on a stream, by start."""
+
+    # trimming
+
+    def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
+             needed: Mapping[str, int], segments_max: int,
+             explain: bool = False) -> Trimmed:  # fmt: skip
+        """Trim a line as far towards `before_us` as the law lets (S7), in this order:
+
+        1 lock the stream, on which nobody places a hold meanwhile, and the line · 2 hold from
+        `needed` on (fragment -> event time) what fragments assigned to this home have yet to read
+        of the stream; one that is not named keeps the hold it has, or holds everything · 3 move the
+        trim to the last point of the grid before `before_us`, all holds that have not run out, all
+        tentative rows and the boundary; it never goes back · 4 remove at most `segments_max` rows
+        that end there or before, and what only they and landed batches before it named.
+
+        Files may be removed from the disk once this has returned. `explain` only tells.
+        """
+
+    def compact(self, stream: StreamName, producer: Producer, segments: Sequence[Segment],
+                file: SegmentFile) -> tuple[SegmentFile, ...]:  # fmt: skip
+        """Let live, final segments name one file that holds exactly their rows, and nothing else.
+
+        Returns the files that nothing names any more. Conflict if one of the segments is not there
+        as given; Refused if the file has another number of rows.
+        """
+
+    def named_files(self, paths: Collection[str]) -> frozenset[str]:
+        """Those of the paths that the catalog knows: all others under the root are orphans."""
 
     def close(self) -> None:
         """Give connections back."""

@@ -6,7 +6,7 @@ suite and one machine of random commands hold the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -27,12 +27,14 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from medusa_core.trims import Trimmed
 from pipelines.catalog import (
     memory_commit,
     memory_deploy,
     memory_exchange,
     memory_reading,
     memory_standing,
+    memory_trim,
     standing,
 )
 from pipelines.catalog import memory_tables as tables
@@ -97,7 +99,7 @@ class MemoryCatalog:
     def deploy(self, deployment: Deployment) -> None:
         """See `Catalog.deploy`."""
         with self._work() as work:
-            memory_deploy.deploy(work, deployment)
+            memory_deploy.deploy(work, self._participant, deployment)
 
     def declare_source(self, stream: StreamName, document: str) -> None:
         """See `Catalog.declare_source`."""
@@ -118,10 +120,10 @@ class MemoryCatalog:
         with self._work() as work:
             return memory_standing.assignments(work)
 
-    def plans(self) -> tuple[PlanRecord, ...]:
+    def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
         """See `Catalog.plans`."""
         with self._work() as work:
-            return memory_standing.plans(work)
+            return memory_standing.plans(work, superseded=superseded)
 
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
         """See `Catalog.acquire_lease`."""
@@ -377,30 +379,20 @@ class MemoryCatalog:
         """See `Catalog.acknowledge`."""
         check_name("reader", reader)
         with self._work() as work:
-            if work.get(tables.STREAMS, stream) is None:
+            if work.lock_row(tables.STREAMS, stream) is None:
                 raise Refused(f"stream {stream} is not deployed here: acknowledge one that is")
-            if limit_ms <= 0:
-                raise Refused("the limit of a hold is above 0")
-            key = (stream, str(reader), "import")
-            work.lock_name(tables.HOLDS, key)
-            stands = work.get(tables.HOLDS, key)
-            from_us = max(through_us, stands.from_us) if stands else through_us
+            stands = work.get(tables.HOLDS, (stream, str(reader), "import"))
+            from_us = max(through_us, stands.hold.from_us) if stands else through_us
             hold = Hold(stream=stream, holder=reader, purpose="import", from_us=from_us,
                         limit_ms=limit_ms)  # fmt: skip
-            work.put(tables.HOLDS, key, hold)
+            memory_trim.place_hold(work, hold)
 
     # holds
 
     def place_hold(self, hold: Hold) -> None:
         """See `Catalog.place_hold`."""
         with self._work() as work:
-            if work.get(tables.STREAMS, hold.stream) is None:
-                raise Refused(f"stream {hold.stream} is not deployed here: hold one that is")
-            if hold.limit_ms is not None and hold.limit_ms <= 0:
-                raise Refused("the limit of a hold is above 0")
-            key = (hold.stream, hold.holder, hold.purpose)
-            work.lock_name(tables.HOLDS, key)
-            work.put(tables.HOLDS, key, hold)
+            memory_trim.place_hold(work, hold)
 
     def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
         """See `Catalog.release_hold`."""
@@ -411,8 +403,35 @@ class MemoryCatalog:
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
         """See `Catalog.holds`."""
         with self._work() as work:
-            found = [hold for hold in work.rows(tables.HOLDS).values() if hold.stream == stream]
+            rows = work.rows(tables.HOLDS).values()
+            found = [row.hold for row in rows if row.hold.stream == stream]
             return tuple(sorted(found, key=lambda h: (h.from_us, h.holder, h.purpose)))
+
+    # trimming
+
+    def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
+             needed: Mapping[str, int], segments_max: int,
+             explain: bool = False) -> Trimmed:  # fmt: skip
+        """See `Catalog.trim`."""
+        with self._work() as work:
+            before = {name: dict(rows) for name, rows in work.changes.items()}
+            answer = memory_trim.trim(
+                work, self._participant, stream, producer, before_us, needed, segments_max
+            )
+            if explain:
+                work.changes = before
+            return answer
+
+    def compact(self, stream: StreamName, producer: Producer, segments: Sequence[Segment],
+                file: SegmentFile) -> tuple[SegmentFile, ...]:  # fmt: skip
+        """See `Catalog.compact`."""
+        with self._work() as work:
+            return memory_trim.compact(work, stream, producer, segments, file)
+
+    def named_files(self, paths: Collection[str]) -> frozenset[str]:
+        """See `Catalog.named_files`."""
+        with self._work() as work:
+            return frozenset(path for path in paths if work.get(tables.FILES, path) is not None)
 
 
 class MemorySession:

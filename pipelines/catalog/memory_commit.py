@@ -97,8 +97,9 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
         line = supersede(line, check_parts(work, line, parts))
         # 5 Write segments and files, and move the boundary.
         for segment in given:
-            check_buckets(work, segment)
             record_files(work, stream, segment.files)
+            check_kept(line, segment)
+            check_buckets(work, segment)
         line = moved(write(line, parts, commit), parts[0].range.from_us, ends=commit.ends)
         work.put(tables.LINES, (stream, lease.key.producer), line)
     put_aside(work, commit.quarantine)
@@ -173,6 +174,15 @@ def cut(segment: Segment, part: Range) -> Segment:
     """A part of a segment: the same content, version and files (none if it holds no row)."""
     buckets = segment.within(part)
     return replace(segment, range=part, buckets=buckets, files=segment.files if buckets else ())
+
+
+def check_kept(line: LineRow, segment: OutputSegment) -> None:
+    """Conflict if a segment begins where all was final and is trimmed."""
+    if line.trimmed_us is not None and segment.range.from_us < line.trimmed_us:
+        raise Conflict(
+            f"segment {segment.range} of {segment.stream} begins before {line.trimmed_us}, where "
+            "all is trimmed: read again and decide anew"
+        )
 
 
 def check_buckets(work: Transaction, segment: OutputSegment) -> None:

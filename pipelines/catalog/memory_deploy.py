@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from medusa_core.errors import Conflict, Refused
-from medusa_core.names import check_name
+from medusa_core.names import Participant, check_name
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
 from pipelines.catalog.memory_store import Transaction
@@ -14,7 +14,7 @@ from pipelines.catalog.memory_tables import FragmentRow, LineRow
 _STREAM_NAME = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)?")
 
 
-def deploy(work: Transaction, deployment: Deployment) -> None:
+def deploy(work: Transaction, here: Participant, deployment: Deployment) -> None:
     """See `Catalog.deploy`."""
     work.lock_name(tables.HOME, "only")
     for record in deployment.streams:
@@ -27,7 +27,7 @@ def deploy(work: Transaction, deployment: Deployment) -> None:
     for fragment, (inputs, outputs) in deployment.fragments.items():
         _bring_in(work, fragment, FragmentRow(deployment.network, tuple(inputs), tuple(outputs)))
     for assignment in deployment.assignments:
-        _assign(work, assignment)
+        _assign(work, here, assignment)
 
 
 def _declare(work: Transaction, record: StreamRecord) -> None:
@@ -71,7 +71,7 @@ def _bring_lines(work: Transaction, fragment: FragmentRow, assignment: Assignmen
             work.put(tables.LINES, (output, assignment.producer), LineRow())
 
 
-def _assign(work: Transaction, assignment: Assignment) -> None:
+def _assign(work: Transaction, here: Participant, assignment: Assignment) -> None:
     fragment = work.get(tables.FRAGMENTS, assignment.fragment)
     if fragment is None or work.get(tables.PLANS, assignment.plan) is None:
         raise Refused(f"the assignment of {assignment.fragment} names what is not deployed")
@@ -92,4 +92,20 @@ def _assign(work: Transaction, assignment: Assignment) -> None:
             f"epoch {assignment.epoch} of fragment {assignment.fragment} is not the next one: "
             "read again and decide anew"
         )
+    if assignment.producer.participant == here:
+        _check_inputs_are_kept(work, fragment, assignment)
     work.put(tables.ASSIGNMENTS, key, assignment)
+
+
+def _check_inputs_are_kept(
+    work: Transaction, fragment: FragmentRow, assignment: Assignment
+) -> None:
+    """Refused if an output would begin over input that is gone, as if there had been none."""
+    lines = work.rows(tables.LINES)
+    has_begun = all(lines[o, assignment.producer].boundary_us is not None for o in fragment.outputs)
+    for (stream, _), line in lines.items():
+        if stream in fragment.inputs and line.trimmed_us is not None and not has_begun:
+            raise Refused(
+                f"fragment {assignment.fragment} would begin without what {stream} has lost before "
+                f"{line.trimmed_us}: let it read a stream that is whole"
+            )

@@ -14,12 +14,18 @@ from medusa_core.exchange import (
     PublishedSegment,
     import_fragment,
 )
-from medusa_core.grid import FOREVER_US
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
-from medusa_core.segments import Producer
+from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
-from pipelines.catalog.memory_commit import check_lease, lock_line, record_files
+from pipelines.catalog.memory_commit import (
+    check_lease,
+    lock_line,
+    record_files,
+    remainders,
+    supersede,
+)
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import LineRow, SegmentRow
 
@@ -62,7 +68,7 @@ def line_news(
         for row in (*line.live, *line.superseded)
         for ends in (row.end_version,)
     )
-    changed = [row for row in rows if _is_news(row, after, upto)]
+    changed = [row for row in rows if _is_kept(row, line) and _is_news(row, after, upto)]
     plans = {row.segment.plan for row in changed if row.begin_version > after}
     return LineNews(
         stream=stream,
@@ -71,6 +77,7 @@ def line_news(
         version=upto,
         origin_us=line.origin_us,
         end_us=line.end_us if upto == line.version else None,
+        trimmed_us=_gone_before_us(line, upto),
         segments=tuple(
             PublishedSegment(
                 segment=row.segment, begin_version=row.begin_version, end_version=row.end_version
@@ -83,11 +90,29 @@ def line_news(
 
 def _page_end(line: LineRow, after: Version, segments_max: int) -> Version:
     begun = sorted(
-        row.begin_version for row in (*line.live, *line.superseded) if row.begin_version > after
+        row.begin_version
+        for row in (*line.live, *line.superseded)
+        if row.begin_version > after and _is_kept(row, line)
     )
     if len(begun) <= segments_max:
         return line.version
     return Version(max(begun[segments_max] - 1, begun[0]))
+
+
+def _is_kept(row: SegmentRow, line: LineRow) -> bool:
+    return line.trimmed_us is None or row.segment.range.to_us > line.trimmed_us
+
+
+def _gone_before_us(line: LineRow, upto: Version) -> int | None:
+    """Before where nothing of the line will come or end, once its news up to a version have."""
+    if line.trimmed_us is None:
+        return None
+    to_come = [
+        row.segment.range.from_us
+        for row in (*line.live, *line.superseded)
+        if _is_kept(row, line) and upto < (row.end_version or row.begin_version)
+    ]
+    return min([line.trimmed_us, *to_come])
 
 
 def _is_news(row: SegmentRow, after: Version, upto: Version) -> bool:
@@ -142,6 +167,18 @@ def import_line(
     ]
     if any(row.segment.stability.is_final for row in over):
         raise Refused(f"news of {news.stream} would change what is final (S2)")
+    # Of a tentative row that is trimmed, the end is not told: what took its place shows it.
+    for row in live.copy():
+        if row.segment.stability.is_final or row.segment.range.to_us > _lost_before_us(news):
+            continue
+        by = [
+            p.begin_version
+            for p in news.segments
+            if p.end_version is None and p.segment.range.overlaps(row.segment.range)
+        ]
+        if by:
+            live.remove(row)
+            over.append(replace(row, end_version=min(by)))
     for published in news.segments:
         if published.end_version is None:
             part = published.segment.range
@@ -151,7 +188,6 @@ def import_line(
             live.append(SegmentRow(published.segment, published.begin_version, news.key))
     live.sort(key=lambda row: row.segment.range)
 
-    # 5 Move version and boundary.
     moved = replace(
         line,
         version=news.version,
@@ -160,9 +196,44 @@ def import_line(
         live=tuple(live),
         superseded=(*line.superseded, *over),
     )
+
+    # 5 Declare what is lost.
+    moved = _with_gaps(moved, news, plan)
+
+    # 6 Move version and boundary.
     work.put(tables.LINES, (news.stream, news.producer), _reached(moved))
     work.put(tables.IMPORTS, news.key, news)
     return True
+
+
+def _lost_before_us(news: LineNews) -> int:
+    return BEGINNING_US if news.trimmed_us is None else news.trimmed_us
+
+
+def _with_gaps(line: LineRow, news: LineNews, plan: PlanId) -> LineRow:
+    """The line with a gap wherever nothing final stands before the partner's trim."""
+    begin_us = line.origin_us if line.trimmed_us is None else line.trimmed_us
+    if begin_us is None or begin_us >= _lost_before_us(news):
+        return line
+    final = [r.segment.range for r in line.live if r.segment.stability.is_final]
+    gaps = remainders(Range(begin_us, _lost_before_us(news)), final)
+    line = supersede(line, gaps)
+    rows = [
+        SegmentRow(
+            Segment(
+                stream=news.stream,
+                producer=news.producer,
+                range=gap,
+                stability=Stability.GAP,
+                version=news.version,
+                plan=plan,
+            ),
+            begin_version=news.version,
+            commit_key=news.key,
+        )
+        for gap in gaps
+    ]
+    return replace(line, live=tuple(sorted((*line.live, *rows), key=lambda r: r.segment.range)))
 
 
 def _reached(line: LineRow) -> LineRow:

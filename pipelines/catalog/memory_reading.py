@@ -13,7 +13,14 @@ from pipelines.catalog.interface import Assignment, StepRecord, StreamStatus
 from pipelines.catalog.memory_commit import is_tentative
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import CommitRow, LineRow, SegmentRow
-from pipelines.catalog.standing import Assigned, Line, SegmentAnswer, SegmentRequest, Standing
+from pipelines.catalog.standing import (
+    Assigned,
+    Line,
+    PlannedFrom,
+    SegmentAnswer,
+    SegmentRequest,
+    Standing,
+)
 
 Lines = list[tuple[StreamName, Producer]]
 
@@ -74,7 +81,12 @@ def _newest(work: Transaction) -> Iterator[Assigned]:
             partition=partition,
             producer=row.producer,
             epoch=row.epoch,
-            plan=row.plan,
+            plans=tuple(
+                PlannedFrom(line.plan, line.from_us)
+                for (name, part, _), line in sorted(work.rows(tables.ASSIGNMENTS).items())
+                if (name, part, line.producer.replica)
+                == (fragment, partition, row.producer.replica)
+            ),
             inputs=wiring.inputs,
             outputs=wiring.outputs,
         )
@@ -189,6 +201,7 @@ def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
                 tentative_us=next(
                     (r.segment.range.from_us for r in line.live if is_tentative(r)), None
                 ),
+                trimmed_us=line.trimmed_us,
             )
         )
     return tuple(statuses)

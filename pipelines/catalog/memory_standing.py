@@ -45,10 +45,11 @@ def assignments(work: Transaction) -> tuple[Assignment, ...]:
     return tuple(newest[of] for of in sorted(newest))
 
 
-def plans(work: Transaction) -> tuple[PlanRecord, ...]:
+def plans(work: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:
     """See `Catalog.plans`."""
     found: list[PlanRecord] = []
-    for plan in {a.plan for a in assignments(work)}:
+    lines = work.rows(tables.ASSIGNMENTS).values() if superseded else assignments(work)
+    for plan in {a.plan for a in lines}:
         stored = work.get(tables.PLANS, plan)
         assert stored is not None, "an assignment implies its plan"
         network, document = stored

@@ -60,6 +60,7 @@ class LineRow:
     boundary_us: int | None = None
     promised_us: int | None = None
     end_us: int | None = None
+    trimmed_us: int | None = None
     live: tuple[SegmentRow, ...] = ()
     superseded: tuple[SegmentRow, ...] = ()
 
@@ -86,13 +87,26 @@ class CommitRow:
 
 @dataclass(frozen=True, slots=True)
 class BatchRow:
-    """A landed batch."""
+    """A landed batch; it lets go of its file when all its buckets are trimmed."""
 
     number: int
     producer: Producer
     file: SegmentFile | None
     counts: Mapping[int, int]
     state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRow:
+    """A hold and when it was last placed."""
+
+    hold: Hold
+    placed_at_ms: int
+
+    def is_held(self, now_ms: int) -> bool:
+        """Whether it has not run out."""
+        limit_ms = self.hold.limit_ms
+        return limit_ms is None or self.placed_at_ms + limit_ms >= now_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,4 +131,4 @@ IMPORTS: Table[str, LineNews] = Table("import")
 BATCHES: Table[tuple[StreamName, str, int], BatchRow] = Table("landed_batch")
 QUARANTINE: Table[int, QuarantinedRecord] = Table("quarantine")
 SOURCES: Table[StreamName, str] = Table("source")
-HOLDS: Table[tuple[StreamName, str, str], Hold] = Table("hold")
+HOLDS: Table[tuple[StreamName, str, str], HoldRow] = Table("hold")

@@ -6,7 +6,8 @@ they decide (laws, leases, versions) is in `sql/schema.sql`; here is only how to
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -30,6 +31,7 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from medusa_core.trims import Trimmed
 from pipelines.catalog import postgres_rows as rows
 from pipelines.catalog import standing as stands
 from pipelines.catalog.interface import (
@@ -44,6 +46,7 @@ from pipelines.catalog.interface import (
 from pipelines.catalog.migrations import check_connection
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_news import import_document, news_of
+from pipelines.catalog.postgres_trims import compaction_documents, trimmed_of
 from pipelines.catalog.queries import query
 
 CONNECT_S_MAX = 10
@@ -149,9 +152,9 @@ class PostgresCatalog:
         """See `Catalog.assignments`."""
         return tuple(rows.assignment_of(row) for row in self._rows("assignments"))
 
-    def plans(self) -> tuple[PlanRecord, ...]:
+    def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
         """See `Catalog.plans`."""
-        return tuple(PlanRecord(**row) for row in self._rows("plans"))
+        return tuple(PlanRecord(**row) for row in self._rows("plans", superseded=superseded))
 
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
         """See `Catalog.acquire_lease`."""
@@ -426,6 +429,41 @@ class PostgresCatalog:
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
         """See `Catalog.holds`."""
         return tuple(Hold(**row) for row in self._rows("holds", stream=stream))
+
+    # trimming
+
+    def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
+             needed: Mapping[str, int], segments_max: int,
+             explain: bool = False) -> Trimmed:  # fmt: skip
+        """See `Catalog.trim`: the numbers are in `medusa.trim_line`."""
+        answer = self._value(
+            "trim_line",
+            stream=stream,
+            participant=producer.participant,
+            replica=producer.replica,
+            before_us=before_us,
+            needed=json.dumps(dict(needed)),
+            segments_max=segments_max,
+            explain=explain,
+        )
+        return trimmed_of(answer)
+
+    def compact(self, stream: StreamName, producer: Producer, segments: Sequence[Segment],
+                file: SegmentFile) -> tuple[SegmentFile, ...]:  # fmt: skip
+        """See `Catalog.compact`."""
+        released = self._value(
+            "compact_line",
+            committing=True,
+            stream=stream,
+            participant=producer.participant,
+            replica=producer.replica,
+            **compaction_documents(segments, file),
+        )
+        return tuple(rows.file_of(*found) for found in released)
+
+    def named_files(self, paths: Collection[str]) -> frozenset[str]:
+        """See `Catalog.named_files`."""
+        return frozenset(row["path"] for row in self._rows("named_files", paths=list(paths)))
 
 
 def _lease_fields(lease: Lease) -> dict[str, Any]:

@@ -19,6 +19,7 @@ _OURS: dict[str, type[MedusaError]] = {
     "MD002": Conflict,
     "MDS01": Refused,
     "MDS02": Refused,
+    "MDS07": Refused,
     "MDS08": Conflict,
     "MDLOG": Refused,
 }

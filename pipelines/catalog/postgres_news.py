@@ -23,6 +23,7 @@ def news_of(
         version=Version(document["version"]),
         origin_us=document["origin_us"],
         end_us=document["end_us"],
+        trimmed_us=document["trimmed_us"],
         segments=tuple(
             PublishedSegment(
                 segment=segment_of(row, stream, producer),
@@ -54,6 +55,7 @@ def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> s
             "version": news.version,
             "origin_us": news.origin_us,
             "end_us": news.end_us,
+            "trimmed_us": news.trimmed_us,
             "segments": [_segment_document(published) for published in news.segments],
             "plans": [
                 {"id": p.id, "network": p.network, "document": p.document} for p in news.plans

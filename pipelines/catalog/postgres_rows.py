@@ -29,7 +29,7 @@ from pipelines.catalog.interface import (
     StreamRecord,
     StreamStatus,
 )
-from pipelines.catalog.standing import Assigned, Line, Standing
+from pipelines.catalog.standing import Assigned, Line, PlannedFrom, Standing
 
 Row = Mapping[str, Any] | RowMapping
 
@@ -236,6 +236,7 @@ def status_of(row: Row) -> StreamStatus:
         segments=row["segments"],
         rows=row["rows"],
         tentative_us=row["tentative_us"],
+        trimmed_us=row["trimmed_us"],
     )
 
 
@@ -302,7 +303,7 @@ def standing_of(document: Row) -> Standing:
                 partition=a["partition"],
                 producer=producer_of(a),
                 epoch=Epoch(a["epoch"]),
-                plan=PlanId(a["plan"]),
+                plans=tuple(PlannedFrom(PlanId(p), from_us) for p, from_us in a["plans"]),
                 inputs=tuple(a["inputs"]),
                 outputs=tuple(a["outputs"]),
             )

@@ -50,17 +50,38 @@ class Line:
         return self.boundary_us == FOREVER_US
 
 
+@dataclass(frozen=True, slots=True)
+class PlannedFrom:
+    """A line of the assignment log: a plan, and the first bucket it is for (None: the origin)."""
+
+    plan: PlanId
+    from_us: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """The newest assignment of a fragment to this home."""
+    """The newest assignment of a fragment to this home; `plans` are those of the whole log."""
 
     fragment: str
     partition: int
     producer: Producer
     epoch: Epoch
-    plan: PlanId
+    plans: tuple[PlannedFrom, ...]
     inputs: tuple[StreamName, ...]
     outputs: tuple[StreamName, ...]
+
+    def in_force(self, reached_us: int | None) -> tuple[PlanId, int]:
+        """The plan of the bucket at which the outputs stand, and where another one begins.
+
+        The last line of the log that is for it counts; before anything was written, that is the
+        last one from the origin on. An epoch is for every line: who may write is another matter.
+        """
+        at_us = BEGINNING_US if reached_us is None else reached_us
+        starts = [BEGINNING_US if p.from_us is None else p.from_us for p in self.plans]
+        begun = [at for at, start_us in enumerate(starts) if start_us <= at_us]
+        now = max(begun, default=0)
+        later = [start_us for start_us in starts[now + 1 :] if start_us > at_us]
+        return self.plans[now].plan, min(later, default=FOREVER_US)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,10 +137,14 @@ def first_sight(
         readable = {ln.stream for ln in standing.lines}
         if not set(assigned.inputs) <= readable or not set(assigned.outputs) <= set(own):
             continue  # an input that nobody is assigned to write has no line to wait for
+        reached = [own[s].boundary_us for s in assigned.outputs]
+        begun = [at_us for at_us in reached if at_us is not None]
+        plan, until_us = assigned.in_force(min(begun) if len(begun) == len(reached) else None)
         seen.append(
             FragmentKnowledge(
                 fragment=fragments[assigned.fragment],
-                plan=assigned.plan,
+                plan=plan,
+                until_us=until_us,
                 producer=assigned.producer,
                 epoch=assigned.epoch,
                 partition=assigned.partition,
@@ -194,11 +219,14 @@ def landings_of(standing: Standing, limits: Limits) -> tuple[LandingKnowledge, .
                 through_us = max(counts)
                 del counts[through_us]
             closed_us = line.end_us if line.has_ended else line.boundary_us
+            plan, until_us = assigned.in_force(line.boundary_us)
             found.append(
                 LandingKnowledge(
                     stream=line.stream,
                     producer=line.producer,
                     epoch=assigned.epoch,
+                    plan=plan,
+                    until_us=until_us,
                     width_us=line.width_us,
                     closed_us=BEGINNING_US if closed_us is None else closed_us,
                     boundary_us=BEGINNING_US if line.promised_us is None else line.promised_us,

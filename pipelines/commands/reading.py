@@ -56,7 +56,7 @@ def show_rows(
     with open_home(settings, chosen_participant(settings, participant)) as home:
         figures = _named(home, stream)
         rows = _rows(home, figures, asked, limit)
-    through_us = figures.stable_through_us
+    through_us, trimmed_us = figures.stable_through_us, figures.status.trimmed_us
     if as_json:
         _print(
             {
@@ -64,6 +64,7 @@ def show_rows(
                 "stream": figures.name,
                 "version": figures.status.version,
                 "stable_through": None if through_us is None else iso(through_us),
+                "trimmed_before": None if trimmed_us is None else iso(trimmed_us),
                 "has_ended": figures.has_ended,
                 "columns": {EVENT_TIME: "timestamp", **figures.status.stream.columns},
                 "rows": list(documents(rows)),
@@ -74,7 +75,8 @@ def show_rows(
     print(_table_of(rows))
     shown = counted(len(rows.values), "row")
     more = "; more with --limit or --from" if rows.has_more else ""
-    print(f"\n{shown} of {figures.name}, stable through {_through(figures)}{more}")
+    gone = "" if trimmed_us is None else f", trimmed before {iso(trimmed_us)}"
+    print(f"\n{shown} of {figures.name}, stable through {_through(figures)}{gone}{more}")
     return 0
 
 
@@ -124,10 +126,10 @@ def _asked(from_: str | None, to: str | None) -> Range:
 
 
 def _rows(home: Home, stream: StreamFigures, asked: Range, limit: int) -> Rows:
-    origin_us, through_us = stream.status.origin_us, stream.stable_through_us
+    kept_from_us, through_us = stream.status.kept_from_us, stream.stable_through_us
     stable = None
-    if origin_us is not None and through_us is not None and origin_us < through_us:
-        stable = Range(origin_us, through_us).intersection(asked)
+    if kept_from_us is not None and through_us is not None and kept_from_us < through_us:
+        stable = Range(kept_from_us, through_us).intersection(asked)
     columns = columns_of(stream.status.stream)
     if stable is None:
         return Rows(columns=columns, stimes_us=(), values=(), has_more=False)

@@ -130,7 +130,7 @@ def stream_figures(home: Home, status: StreamStatus) -> StreamFigures:
     return StreamFigures(
         status=status,
         segments=segments,
-        stable_through_us=stable_through_us(segments, status.origin_us),
+        stable_through_us=stable_through_us(segments, status.kept_from_us),
     )
 
 
@@ -148,10 +148,10 @@ def quarantine_figures(home: Home) -> QuarantineFigures:
 def first_rows(home: Home, stream: StreamFigures, limit: int = FIRST_ROWS) -> Rows:
     """The first rows of a stream's stable prefix."""
     columns = columns_of(stream.status.stream)
-    origin_us, through_us = stream.status.origin_us, stream.stable_through_us
-    if origin_us is None or through_us is None or through_us <= origin_us:
+    kept_from_us, through_us = stream.status.kept_from_us, stream.stable_through_us
+    if kept_from_us is None or through_us is None or through_us <= kept_from_us:
         return Rows(columns=columns, stimes_us=(), values=(), has_more=False)
-    part = Range(origin_us, through_us)
+    part = Range(kept_from_us, through_us)
     segments = [s for s in stream.segments if s.range.overlaps(part)]
     return read_rows(home.storage, segments, columns, part, limit)
 

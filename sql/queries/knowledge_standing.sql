@@ -6,7 +6,12 @@ WITH newest AS (
     FROM medusa.assignment AS a JOIN medusa.fragment AS f ON f.id = a.fragment
     ORDER BY a.fragment, a.partition, a.replica, a.epoch DESC
 ), assigned AS MATERIALIZED (
-    SELECT * FROM newest
+    SELECT n.*, (
+        SELECT json_agg(json_build_array(a.plan, a.from_us) ORDER BY a.epoch)
+        FROM medusa.assignment AS a
+        WHERE (a.fragment, a.partition, a.replica) = (n.fragment, n.partition, n.replica)
+    ) AS plans
+    FROM newest AS n
     WHERE participant = :participant
         AND (cardinality(inputs) = 0 OR fragment = ANY (CAST(:fragments AS text[])))
 ), line AS MATERIALIZED (

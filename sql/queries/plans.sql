@@ -1,6 +1,6 @@
--- The plans of the assignments in force, by network and fingerprint.
+-- The plans of the newest assignments, and of all older ones if asked, by network and fingerprint.
 SELECT p.id, p.network, p.document FROM medusa.plan AS p
-WHERE p.id IN (
+WHERE :superseded AND p.id IN (SELECT a.plan FROM medusa.assignment AS a) OR p.id IN (
     SELECT newest.plan FROM (
         SELECT DISTINCT ON (a.fragment, a.partition, a.replica) a.plan
         FROM medusa.assignment AS a

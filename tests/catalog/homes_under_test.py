@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from sqlalchemy import Engine, create_engine, text
 
 from medusa_core.errors import MedusaError
-from medusa_core.names import StreamName
+from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.catalog.homes import HomeUrls
 from pipelines.catalog.interface import Catalog, Session
@@ -102,12 +102,12 @@ def _raising(error: MedusaError) -> Callable[[], Any]:
 class PostgresHome:
     """A home in Postgres; `watcher` sees who waits for whom."""
 
-    def __init__(self, urls: HomeUrls, watcher: Engine) -> None:
+    def __init__(self, urls: HomeUrls, watcher: Engine, participant: Participant = ALPHA) -> None:
         self._urls = urls
         self._watcher = watcher
         self._threads = ThreadPoolExecutor(max_workers=4)
         self._sessions: list[PostgresSession] = []
-        self.catalog = PostgresCatalog(urls.job, ALPHA)
+        self.catalog = PostgresCatalog(urls.job, participant)
 
     def session(self) -> PostgresSession:
         session = postgres_session(self._urls.job, ALPHA)
@@ -164,7 +164,7 @@ BEGIN
     LOOP
         EXECUTE 'DELETE FROM ' || name;
     END LOOP;
-    PERFORM medusa.found_home('alpha');
+    PERFORM medusa.found_home('{}');
 END $$
 """
 
@@ -179,7 +179,7 @@ def watcher_of(superuser_url: str) -> Iterator[Engine]:
         engine.dispose()
 
 
-def wipe(watcher: Engine) -> None:
+def wipe(watcher: Engine, participant: Participant = ALPHA) -> None:
     """Empty the home's tables and found it again."""
     with watcher.connect() as connection:
-        connection.execute(text(WIPE))
+        connection.execute(text(WIPE.format(participant)))

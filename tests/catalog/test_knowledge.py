@@ -202,3 +202,29 @@ def test_knowledge_is_the_same_for_the_same_catalog(catalog: Catalog) -> None:
     land(catalog, {0: 1, 3: 1}, boundary=4)
     assert known(catalog) == known(catalog)
     assert replace(known(catalog), limits=SMALL) == known(catalog)
+
+
+def test_a_plan_is_in_force_from_its_bucket_on_and_the_one_before_up_to_it(
+    home: HomeUnderTest,
+) -> None:
+    second, third = a.PlanId("plan-two"), a.PlanId("plan-three")
+    home.catalog.deploy(a.a_deployment())
+    for epoch, plan, from_bucket in ((2, second, 3), (3, third, 5)):
+        line = replace(
+            a.an_assignment(a.MAIN, a.Epoch(epoch), plan=plan), from_us=from_bucket * a.WIDTH_US
+        )
+        home.catalog.deploy(a.a_deployment(assignments=(line,), plan=plan, plan_document=plan))
+    home.catalog.acquire_lease(a.a_key(), a.Epoch(3), "me", a.HOUR_MS)
+
+    def plan_and_until() -> tuple[str, int]:
+        knowledge = home.catalog.read_knowledge(a.some_fragments(), Limits())
+        (main,) = [f for f in knowledge.fragments if f.fragment.id == a.MAIN]
+        return main.plan, main.until_us
+
+    assert plan_and_until() == (a.PLAN, 3 * a.WIDTH_US)
+    lease = a.a_lease(epoch=a.Epoch(3))
+    for upto, plan, then in ((3, a.PLAN, second), (5, second, third)):
+        begins = 0 if plan == a.PLAN else 3
+        home.catalog.commit(a.a_commit(a.a_segment(begins, upto), lease=lease, plan=plan))
+        until_us = 5 * a.WIDTH_US if then == second else FOREVER_US
+        assert plan_and_until() == (then, until_us)

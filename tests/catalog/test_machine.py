@@ -25,6 +25,7 @@ from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, PlanId, StreamName, Version
 from medusa_core.segments import Stability
+from medusa_core.trims import Trimmed
 from pipelines.catalog.homes import HomeUrls
 from pipelines.catalog.interface import Catalog, Deployment, Session, StepRecord
 from pipelines.catalog.memory_store import Transaction
@@ -293,6 +294,20 @@ class CatalogMachine(RuleBasedStateMachine):
         ]
         self.both(writer, data.draw(st.sampled_from(calls)), keep)
 
+    @rule(data=st.data(), writer=st.sampled_from(WRITERS), keep=st.booleans())
+    def trim(self, data: st.DataObject, writer: str, keep: bool) -> None:
+        stream = data.draw(st.sampled_from([a.SUMS, a.SUMS, a.SRC, a.BIG]))
+        before_us = data.draw(st.integers(1, 9)) * a.WIDTH_US
+        read = {} if data.draw(st.booleans()) else {a.MAIN: FOREVER_US, a.TAIL: FOREVER_US}
+        explain = data.draw(st.booleans())
+        self.both(
+            writer,
+            lambda catalog: catalog.trim(
+                stream, a.ME, before_us, needed=read, segments_max=9, explain=explain
+            ),
+            keep,
+        )
+
     @precondition(lambda self: not self.open)
     @rule(data=st.data(), keep=st.booleans())
     def race(self, data: st.DataObject, keep: bool) -> None:
@@ -303,8 +318,17 @@ class CatalogMachine(RuleBasedStateMachine):
             # What the other waits for brings a newer epoch along (S8).
             self.both("w0", lambda catalog: catalog.deploy(NEXT_EPOCH), keep)
         if self.made:
-            wants = [self.commit_to_a_line_of_both, self.commit_again, self.land]
+            wants = [self.commit_to_a_line_of_both, self.commit_again, self.land, self.trim_sums]
             data.draw(st.sampled_from(wants))(data, "w1", keep)
+
+    def trim_sums(self, data: st.DataObject, writer: str, keep: bool) -> None:
+        before_us = data.draw(st.integers(1, 9)) * a.WIDTH_US
+        read = {a.TAIL: FOREVER_US}
+        self.both(
+            writer,
+            lambda catalog: catalog.trim(a.SUMS, a.ME, before_us, needed=read, segments_max=9),
+            keep,
+        )
 
     @precondition(lambda self: self.open)
     @rule(writer=st.sampled_from(WRITERS))
@@ -352,6 +376,8 @@ def strip(value: Any) -> Any:
         return replace(value, expires_at_ms=0)
     if isinstance(value, Committed | StepRecord):
         return replace(value, committed_at_ms=0)
+    if isinstance(value, Trimmed) and value.held_by is not None:
+        return replace(value, held_by=replace(value.held_by, since_ms=None))
     return value
 
 

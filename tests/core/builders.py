@@ -145,4 +145,5 @@ def a_landing(
         end_us=None if end_s is None else end_s * SECOND_US,
         counts={at * SECOND_US: n for at, n in counts.items()},
         known_through_us=FOREVER_US,
+        plan=PLAN,
     )

@@ -106,7 +106,7 @@ ATTACKS = {
         "UPDATE medusa.segment SET stability = 'stable' WHERE stability = 'tentative'",
         "MDS02",
     ),
-    "S2 a segment is removed": ("DELETE FROM medusa.segment", "MDLOG"),
+    "S7 a segment is removed": ("DELETE FROM medusa.segment", "MDS07"),
     "S2 all segments are removed": ("TRUNCATE medusa.segment CASCADE", "MDLOG"),
     "S3 live rows overlap": (a_row(0, 10_000_000), "23P01"),
     "S3 live rows overlap in part": (a_row(20_000_000, 50_000_000), "23P01"),

@@ -1,0 +1,194 @@
+"""Trimming and compaction in memory, written from the words of `Catalog.trim` and `Catalog.compact`
+and not from the SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from medusa_core.commits import Hold
+from medusa_core.errors import Conflict, Refused
+from medusa_core.grid import BEGINNING_US, floor_us
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import Producer, Segment, SegmentFile, Stability
+from medusa_core.trims import PROGRESS, HeldBack, Trimmed
+from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.interface import Assignment
+from pipelines.catalog.memory_commit import lock_line, record_files, width_of
+from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory_tables import HoldRow, LineRow, SegmentRow
+
+
+def place_hold(work: Transaction, hold: Hold) -> None:
+    """Write a hold; one after the other with trims of the stream."""
+    if work.lock_row(tables.STREAMS, hold.stream) is None:
+        raise Refused(f"stream {hold.stream} is not deployed here: hold one that is")
+    if hold.limit_ms is not None and hold.limit_ms <= 0:
+        raise Refused("the limit of a hold is above 0")
+    key = (hold.stream, hold.holder, hold.purpose)
+    work.lock_name(tables.HOLDS, key)
+    work.put(tables.HOLDS, key, HoldRow(hold, work.store.clock.now_ms))
+
+
+def trim(
+    work: Transaction,
+    here: Participant,
+    stream: StreamName,
+    producer: Producer,
+    before_us: int,
+    needed: Mapping[str, int],
+    segments_max: int,
+) -> Trimmed:
+    """See `Catalog.trim`; to explain it, the caller forgets what was done."""
+    # 1 Lock the stream and the line.
+    if work.lock_row(tables.STREAMS, stream) is None:
+        raise Refused(f"stream {stream} is not deployed here: trim one that is")
+    line = lock_line(work, stream, producer)
+    width_us = width_of(work, stream)
+
+    # 2 Hold what this home's own fragments need.
+    _hold_progress(work, here, stream, needed)
+
+    # 3 Move the trim to where the first thing stops it.
+    stop = min(_stops(work, stream, line), key=lambda s: (s.from_us, s.purpose, s.holder or ""))
+    at_us = floor_us(min(before_us, stop.from_us), width_us)
+    kept_us = line.origin_us if line.trimmed_us is None else line.trimmed_us
+    moved = line
+    if kept_us is not None and at_us > kept_us:
+        moved = replace(line, trimmed_us=at_us)
+
+    # 4 Remove what is trimmed.
+    moved, gone = _without_trimmed(moved, segments_max)
+    work.put(tables.LINES, (stream, producer), moved)
+    files = {file for row in gone for file in row.segment.files}
+    files |= set(_let_go(work, stream, producer, moved, width_us))
+    return Trimmed(
+        from_us=line.trimmed_us,
+        trimmed_us=moved.trimmed_us,
+        segments=len(gone),
+        rows=sum(row.segment.digest.rows for row in gone if row.end_version is None),
+        files=_forgotten(work, files),
+        has_more=len(gone) >= segments_max,
+        held_by=stop if stop.from_us < before_us else None,
+    )
+
+
+def _hold_progress(
+    work: Transaction, here: Participant, stream: StreamName, needed: Mapping[str, int]
+) -> None:
+    newest: dict[tuple[str, int, int], Assignment] = {}
+    for (fragment, partition, _), assignment in sorted(work.rows(tables.ASSIGNMENTS).items()):
+        newest[fragment, partition, assignment.producer.replica] = assignment
+    readers = {
+        a.fragment
+        for a in newest.values()
+        if a.producer.participant == here
+        and (row := work.get(tables.FRAGMENTS, a.fragment)) is not None
+        and stream in row.inputs
+    }
+    for key in work.rows(tables.HOLDS):
+        if (key[0], key[2]) == (stream, PROGRESS) and key[1] not in readers:
+            work.lock_name(tables.HOLDS, key)
+            work.remove(tables.HOLDS, key)
+    for reader in readers:
+        key = (stream, reader, PROGRESS)
+        stands = work.get(tables.HOLDS, key)
+        if stands is not None and reader not in needed:
+            continue
+        from_us = needed.get(reader, BEGINNING_US)
+        wanted = Hold(stream=stream, holder=reader, purpose=PROGRESS, from_us=from_us)
+        if stands is None or stands.hold != wanted:
+            place_hold(work, wanted)
+
+
+def _stops(work: Transaction, stream: StreamName, line: LineRow) -> Iterator[HeldBack]:
+    reached = [at for at in (line.boundary_us, line.end_us) if at is not None]
+    reached_us = min(reached) if line.boundary_us is not None else BEGINNING_US
+    yield HeldBack(holder=None, purpose="boundary", from_us=reached_us)
+    tentative = [r for r in line.live if r.segment.stability is Stability.TENTATIVE]
+    if tentative:
+        first_us = min(row.segment.range.from_us for row in tentative)
+        yield HeldBack(holder=None, purpose="tentative", from_us=first_us)
+    for row in work.rows(tables.HOLDS).values():
+        hold = row.hold
+        if hold.stream == stream and row.is_held(work.store.clock.now_ms):
+            yield HeldBack(
+                holder=hold.holder,
+                purpose=hold.purpose,
+                from_us=hold.from_us,
+                since_ms=row.placed_at_ms,
+                limit_ms=hold.limit_ms,
+            )
+
+
+def _without_trimmed(line: LineRow, segments_max: int) -> tuple[LineRow, list[SegmentRow]]:
+    """The line without the rows that are trimmed, live ones first, and what went."""
+    trimmed = [row for row in (*line.live, *line.superseded) if _is_trimmed(row, line)]
+    gone = trimmed[:segments_max]
+    taken = set(map(id, gone))
+    return replace(
+        line,
+        live=tuple(row for row in line.live if id(row) not in taken),
+        superseded=tuple(row for row in line.superseded if id(row) not in taken),
+    ), gone
+
+
+def _is_trimmed(row: SegmentRow, line: LineRow) -> bool:
+    return line.trimmed_us is not None and row.segment.range.to_us <= line.trimmed_us
+
+
+def _let_go(
+    work: Transaction, stream: StreamName, producer: Producer, line: LineRow, width_us: int
+) -> Iterator[SegmentFile]:
+    """The files of landed batches whose buckets are all trimmed; the batches stay known."""
+    for key, batch in work.rows(tables.BATCHES).items():
+        if (key[0], batch.producer) != (stream, producer) or batch.file is None:
+            continue
+        if line.trimmed_us is None or max(batch.counts) + width_us > line.trimmed_us:
+            continue
+        work.put(tables.BATCHES, key, replace(batch, file=None))
+        yield batch.file
+
+
+def _forgotten(work: Transaction, files: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
+    """Those of the files that nothing names now; they are known no more."""
+    named = {batch.file for batch in work.rows(tables.BATCHES).values()}
+    for line in work.rows(tables.LINES).values():
+        for row in (*line.live, *line.superseded):
+            named.update(row.segment.files)
+    gone = sorted((f for f in set(files) if f not in named), key=lambda file: file.path)
+    for file in gone:
+        work.remove(tables.FILES, file.path)
+    return tuple(gone)
+
+
+def compact(
+    work: Transaction,
+    stream: StreamName,
+    producer: Producer,
+    segments: Sequence[Segment],
+    file: SegmentFile,
+) -> tuple[SegmentFile, ...]:
+    """See `Catalog.compact`."""
+    line = lock_line(work, stream, producer)
+    wanted = {(s.range, s.version) for s in segments}
+    chosen = [
+        row
+        for row in line.live
+        if (row.segment.range, row.segment.version) in wanted
+        and row.segment.stability.is_final
+        and row.segment.buckets
+    ]
+    if len(chosen) != len(segments):
+        raise Conflict(f"the segments of {stream} to be compacted are not all there: read again")
+    if sum(row.segment.digest.rows for row in chosen) != file.rows:
+        raise Refused(f"file {file.path} has other rows than the segments of {stream}")
+    olds = {old for row in chosen for old in row.segment.files}
+    record_files(work, stream, (file,))
+    chosen_ids = set(map(id, chosen))
+    live = tuple(
+        replace(row, segment=replace(row.segment, files=(file,))) if id(row) in chosen_ids else row
+        for row in line.live
+    )
+    work.put(tables.LINES, (stream, producer), replace(line, live=live))
+    return _forgotten(work, olds - {file})

@@ -1,0 +1,235 @@
+"""`medusa trim`: let go of what nobody needs, compact small files, remove what nothing names.
+
+Each is asked for by an option of its own. With --explain everything is told and nothing is done.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from medusa_core.errors import Refused
+from medusa_core.grid import BEGINNING_US, FOREVER_US, parse_duration_us
+from medusa_core.segments import Segment
+from medusa_core.trims import HeldBack
+from pipelines.catalog.interface import StreamStatus
+from pipelines.commands.tables import facts, table
+from pipelines.compacting import Compacted, compact_run, runs_of_line
+from pipelines.home import Home, chosen_participant, open_home
+from pipelines.orphans import GRACE_S, Orphan, find_orphans, remove_orphans
+from pipelines.report.deployed import fragments_in_force
+from pipelines.report.times import counted, duration, iso, parse_time_us, size_of
+from pipelines.settings import Settings
+from pipelines.trimming import Freed, before_of, explain_trim, needs_of, trim_line
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What is asked for: durations and times as written."""
+
+    streams: Sequence[str] = ()
+    keep: str | None = None
+    before: str | None = None
+    compact: bool = False
+    orphans: bool = False
+    grace: str | None = None
+    explain: bool = False
+
+
+def run_trim(settings: Settings, participant: str | None, wanted: Wanted, *, as_json: bool) -> int:
+    """Do what is wanted in a home, and print what was done, or with --explain would be."""
+    keep_us = None if wanted.keep is None else parse_duration_us(wanted.keep)
+    before_us = None if wanted.before is None else parse_time_us("--before", wanted.before)
+    grace_s = GRACE_S if wanted.grace is None else parse_duration_us(wanted.grace) / 1_000_000
+    trims = keep_us is not None or before_us is not None
+    if not (trims or wanted.compact or wanted.orphans):
+        raise Refused("say what to let go: --keep DURATION or --before TIME, --compact, --orphans")
+    with open_home(settings, chosen_participant(settings, participant)) as home:
+        lines = _lines(home, wanted.streams)
+        document: dict[str, Any] = {"participant": home.participant, "explained": wanted.explain}
+        texts: list[str] = []
+        if trims:
+            freed = _trim(home, lines, keep_us, before_us, explain=wanted.explain)
+            document["lines"] = [_freed_document(one) for one in freed]
+            texts.append(_freed_text(freed, explain=wanted.explain))
+        if wanted.compact:
+            made = _compact(home, lines, explain=wanted.explain)
+            document["compacted"] = [_made_document(status, one) for status, one in made]
+            texts.append(_made_text(made, explain=wanted.explain))
+        if wanted.orphans:
+            gone = _orphans(home, grace_s, explain=wanted.explain)
+            document["orphans"] = [{"path": o.path, "size_bytes": o.size_bytes} for o in gone]
+            texts.append(_orphans_text(gone, explain=wanted.explain))
+    print(json.dumps(document, indent=1, allow_nan=False) if as_json else "\n\n".join(texts))
+    return 0
+
+
+def _lines(home: Home, wanted: Sequence[str]) -> list[StreamStatus]:
+    """The lines of the streams asked for, all by default; Refused for a stream that is not here."""
+    lines = home.catalog.streams()
+    known = sorted({str(line.stream.name) for line in lines})
+    for name in wanted:
+        if name not in known:
+            near = get_close_matches(name, known, n=1, cutoff=0.5)
+            others = ", ".join(known) or "none"
+            hint = f"did you mean {near[0]!r}?" if near else f"it has {others}"
+            raise Refused(f"the home of {home.participant} has no stream {name!r}: {hint}")
+    return [line for line in lines if not wanted or line.stream.name in wanted]
+
+
+# ------------------------------------------------------------ doing
+
+
+def _trim(
+    home: Home,
+    lines: Sequence[StreamStatus],
+    keep_us: int | None,
+    before_us: int | None,
+    *,
+    explain: bool,
+) -> list[Freed]:
+    before = before_of(keep_us, before_us)
+    needs = needs_of(home.catalog, fragments_in_force(home.catalog))
+    freed: list[Freed] = []
+    for line in lines:
+        line_before_us = before(line)
+        if line_before_us is None:
+            continue  # it has not begun: nothing is there to go
+        line_before_us = min(max(line_before_us, BEGINNING_US), FOREVER_US)
+        if explain:
+            freed.append(explain_trim(home.catalog, line, line_before_us, needs))
+        else:
+            freed.append(trim_line(home.catalog, home.storage, line, line_before_us, needs))
+    return freed
+
+
+Made = list[tuple[StreamStatus, Compacted | tuple[Segment, ...]]]
+
+
+def _compact(home: Home, lines: Sequence[StreamStatus], *, explain: bool) -> Made:
+    needs = needs_of(home.catalog, fragments_in_force(home.catalog))
+    made: Made = []
+    for line in lines:
+        for run in runs_of_line(home.catalog, line, needs):
+            done = run if explain else compact_run(home.catalog, home.storage, line, run)
+            if done is not None:
+                made.append((line, done))
+    return made
+
+
+def _orphans(home: Home, grace_s: float, *, explain: bool) -> tuple[Orphan, ...]:
+    now_s = time.time()
+    found = find_orphans(home.storage, home.catalog.named_files, now_s, grace_s)
+    return found if explain else remove_orphans(home.storage, found, now_s, grace_s)
+
+
+# ------------------------------------------------------------ telling
+
+
+def _held(held: HeldBack | None) -> str:
+    if held is None:
+        return ""
+    if held.holder is None:
+        return {"tentative": "tentative from there on", "boundary": "has come no further"}[
+            held.purpose
+        ]
+    limit = "" if held.limit_ms is None else f", for {duration(held.limit_ms * 1_000)}"
+    since = "" if held.since_ms is None else f" since {iso(held.since_ms // 1_000 * 1_000_000)}"
+    return f"{held.holder} ({held.purpose}){since}{limit}"
+
+
+def _freed_text(freed: Sequence[Freed], *, explain: bool) -> str:
+    if not freed:
+        return "no stream has begun: nothing to trim"
+    names = ("stream", "producer", "trimmed before", "rows", "files", "bytes")
+    rows = [
+        (
+            one.status.stream.name,
+            str(one.status.producer),
+            "nothing" if one.trimmed.trimmed_us is None else iso(one.trimmed.trimmed_us),
+            one.trimmed.rows,
+            len(one.trimmed.files),
+            size_of(one.freed_bytes),
+        )
+        for one in freed
+    ]
+    held = [
+        (str(one.status.stream.name), "held back by", _held(one.trimmed.held_by))
+        for one in freed
+        if one.trimmed.held_by is not None
+    ]
+    text = table(names, rows)
+    if held:
+        text += "\n\n" + facts(held)
+    return text + "\n\nnothing was changed" if explain else text
+
+
+def _freed_document(one: Freed) -> Mapping[str, Any]:
+    trimmed, held = one.trimmed, one.trimmed.held_by
+    return {
+        "stream": one.status.stream.name,
+        "producer": str(one.status.producer),
+        "trimmed_before_us": trimmed.trimmed_us,
+        "trimmed_before": None if trimmed.trimmed_us is None else iso(trimmed.trimmed_us),
+        "segments": trimmed.segments,
+        "rows": trimmed.rows,
+        "files": len(trimmed.files),
+        "files_removed": one.removed,
+        "bytes": one.freed_bytes,
+        "held_by": None
+        if held is None
+        else {
+            "holder": held.holder,
+            "purpose": held.purpose,
+            "from_us": held.from_us,
+            "since_ms": held.since_ms,
+            "limit_ms": held.limit_ms,
+        },
+    }
+
+
+def _segments_and_files(done: Compacted | tuple[Segment, ...]) -> tuple[int, int]:
+    if isinstance(done, Compacted):
+        return done.segments, len(done.olds)
+    return len(done), len({file for segment in done for file in segment.files})
+
+
+def _made_text(made: Made, *, explain: bool) -> str:
+    if not made:
+        return "no small files to make one of"
+    would = "would become" if explain else "became"
+    lines = []
+    for status, done in made:
+        segments, files = _segments_and_files(done)
+        lines.append(
+            f"{counted(files, 'file')} of {counted(segments, 'segment')} of {status.stream.name} "
+            f"{would} one"
+        )
+    return "\n".join(lines)
+
+
+def _made_document(
+    status: StreamStatus, done: Compacted | tuple[Segment, ...]
+) -> Mapping[str, Any]:
+    segments, files = _segments_and_files(done)
+    path = done.file.path if isinstance(done, Compacted) else None
+    return {
+        "stream": status.stream.name,
+        "producer": str(status.producer),
+        "segments": segments,
+        "files": files,
+        "path": path,
+    }
+
+
+def _orphans_text(orphans: Sequence[Orphan], *, explain: bool) -> str:
+    if not orphans:
+        return "no orphans"
+    size = size_of(sum(o.size_bytes for o in orphans))
+    if explain:
+        return f"{counted(len(orphans), 'orphan')} of {size} would be removed"
+    return f"{counted(len(orphans), 'orphan')} of {size} removed"

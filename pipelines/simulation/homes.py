@@ -1,0 +1,74 @@
+"""A participant's home in the simulation: in-memory catalog, a clock of its own, a storage root.
+
+A catalog that is paused answers nobody, and what was open in it is rolled back, as when a server is
+killed and started again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from medusa_core.errors import Unavailable
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import Producer
+from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.memory import MemoryCatalog, MemorySession
+from pipelines.catalog.memory_store import ManualClock, Store
+from pipelines.catalog.memory_tables import LineRow
+from pipelines.simulation.storage import Storage
+
+LineKey = tuple[StreamName, Producer]
+
+
+@dataclass(eq=False, slots=True)
+class Flight:
+    """A transaction in flight: open at the server until it ends, whatever becomes of its client.
+
+    `notifies`: those who listen are told when it is kept. `is_kept` is None while it is open;
+    `is_answered` tells whether the client hears of the end.
+    """
+
+    session: MemorySession
+    notifies: bool
+    is_kept: bool | None = None
+    is_answered: bool = True
+
+
+@dataclass(eq=False, slots=True)
+class SimulatedHome:
+    """One home."""
+
+    participant: Participant
+    clock: ManualClock
+    store: Store
+    catalog: MemoryCatalog
+    storage: Storage = field(default_factory=Storage)
+    is_paused: bool = False
+    flights: list[Flight] = field(default_factory=list)
+
+    def reach(self) -> MemoryCatalog:
+        """The catalog's calls, each a transaction of its own; Unavailable while it is paused."""
+        if self.is_paused:
+            raise Unavailable(f"the catalog of {self.participant} does not answer")
+        return self.catalog
+
+    def session(self) -> MemorySession:
+        """A connection; Unavailable while the catalog is paused."""
+        return self.reach().session()
+
+    def lines(self) -> dict[LineKey, LineRow]:
+        """The lines as committed, a value; for those who look on, not for participants."""
+        rows: dict[LineKey, LineRow] = self.store.committed.get(tables.LINES.name, {})  # type: ignore[assignment]
+        return rows
+
+
+def open_home(participant: Participant, now_ms: int) -> SimulatedHome:
+    """A new, empty home whose clock stands at `now_ms`."""
+    clock = ManualClock(now_ms)
+    store = Store(clock)
+    return SimulatedHome(
+        participant=participant,
+        clock=clock,
+        store=store,
+        catalog=MemoryCatalog(participant, clock, store),
+    )

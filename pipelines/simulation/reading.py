@@ -1,0 +1,108 @@
+"""A reader with a durable cursor: its hold. It reads the stable prefix, range after range.
+
+It holds before it looks, lists segments, and reads their files a little later; what it then gets
+must be what the oracle says, whatever was trimmed, killed and corrected meanwhile. A reader that
+dies leaves its hold, from which the next one goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from medusa_core.commits import Hold
+from medusa_core.errors import Unavailable
+from medusa_core.grid import BEGINNING_US, Range
+from medusa_core.names import StreamName
+from medusa_core.segments import Producer
+from pipelines.catalog.interface import StreamStatus
+from pipelines.simulation.calls import short
+from pipelines.simulation.drivers import RETRY_MS
+from pipelines.simulation.homes import SimulatedHome
+from pipelines.simulation.processes import Process, Rest, Work
+from pipelines.simulation.scenario import Row
+
+if TYPE_CHECKING:
+    from pipelines.simulation.world import World
+
+BUCKETS_PER_READ_MAX = 6
+READ_MS = (2, 400)
+LOOK_MS = 600
+CURSOR = "cursor"
+
+
+def read_on(world: World, process: Process, stream: StreamName, producer: Producer) -> Work:
+    """Read a stream to its end."""
+    home = world.homes[process.participant]
+    width_us = world.scenario.widths_us[stream]
+    at_us: int | None = None
+    while True:
+        try:
+            if at_us is None:
+                yield from short(lambda: hold(home, stream))
+            status = yield from short(lambda: status_of(home, stream, producer))
+            through_us, kept_us = status.stable_through_us, status.kept_from_us
+            if through_us is None or kept_us is None:
+                yield Rest(LOOK_MS, is_timer=True)
+                continue
+            if at_us is None:
+                at_us = max(kept_us, held_from_us(home, stream))
+            if at_us >= through_us:
+                if status.has_ended and status.tentative_us is None:
+                    return
+                yield Rest(LOOK_MS, is_timer=True)
+                continue
+            part = Range(at_us, min(through_us, at_us + BUCKETS_PER_READ_MAX * width_us))
+            rows = yield from rows_of_part(world, home, stream, producer, part)
+            if held_from_us(home, stream) > at_us:
+                at_us = None  # another process has gone on with the cursor meanwhile
+                continue
+            world.laws.check_read(home, stream, part, rows)
+            at_us = part.to_us
+            yield from short(partial(hold, home, stream, at_us))
+            world.emit(process.name, "reader", f"{stream} {part}", f"{len(rows)} rows")
+        except Unavailable as error:
+            world.emit(process.name, "reader", stream, str(error))
+            at_us = None
+            yield Rest(RETRY_MS, is_timer=True)
+
+
+def hold(home: SimulatedHome, stream: StreamName, from_us: int | None = None) -> None:
+    """Place the cursor's hold; without a place: where it is, or before everything."""
+    if from_us is None:
+        from_us = held_from_us(home, stream)
+    holder = holder_of(home)
+    home.reach().place_hold(Hold(stream=stream, holder=holder, purpose=CURSOR, from_us=from_us))
+
+
+def held_from_us(home: SimulatedHome, stream: StreamName) -> int:
+    """Where the cursor's hold is."""
+    mine = [h for h in home.reach().holds(stream) if h.holder == holder_of(home)]
+    return mine[0].from_us if mine else BEGINNING_US
+
+
+def holder_of(home: SimulatedHome) -> str:
+    """The name of the reader in a home."""
+    return f"reader_{home.participant}"
+
+
+def status_of(home: SimulatedHome, stream: StreamName, producer: Producer) -> StreamStatus:
+    """How the line stands."""
+    statuses = home.reach().streams()
+    return next(s for s in statuses if (s.stream.name, s.producer) == (stream, producer))
+
+
+def rows_of_part(
+    world: World, home: SimulatedHome, stream: StreamName, producer: Producer, part: Range
+) -> Generator[Rest, None, list[Row]]:
+    """List the segments of a range, and read their files a little later."""
+    segments = yield from short(lambda: home.reach().segments(stream, part, producer=producer))
+    yield Rest(world.chance.randint(*READ_MS))
+    return [
+        row
+        for segment in segments
+        for file in segment.files
+        for row in home.storage.read(file)
+        if part.holds(row[0]) and segment.range.holds(row[0])
+    ]

@@ -1,0 +1,318 @@
+"""What a schedule is about, drawn from its seed: who takes part, the network, the records.
+
+The network has one shape, because the oracle computes what it must give by hand; its parameters,
+the cut into fragments and participants, the records and the order in which they come are drawn:
+
+    s0, s1 ... -> gathered (Union) -> pick (Filter) -> picked -> counts (windows) -> loud (Filter)
+                                 `-> sums (windows)       `-> rest
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from medusa_core.exchange import import_fragment
+from medusa_core.fragments import Fragment, fragments_of
+from medusa_core.grid import FOREVER_US, Range, floor_us
+from medusa_core.knowledge import Limits
+from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
+from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source, Union
+from medusa_core.plans import Plan
+from medusa_core.segments import Producer
+from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+
+Row = tuple[int, ...]
+"""A record: its event time in microseconds, then its columns in declared order."""
+
+WIDTH_US = 10_000_000
+WIDTH_S = WIDTH_US // 1_000_000
+NAMES = ("alpha", "beta", "gamma", "delta")
+FIRST_EPOCH = Epoch(1)
+BUCKETS = (40, 52)
+BUCKETS_PER_BATCH = (2, 4)
+BATCH_EVERY_MS = (900, 1_600)
+ORIGINS_US = (0, -13 * WIDTH_US, 1_700_000_000_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The numbers in the network's expressions; windows in buckets."""
+
+    modulus: int
+    remainder: int
+    loud_from: int
+    counts_size: int
+    counts_advance: int
+    sums_size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedBatch:
+    """What a source brings at a time: records in the order they came, and then a promise.
+
+    `at_ms` counts from the start of the schedule. The last batch promises the end.
+    """
+
+    batch_id: int
+    at_ms: int
+    records: tuple[Row, ...]
+    boundary_us: int
+    end_us: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """Everything that is given before a schedule begins.
+
+    `backlog` names those with a process for corrections, `readers` who reads which stream of its
+    own with a cursor; `retention_us` is how much of a line a home keeps without a hold.
+    """
+
+    seed: int
+    participants: tuple[Participant, ...]
+    backlog: tuple[Participant, ...]
+    network: Network
+    plan: PlanId
+    plan_document: str
+    widths_us: Mapping[StreamName, int]
+    rules: Rules
+    fragments: Mapping[str, Fragment]
+    owners: Mapping[str, Participant]
+    origin_us: int
+    buckets: int
+    feeds: Mapping[StreamName, tuple[FeedBatch, ...]]
+    limits: Limits
+    news_segments_max: int
+    segments_per_trim_max: int
+    retention_us: Mapping[Participant, int]
+    readers: Mapping[Participant, StreamName]
+    clock_offsets_ms: Mapping[Participant, int]
+
+    @property
+    def whole(self) -> Range:
+        """The event time of the sources."""
+        return Range(self.origin_us, self.origin_us + self.buckets * WIDTH_US)
+
+    @property
+    def fed_ms(self) -> int:
+        """When the last batch of the last source comes."""
+        return max(feed[-1].at_ms for feed in self.feeds.values())
+
+    def writers(self) -> dict[StreamName, Producer]:
+        """Who writes each stream."""
+        return {
+            stream: Producer(self.owners[name])
+            for name, (_, outputs) in wiring(self).items()
+            for stream in outputs
+        }
+
+    def imports(self, reader: Participant) -> dict[StreamName, Producer]:
+        """The streams of partners that a participant's fragments read."""
+        writers = self.writers()
+        read = [
+            stream
+            for name, fragment in self.fragments.items()
+            if self.owners[name] == reader
+            for stream in fragment.input_streams
+        ]
+        return {s: writers[s] for s in dict.fromkeys(read) if writers[s].participant != reader}
+
+    def depth(self) -> int:
+        """The length of the longest chain of fragments, a landing and an import not counted."""
+        deep: dict[StreamName, int] = {}
+        for fragment in self.fragments.values():
+            level = 1 + max(deep.get(stream, 0) for stream in fragment.input_streams)
+            deep.update(dict.fromkeys(fragment.outputs, level))
+        return max(deep.values())
+
+
+def wiring(
+    scenario: Scenario,
+) -> dict[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]:
+    """Input and output streams of every fragment, those that land the sources first."""
+    landings = {landing_of(stream): ((), (stream,)) for stream in scenario.feeds}
+    computed = {
+        name: (fragment.input_streams, tuple(fragment.outputs))
+        for name, fragment in scenario.fragments.items()
+    }
+    return {**landings, **computed}
+
+
+def landing_of(stream: StreamName) -> str:
+    """The fragment under which a source lands (the name is that of `streams.landing`)."""
+    return f"landing/{stream}"
+
+
+def draw_scenario(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    chance = Random(f"scenario {seed}")
+    participants = tuple(Participant(name) for name in NAMES[: chance.randint(3, len(NAMES))])
+    sources = [StreamName(f"s{i}") for i in range(chance.randint(2, 3))]
+    counts_advance = chance.choice((1, 1, 2))
+    rules = Rules(
+        modulus=chance.randint(2, 4),
+        remainder=chance.randint(0, 1),
+        loud_from=chance.randint(1, 3),
+        counts_size=counts_advance * chance.randint(1, 3),
+        counts_advance=counts_advance,
+        sums_size=chance.choice((1, 2, 3, 6)),
+    )
+    network = network_of(rules, sources, loud_apart=chance.random() < 0.6)
+    wide_us = WIDTH_US * chance.choice((1, 1, 2))
+    fragments = {fragment.id: fragment for fragment in fragments_of(network)}
+    streams = [*sources, *(s for fragment in fragments.values() for s in fragment.outputs)]
+    widths_us = {s: wide_us if s in ("counts", "loud") else WIDTH_US for s in streams}
+    plan = Plan(
+        network=network, widths_us=widths_us, function_sources={}, engine={"engine": "simulated"}
+    )
+    origin_us, buckets = chance.choice(ORIGINS_US), chance.randint(*BUCKETS)
+    tasks = [*(landing_of(s) for s in sources), *fragments]
+    # Everybody gets something to do; beyond that, chance.
+    owners = [*participants, *(chance.choice(participants) for _ in tasks)][: len(tasks)]
+    chance.shuffle(owners)
+    placed = dict(zip(tasks, owners, strict=True))
+    cursors = {p: chance.choice([None, *outputs_of(fragments, placed, p)]) for p in participants}
+    computing = {placed[name] for name in fragments}
+    return Scenario(
+        seed=seed,
+        participants=participants,
+        backlog=tuple(p for p in participants if p in computing and chance.random() < 0.7),
+        network=network,
+        plan=plan.id,
+        plan_document=plan.document,
+        widths_us=widths_us,
+        rules=rules,
+        fragments=fragments,
+        owners=placed,
+        origin_us=origin_us,
+        buckets=buckets,
+        feeds={stream: draw_feed(chance, origin_us, buckets) for stream in sources},
+        limits=Limits(buckets_per_step_max=chance.randint(3, 8)),
+        news_segments_max=chance.randint(1, 6),
+        segments_per_trim_max=chance.randint(1, 4),
+        retention_us={p: WIDTH_US * chance.randint(0, 6) for p in participants},
+        readers={p: stream for p, stream in cursors.items() if stream is not None},
+        clock_offsets_ms={p: chance.randint(0, 3_600_000) for p in participants},
+    )
+
+
+def outputs_of(
+    fragments: Mapping[str, Fragment], placed: Mapping[str, Participant], who: Participant
+) -> list[StreamName]:
+    """The streams that a participant computes."""
+    return [s for name, f in fragments.items() if placed[name] == who for s in f.outputs]
+
+
+def network_of(rules: Rules, sources: list[StreamName], *, loud_apart: bool) -> Network:
+    """The network with the numbers filled in; `loud` in a fragment of its own or with `counts`."""
+    columns = {"at": "bigint", "key": "bigint", "value": "bigint"}
+    boxes: tuple[Box, ...] = (
+        Union(name="gathered", inputs=tuple(sources), fragment="gather"),
+        Filter(
+            name="pick",
+            input="gathered",
+            cases={"picked": f"value % {rules.modulus} = {rules.remainder}"},
+            otherwise="rest",
+            fragment="pick",
+        ),
+        Aggregate(
+            name="counts",
+            input="pick.picked",
+            size=f"{rules.counts_size * WIDTH_S}s",
+            advance=f"{rules.counts_advance * WIDTH_S}s",
+            group_by=("key",),
+            columns={"n": "count(*)", "total": "sum(value)"},
+            fragment="count",
+        ),
+        Filter(
+            name="noise",
+            input="counts",
+            cases={"loud": f"n >= {rules.loud_from}"},
+            fragment="loud" if loud_apart else "count",
+        ),
+        Aggregate(
+            name="adding",
+            input="gathered",
+            size=f"{rules.sums_size * WIDTH_S}s",
+            columns={"n": "count(*)", "total": "sum(value)"},
+            fragment="add",
+        ),
+    )
+    return Network(
+        name="simulated",
+        sources=tuple(Source(name=s, columns=columns, time="at") for s in sources),
+        boxes=boxes,
+        outputs=(
+            Output(name="loud", input="noise.loud"),
+            Output(name="counts", input="counts"),
+            Output(name="rest", input="pick.rest"),
+            Output(name="sums", input="adding"),
+        ),
+        bucket=f"{WIDTH_S}s",
+    )
+
+
+def draw_feed(chance: Random, origin_us: int, buckets: int) -> tuple[FeedBatch, ...]:
+    """The batches of one source: out of order within a disorder that its promises allow for."""
+    disorder_us = chance.choice((0, WIDTH_US // 2, 3 * WIDTH_US))
+    end_us = origin_us + buckets * WIDTH_US
+    records: list[Row] = []
+    for at_us in range(origin_us, end_us, WIDTH_US):
+        for _ in range(chance.choice((0, 0, 1, 1, 2, 3))):
+            stime = at_us + chance.randrange(WIDTH_US)
+            records.append((stime, stime, chance.randrange(3), chance.randrange(10)))
+    if records and chance.random() < 0.5:
+        records.append(records[chance.randrange(len(records))])  # equal records all count
+    arrivals = sorted((row[0] + chance.randint(0, disorder_us), row) for row in records)
+    batches: list[FeedBatch] = []
+    at_ms, upto_us = chance.randint(50, 500), origin_us
+    while upto_us < end_us + disorder_us:
+        from_us, upto_us = upto_us, upto_us + chance.randint(*BUCKETS_PER_BATCH) * WIDTH_US
+        has_ended = upto_us >= end_us + disorder_us
+        batches.append(
+            FeedBatch(
+                batch_id=len(batches),
+                at_ms=at_ms,
+                records=tuple(row for at, row in arrivals if from_us <= at < upto_us),
+                boundary_us=FOREVER_US if has_ended else max(origin_us, upto_us - disorder_us),
+                end_us=end_us if has_ended else None,
+            )
+        )
+        at_ms += chance.randint(*BATCH_EVERY_MS)
+    return tuple(batches)
+
+
+def deployment_for(scenario: Scenario, home: Participant) -> Deployment:
+    """What a home holds: all of the network, who computes it, and the imports of its own."""
+    imports = {import_fragment(stream): ((), ()) for stream in scenario.imports(home)}
+    wired = wiring(scenario)
+    assigned = [(name, scenario.owners[name]) for name in wired] + [(n, home) for n in imports]
+    return Deployment(
+        network=NetworkName(scenario.network.name),
+        document=scenario.plan_document,
+        plan=scenario.plan,
+        plan_document=scenario.plan_document,
+        streams=tuple(
+            StreamRecord(
+                name=stream,
+                kind="source" if stream in scenario.feeds else "derived",
+                width_us=width_us,
+                columns={"row": "bigint"},
+            )
+            for stream, width_us in scenario.widths_us.items()
+        ),
+        fragments={**wired, **imports},
+        assignments=tuple(
+            Assignment(
+                fragment=name, producer=Producer(owner), epoch=FIRST_EPOCH, plan=scenario.plan
+            )
+            for name, owner in assigned
+        ),
+    )
+
+
+def bucket_of(time_us: int) -> int:
+    """The start of the narrowest bucket that holds an event time."""
+    return floor_us(time_us, WIDTH_US)

@@ -1,0 +1,19 @@
+"""A commit writes over what is final instead of being refused (S2, S12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from medusa_core.commits import OutputSegment
+from medusa_core.grid import Range
+from pipelines.catalog import memory_commit
+from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory_tables import LineRow
+
+
+def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) -> list[Range]:
+    return [part.range for part in parts]
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(memory_commit, "check_parts", check_parts)

@@ -1,0 +1,54 @@
+"""Bugs planted on purpose are found: a checker that was seen to fail is believed."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+
+from pipelines.simulation.runs import run_schedules
+from tests.simulation import planted
+
+SCHEDULES_MAX = 2_000
+SOON = 60
+"""Within so many schedules, from seed 1, each of them shows; most in the first five."""
+
+BUGS = {
+    "acknowledged_too_far": ("LOST",),
+    "boundary_passed_too_early": ("L2",),
+    "commit_without_epoch_check": ("S8",),
+    "correction_forgotten": ("L1",),
+    "import_applied_twice": ("S3",),
+    "landed_twice": ("LANDING",),
+    "lease_time_not_checked": ("S8",),
+    "lineage_of_a_later_version": ("S5",),
+    "lost_lease_not_noticed": ("L1",),
+    "lost_wake_up": ("L1",),
+    "stable_row_superseded": ("S12", "S2"),
+    "trimmed_one_bucket_too_far": ("S7",),
+    "version_outside_the_lock": ("VERSION", "S1", "S2"),
+    "window_reads_too_little": ("L2",),
+}
+"""Each with the laws of which it breaks one first."""
+
+
+def test_every_planted_bug_is_looked_for() -> None:
+    assert {module.name for module in pkgutil.iter_modules(planted.__path__)} == set(BUGS)
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found_soon(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module(f"tests.simulation.planted.{bug}").plant(monkeypatch)
+    figures = run_schedules(SOON, 1, violations_max=1)
+    assert figures.violations, f"{bug} was not found in {SOON} schedules"
+    assert any(law in figures.violations[0][1] for law in BUGS[bug])
+
+
+@pytest.mark.simulation_long
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_planted_bug_is_found_from_any_seed_on(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    importlib.import_module(f"tests.simulation.planted.{bug}").plant(monkeypatch)
+    for seed in (100_000, 200_000, 300_000):
+        figures = run_schedules(SCHEDULES_MAX, seed, violations_max=1)
+        assert figures.violations, f"{bug} was not found in {SCHEDULES_MAX} schedules from {seed}"

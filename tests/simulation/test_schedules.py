@@ -1,0 +1,145 @@
+"""Schedules of faults: the laws hold, a seed is a schedule, a run that is too small fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.simulation import schedule as running
+from pipelines.simulation.events import Violation
+from pipelines.simulation.faults import KINDS
+from pipelines.simulation.processes import GAPS
+from pipelines.simulation.runs import RunFigures, run_schedules
+from pipelines.simulation.schedule import run_schedule
+from pipelines.simulation.world import World
+
+SEED = 20_000
+
+
+def test_a_hundred_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
+    figures = run_schedules(100, SEED)
+    assert figures.violations == []
+    assert figures.shortfalls == []
+    assert set(figures.faults) == set(KINDS)
+    assert {gap for kind, gap in figures.gaps if kind == "crash"} >= set(GAPS)
+    assert figures.commits["correction"] > 0
+    assert figures.events["import"] > 0
+
+
+def test_trims_kills_and_reads_come_between_each_other_and_lose_nothing() -> None:
+    figures = run_schedules(40, SEED + 1_000)
+    assert figures.violations == []
+    assert figures.events["trim"] > 2_000
+    assert figures.events["reader"] > 800
+    assert figures.faults["crash"] > 20
+
+
+@pytest.mark.simulation_long
+def test_two_thousand_schedules_break_no_law() -> None:
+    figures = run_schedules(2_000, 1)
+    assert figures.violations == []
+    assert figures.shortfalls == []
+    assert figures.events["trim"] + figures.events["reader"] > 100_000
+
+
+def test_a_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
+    code = (
+        "from pipelines.simulation.schedule import run_schedule\n"
+        f"for seed in ({SEED}, {SEED + 1}):\n    run_schedule(seed, print)"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    ]
+    assert told[0] == told[1]
+    assert len(told[0].splitlines()) > 500
+
+
+def test_another_seed_gives_other_events() -> None:
+    assert run_schedule(SEED).events != run_schedule(SEED + 1).events
+
+
+def test_telling_changes_nothing() -> None:
+    assert run_schedule(SEED, lambda event: None) == run_schedule(SEED)
+
+
+def test_the_figures_are_one_line_or_one_document(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "faults", "--schedules", "2", "--seed", str(SEED)]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert "2 schedules" in line
+    assert "0 violations" in line
+    command = ["simulate", "faults", "--schedules", "2", "--seed", str(SEED), "--json"]
+    assert main(command) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["schedules"], document["violations"]) == (2, [])
+    assert set(document["faults"]) == set(KINDS)
+
+
+def test_explained_every_event_is_a_line_in_fixed_columns(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["simulate", "faults", "--schedules", "1", "--seed", str(SEED), "--explain"]) == 0
+    first, *events, last = capsys.readouterr().out.splitlines()
+    assert (first, last[:9]) == (f"schedule {SEED}", "simulate ")
+    times = [int(line[:7]) for line in events]
+    assert times == sorted(times)
+    kinds = Counter(line[24:34].strip() for line in events)
+    assert kinds["commit"] > 40
+    assert kinds["decide"] > 40
+
+
+def test_a_violation_is_exit_code_1_with_the_seed_and_the_command_to_see_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(scenario: object, homes: object) -> int:
+        raise Violation("L2", "a row is missing")
+
+    monkeypatch.setattr(running, "check_outcome", broken)
+    assert main(["simulate", "faults", "--schedules", "1", "--seed", str(SEED)]) == 1
+    said = capsys.readouterr().out
+    assert "L2 is broken: a row is missing" in said
+    assert f"medusa simulate faults --schedules 1 --seed {SEED} --explain" in said
+
+
+def test_a_run_in_which_a_kind_of_fault_did_not_happen_fails() -> None:
+    figures = RunFigures(first_seed=1)
+    schedule = run_schedule(SEED)
+    for _ in range(100):
+        figures.add(schedule)
+    figures.close()
+    missing = [kind for kind in KINDS if not schedule.faults[kind]]
+    assert missing
+    assert figures.has_failed
+    assert f"no fault of kind {missing[0]}" in figures.shortfalls
+
+
+def test_without_faults_nothing_is_tentative_and_nobody_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pipelines.simulation.faults.KINDS_MIN", 0)
+    monkeypatch.setattr("pipelines.simulation.faults.FAULTS", (0, 0))
+    schedule = run_schedule(SEED)
+    assert schedule.violation is None
+    assert schedule.events["refused"] == 0
+    assert schedule.events["lost"] == 0
+
+
+def test_time_in_a_home_goes_at_one_pace_with_the_world() -> None:
+    from pipelines.simulation.scenario import draw_scenario
+
+    scenario = draw_scenario(SEED)
+    world = World(scenario)
+    world.run(until=lambda: world.now_ms > 5_000)
+    for participant, home in world.homes.items():
+        assert home.clock.now_ms == scenario.clock_offsets_ms[participant] + world.now_ms
