@@ -123,7 +123,6 @@ class _Slot:
             # Another file system, or one without hard links.
             self._path.symlink_to(given.resolve())
 
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
