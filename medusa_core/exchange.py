@@ -27,7 +27,8 @@ def import_fragment(stream: StreamName) -> str:
 class ImportStanding:
     """A partner's line that a home imports: how far its copy has come, and under which assignment.
 
-    `boundary_us` is None as long as nothing of the line has come.
+    `boundary_us` is None as long as nothing of the line has come; `tentative_us` is where its first
+    live tentative row begins, if there is one.
     """
 
     stream: StreamName
@@ -37,6 +38,14 @@ class ImportStanding:
     reader: Producer
     epoch: Epoch
     plan: PlanId
+    tentative_us: int | None = None
+
+    @property
+    def safe_through_us(self) -> int | None:
+        """Up to where the copy is complete and final: what the partner need not keep for it."""
+        if self.boundary_us is None or self.tentative_us is None:
+            return self.boundary_us
+        return min(self.boundary_us, self.tentative_us)
 
     @property
     def has_ended(self) -> bool:

@@ -6,14 +6,14 @@ docs/architecture.md; every number is a place at which the driver may die.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, assert_never
 
 from medusa_core.commits import Commit, Committed, LeaseKey
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait, decide
-from medusa_core.errors import OutcomeUnknown
+from medusa_core.errors import OutcomeUnknown, Unavailable
 from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import PlanId
@@ -51,7 +51,11 @@ class Said(Protocol):
 
 
 class Driver:
-    """Runs the fragments of one plan in one home."""
+    """Runs the fragments of one plan in one home.
+
+    `stands_for`: older plans that no engine here can run any more and that say the same but for
+    their engine; their buckets are computed, and labelled, under this one.
+    """
 
     def __init__(
         self,
@@ -65,10 +69,12 @@ class Driver:
         engine: Callable[[], StepEngine],
         limits: Limits,
         said: Said | None = None,
+        stands_for: Collection[PlanId] = (),
     ) -> None:
         self._catalog = catalog
         self._root = root
         self._plan_id: PlanId = plan.id
+        self._stands_for = frozenset({plan.id, *stands_for})
         self._checked = checked
         self._fragments: Mapping[str, Fragment] = {f.id: f for f in fragments}
         self._leases = leases
@@ -79,10 +85,11 @@ class Driver:
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
         knowledge = self._catalog.read_knowledge(self._fragments, self._limits)
+        mine, plan = self._stands_for, self._plan_id
         return replace(
             knowledge,
-            landings=tuple(known for known in knowledge.landings if known.plan == self._plan_id),
-            fragments=tuple(known for known in knowledge.fragments if known.plan == self._plan_id),
+            landings=tuple(replace(k, plan=plan) for k in knowledge.landings if k.plan in mine),
+            fragments=tuple(replace(k, plan=plan) for k in knowledge.fragments if k.plan in mine),
         )
 
     def decide(self) -> list[Decision]:
@@ -93,25 +100,36 @@ class Driver:
     def tick(self) -> list[Applied]:
         """One round: decide, then apply in order. Empty when there is nothing to do."""
         applied = []
+        away: Unavailable | None = None
         for decision in self.decide():
             if self._said:
                 self._said.decided(decision)
-            match decision:
-                case Wait():
-                    continue
-                case CloseBuckets():
-                    commit = self._close(decision)
-                case ComputeStep():
-                    commit = self._compute(decision)
-                case _:
-                    assert_never(decision)
+            if isinstance(decision, Wait):
+                continue
+            try:
+                commit = self._commit_of(decision)
+            except Unavailable as error:
+                # A file or the disk: what another fragment needs may be there.
+                away = away or error
+                continue
             committed = commit_until_known(self._catalog, commit)
             reached(f"{_POINTS[type(decision)]}.committed")
             done = Applied(decision=decision, commit=commit, committed=committed)
             if self._said:
                 self._said.applied(done)
             applied.append(done)
+        if away is not None:
+            raise away
         return applied
+
+    def _commit_of(self, decision: CloseBuckets | ComputeStep) -> Commit:
+        match decision:
+            case CloseBuckets():
+                return self._close(decision)
+            case ComputeStep():
+                return self._compute(decision)
+            case _:
+                assert_never(decision)
 
     def _close(self, decision: CloseBuckets) -> Commit:
         reached("close.decided")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.catalog.homes import HomeUrls, home_urls
 from pipelines.catalog.postgres import PostgresCatalog
@@ -68,7 +68,13 @@ def _seated(
         if name != participant
     }
     storage = storage_of(settings.directory, participant)
-    storage.mkdir(parents=True, exist_ok=True)
+    try:
+        storage.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"storage root {storage} cannot be made ({error.strerror}): mend the folder, then try "
+            "again"
+        ) from error
     catalog = PostgresCatalog(urls[participant].job, participant)
     try:
         yield Seat(

@@ -64,6 +64,8 @@ class LeaseKeeper:
         with self._guard:
             if key in self._lost:
                 raise Conflict(self._lost[key])
+            if key not in self._leases:
+                raise Conflict(f"the lease of {key} was not taken: read the assignments again")
             return self._leases[key]
 
     def check(self) -> None:

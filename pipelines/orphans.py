@@ -20,6 +20,7 @@ from pathlib import Path, PurePosixPath
 from medusa_core.errors import Unavailable
 
 GRACE_S = 3_600.0
+GRACE_S_MIN = 60.0
 """How old an orphan is at least, unless somebody says otherwise."""
 SET_ASIDE = ".orphan"
 SUFFIXES = (".parquet", ".parquet.part", f".parquet{SET_ASIDE}", f".parquet.part{SET_ASIDE}")

@@ -8,6 +8,7 @@ is free, and left to whoever has it if it is not.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from typing import Protocol
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.names import StreamName
-from pipelines.catalog.interface import Catalog
-from pipelines.driver import Driver
+from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.driver import Applied, Driver
 from pipelines.driver import Said as DriverSaid
 from pipelines.exchange.importing import Imported, Importer
 from pipelines.leases import LeaseKeeper
@@ -26,6 +27,10 @@ from pipelines.works import leases_wanted, newest_assignments
 
 PAUSE_MS = 500
 """How long the loop lets an absent catalog be before it asks again."""
+
+
+class AssignmentsChanged(Exception):
+    """What this participant is to do is not what the loop was made for: make it anew."""
 
 
 class Said(DriverSaid, Protocol):
@@ -63,6 +68,7 @@ class ParticipantLoop:
         sources: Mapping[StreamName, LiveSource],
         leases: LeaseKeeper,
         said: Said,
+        assignments: tuple[Assignment, ...] = (),
     ) -> None:
         self._catalog = catalog
         self._drivers = drivers
@@ -70,6 +76,7 @@ class ParticipantLoop:
         self._sources = sources
         self._leases = leases
         self._said = said
+        self._assignments = assignments
 
     def take_leases(self) -> None:
         """Take the leases of everything that is assigned here; Conflict while another has one."""
@@ -79,12 +86,23 @@ class ParticipantLoop:
     def tick(self) -> Ticked:
         """Feed, import, decide and apply once.
 
-        Raises Conflict if a lease is another's now, Unavailable while the catalog is away.
+        Raises Conflict if a lease is another's now, Unavailable while something is away, and
+        AssignmentsChanged if this loop was made for others than now stand in the log.
         """
+        if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
+            raise AssignmentsChanged
         landed = self._poll_sources()
         self._leases.check()
         imported = self._importer.poll(self._said.imported)
-        applied = [done for driver in self._drivers for done in driver.tick()]
+        applied: list[Applied] = []
+        away: Unavailable | None = None
+        for driver in self._drivers:
+            try:
+                applied += driver.tick()
+            except Unavailable as error:
+                away = away or error
+        if away is not None:
+            raise away
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
         return Ticked(steps=steps, closed=len(applied) - steps, imported=imported, landed=landed)
 
@@ -94,7 +112,7 @@ class ParticipantLoop:
         for stream, source in self._sources.items():
             try:
                 polled = source.poll(self._catalog.read_clock_ms())
-            except Refused as error:
+            except (Refused, Unavailable) as error:
                 self._said.error(error)
                 continue
             if polled.batches or polled.has_more:
@@ -114,18 +132,27 @@ class ParticipantLoop:
         `recover` is called when something is away, and may bring it back or raise. Raises Conflict
         once somebody else holds a lease that this participant had.
         """
-        while not is_done():
+        was_lost = False
+        while True:
             try:
+                if was_lost:
+                    # Frozen past its end, a lease may still be free; another's is not ours to take.
+                    self.take_leases()
+                    was_lost = False
+                if is_done():
+                    return
                 if self.tick().is_idle:
                     wait()
             except Conflict as error:
+                if was_lost:
+                    raise
                 self._said.error(error)
-                # Frozen past its end, a lease may still be free; another's is not ours to take.
-                self.take_leases()
+                was_lost = True
             except (Unavailable, OutcomeUnknown) as error:
                 self._said.error(error)
                 time.sleep(PAUSE_MS / 1000)
-                recover(error)
+                with contextlib.suppress(Unavailable):
+                    recover(error)
 
     def close(self) -> None:
         """Let go of sources."""

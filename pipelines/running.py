@@ -24,7 +24,13 @@ from pipelines.streams.landing import landing_fragment
 from pipelines.streams.live.declaration import parse_declaration
 from pipelines.streams.live.interface import LiveSource
 from pipelines.streams.live.opening import open_source
-from pipelines.works import Work, leases_wanted, newest_assignments, works_of
+from pipelines.works import (
+    Work,
+    check_in_force,
+    leases_wanted,
+    newest_assignments,
+    works_of,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,7 +89,10 @@ def loop_of(
     limits: Limits,
 ) -> ParticipantLoop:
     """The loop of a participant whose leases are taken; what it opens is closed with the stack."""
+    assignments = newest_assignments(seat.home.catalog, seat.home.participant)
     works = load_works(seat)
+    fragments = {f.id: f for work in works for f in work.fragments}
+    check_in_force(works, seat.home.catalog.read_knowledge(fragments, limits))
     exchange = LocalExchange(seat.home.participant, seat.partners)
     stack.callback(exchange.close)
     engine_of = Engines(seat, session).engine_of
@@ -94,6 +103,7 @@ def loop_of(
         sources=sources_of(seat, works, leases, session),
         leases=leases,
         said=said,
+        assignments=assignments,
     )
     stack.callback(loop.close)
     return loop
@@ -160,6 +170,7 @@ def drivers_of(
             engine=engine_of(work),
             limits=limits,
             said=said,
+            stands_for=work.stands_for,
         )
         for work in works
     ]

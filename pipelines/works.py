@@ -11,7 +11,8 @@ from typing import Any
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
-from medusa_core.names import Epoch, Participant
+from medusa_core.knowledge import Knowledge
+from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.network import Network
 from medusa_core.plans import Plan
 from pipelines.catalog.interface import Assignment, Catalog, PlanRecord
@@ -21,11 +22,15 @@ from pipelines.networks.check import CheckedNetwork, check_network
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One plan of a participant: its network, and which of its fragments are computed here."""
+    """One plan of a participant: its network, and which of its fragments are computed here.
+
+    `stands_for`: see `pipelines.driver.Driver`.
+    """
 
     plan: Plan
     checked: CheckedNetwork
     fragments: tuple[Fragment, ...]
+    stands_for: frozenset[PlanId] = frozenset()
 
 
 def newest_assignments(catalog: Catalog, here: Participant) -> tuple[Assignment, ...]:
@@ -56,29 +61,49 @@ def works_of(
     records = catalog.plans(superseded=True)
     networks = {record.network for record in records if record.id in current}
     mine = {a.fragment for a in assignments}
-    # Buckets before a change of plan are computed under the plan before.
+    # Buckets before a change of plan are computed under the plan before, if it can still be run.
     wanted = [record for record in records if record.network in networks]
-    return tuple(_work(record, mine, load, directory) for record in wanted)
+    made: dict[PlanId, tuple[Plan, CheckedNetwork]] = {}
+    for record in wanted:
+        try:
+            made[record.id] = _made(record, load, directory)
+        except Refused:
+            # A plan of the past may be past help; whether it is needed yet is seen later.
+            if record.id in current:
+                raise
+    wanted = [record for record in wanted if record.id in made]
+    works = []
+    for record in wanted:
+        plan, checked = made[record.id]
+        if plan.id != record.id:
+            if record.id in current:
+                raise Refused(_another_engine(record, plan))
+            continue
+        older = {r.id for r in wanted if made[r.id][0].id == plan.id and r.id != record.id}
+        fragments = tuple(f for f in fragments_for(checked) if f.id in mine)
+        works.append(
+            Work(plan=plan, checked=checked, fragments=fragments, stands_for=frozenset(older))
+        )
+    return tuple(works)
 
 
-def _work(
-    record: PlanRecord,
-    mine: set[str],
-    load: Callable[[Mapping[str, Any]], Network],
-    directory: Path,
-) -> Work:
+def _made(
+    record: PlanRecord, load: Callable[[Mapping[str, Any]], Network], directory: Path
+) -> tuple[Plan, CheckedNetwork]:
+    """What the record's network and widths come to with the engine that is here."""
     document = json.loads(record.document)
     network = load(document)
     checked = check_network(network)
-    plan = plan_of_widths(network, checked, document["widths_us"], directory)
-    if plan.id != record.id:
-        raise Refused(
-            f"plan {record.id} of network {network.name} was made with {_said(document)}, but here "
-            f"would run {_said(json.loads(plan.document))}: apply the contracts again, so that a "
-            "new plan begins at a named bucket"
-        )
-    fragments = tuple(f for f in fragments_for(checked) if f.id in mine)
-    return Work(plan=plan, checked=checked, fragments=fragments)
+    return plan_of_widths(network, checked, document["widths_us"], directory), checked
+
+
+def _another_engine(record: PlanRecord, plan: Plan) -> str:
+    return (
+        f"plan {record.id} of network {record.network} was made with "
+        f"{_said(json.loads(record.document))}, but here would run "
+        f"{_said(json.loads(plan.document))}: apply the contracts again, so that a new plan begins "
+        "at a named bucket"
+    )
 
 
 def _said(document: Mapping[str, Mapping[str, str]]) -> str:
@@ -86,3 +111,17 @@ def _said(document: Mapping[str, Mapping[str, str]]) -> str:
     return (
         f"Spark {engine.get('spark')}, Java {engine.get('java')}, compiler {engine.get('compiled')}"
     )
+
+
+def check_in_force(works: tuple[Work, ...], knowledge: Knowledge) -> None:
+    """Refused if the next bucket of something is for a plan that nothing here can run."""
+    runnable = {plan for work in works for plan in (work.plan.id, *work.stands_for)}
+    standing = [(k.fragment.id, k.plan, k.until_us) for k in knowledge.fragments]
+    standing += [(str(k.stream), k.plan, k.until_us) for k in knowledge.landings]
+    for of, plan, until_us in standing:
+        if plan not in runnable:
+            raise Refused(
+                f"{of} has buckets before {until_us} to compute under plan {plan}, "
+                "which the engine here cannot run: run it with the engine that it was made with, "
+                "up to that bucket"
+            )

@@ -1854,6 +1854,17 @@ BEGIN
         RAISE EXCEPTION 'stream % is not deployed here: acknowledge one that is',
             acknowledge.stream USING ERRCODE = 'MD001';
     END IF;
+    -- A hold never moves back and always has a limit, so neither may be beyond reason.
+    IF (acknowledge.limit_ms BETWEEN 1 AND 31 * 86400000::bigint) IS NOT TRUE THEN
+        RAISE EXCEPTION 'a reader holds for 1 ms to 31 days, not for % ms', acknowledge.limit_ms
+            USING ERRCODE = 'MD001';
+    END IF;
+    IF (acknowledge.through_us <= (SELECT max(p.boundary_us) FROM medusa.stream_producer AS p
+        WHERE p.stream = acknowledge.stream)) IS NOT TRUE
+    THEN
+        RAISE EXCEPTION 'stream % does not reach to % yet: acknowledge what there is',
+            acknowledge.stream, acknowledge.through_us USING ERRCODE = 'MD001';
+    END IF;
     INSERT INTO medusa.hold AS h (stream, holder, purpose, from_us, limit_ms)
     VALUES (acknowledge.stream, acknowledge.reader, 'import', acknowledge.through_us,
         acknowledge.limit_ms)

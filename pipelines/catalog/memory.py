@@ -50,6 +50,8 @@ from pipelines.catalog.interface import (
 from pipelines.catalog.memory_store import Clock, Store, Transaction, Waiting
 from pipelines.catalog.memory_tables import BatchRow, LeaseRow
 
+READER_LIMIT_MS_MAX = 31 * 86_400_000
+
 
 class MemoryCatalog:
     """A `Catalog` of values. Calls are transactions of their own unless a session holds one open.
@@ -381,6 +383,10 @@ class MemoryCatalog:
         with self._work() as work:
             if work.lock_row(tables.STREAMS, stream) is None:
                 raise Refused(f"stream {stream} is not deployed here: acknowledge one that is")
+            if not 1 <= limit_ms <= READER_LIMIT_MS_MAX:
+                raise Refused(f"a reader holds for 1 ms to 31 days, not for {limit_ms} ms")
+            if through_us > memory_reading.reached_us(work, stream):
+                raise Refused(f"stream {stream} does not reach to {through_us} yet")
             stands = work.get(tables.HOLDS, (stream, str(reader), "import"))
             from_us = max(through_us, stands.hold.from_us) if stands else through_us
             hold = Hold(stream=stream, holder=reader, purpose="import", from_us=from_us,

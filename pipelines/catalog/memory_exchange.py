@@ -21,6 +21,7 @@ from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory_commit import (
     check_lease,
+    is_tentative,
     lock_line,
     record_files,
     remainders,
@@ -44,6 +45,9 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
             reader=assigned.producer,
             epoch=assigned.epoch,
             plan=assigned.plan,
+            tentative_us=next(
+                (row.segment.range.from_us for row in line.live if is_tentative(row)), None
+            ),
         )
         for (stream, producer), line in work.rows(tables.LINES).items()
         if (assigned := newest.get(import_fragment(stream))) is not None

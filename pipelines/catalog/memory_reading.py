@@ -96,6 +96,16 @@ def _lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow
     return sorted(work.rows(tables.LINES).items(), key=lambda item: item[0])
 
 
+def reached_us(work: Transaction, stream: StreamName) -> int:
+    """How far the furthest line of a stream reaches; below every time before one has begun."""
+    reached = (
+        line.boundary_us
+        for (name, _), line in work.rows(tables.LINES).items()
+        if name == stream and line.boundary_us is not None
+    )
+    return max(reached, default=BEGINNING_US - 1)
+
+
 def landed_counts(
     work: Transaction, stream: StreamName, producer: Producer, from_us: int
 ) -> dict[int, int]:

@@ -58,7 +58,9 @@ def catalog_url(url: str) -> URL:
     return make_url(url).set(drivername="postgresql+psycopg2")
 
 
-def catalog_engine(url: str, pool_size: int = 5) -> Engine:
+def catalog_engine(
+    url: str, pool_size: int = 5, connect_args: Mapping[str, Any] | None = None
+) -> Engine:
     """An engine whose statements are transactions of their own: one round trip each."""
     return create_engine(
         catalog_url(url),
@@ -69,6 +71,7 @@ def catalog_engine(url: str, pool_size: int = 5) -> Engine:
             "application_name": "medusa",
             # Short statements: compiling one costs more than running it.
             "options": "-c jit=off",
+            **(connect_args or {}),
         },
     )
 
@@ -380,6 +383,7 @@ class PostgresCatalog:
                 reader=Producer(self._participant, row["own_replica"]),
                 epoch=Epoch(row["epoch"]),
                 plan=PlanId(row["plan"]),
+                tentative_us=row["tentative_us"],
             )
             for row in self._rows("imports", participant=self._participant)
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from medusa_core.errors import Refused
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
@@ -9,6 +10,16 @@ from pipelines.catalog.postgres import catalog_engine
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_news import news_of
 from pipelines.catalog.queries import query
+
+PATIENCE = {
+    "connect_timeout": 3,
+    "options": "-c jit=off -c statement_timeout=5000 -c lock_timeout=2000",
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 2,
+    "tcp_user_timeout": 8_000,
+}
+"""A partner that is frozen or cut off must not hold us up: it is asked again at the next tick."""
 
 
 class PublishedHome:
@@ -18,7 +29,7 @@ class PublishedHome:
     """
 
     def __init__(self, reader_url: str) -> None:
-        self._engine = catalog_engine(reader_url, pool_size=1)
+        self._engine = catalog_engine(reader_url, pool_size=1, connect_args=PATIENCE)
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
@@ -32,7 +43,13 @@ class PublishedHome:
         }
         with errors_of_catalog(), self._engine.connect() as connection:
             document = connection.execute(query("line_news"), values).scalar_one()
-        return news_of(document, stream, producer, after)
+        try:
+            return news_of(document, stream, producer, after)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise Refused(
+                f"the home of {producer.participant} tells news of {stream} in a form that is not "
+                f"Medusa's ({type(error).__name__}): call its operator"
+            ) from error
 
     def acknowledge(
         self, stream: StreamName, reader: Participant, through_us: int, limit_ms: int

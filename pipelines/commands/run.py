@@ -18,7 +18,7 @@ from pipelines.exchange.bell import Bell
 from pipelines.federation import Seat, take_seat
 from pipelines.home import chosen_participant
 from pipelines.leases import LEASE_MS, LeaseKeeper
-from pipelines.participant import ParticipantLoop
+from pipelines.participant import AssignmentsChanged, ParticipantLoop
 from pipelines.running import (
     OwnSession,
     drivers_of,
@@ -62,6 +62,16 @@ def run_order(options: Namespace) -> RunOrder:
 
 def run(settings: Settings, order: RunOrder) -> int:
     """Run a participant's loop; returns when told to stop, or with `until_ended` at the end."""
+    while True:
+        try:
+            _run(settings, order)
+        except AssignmentsChanged:
+            # Other networks, plans, imports or partners: everything is made anew from the catalog.
+            continue
+        return 0
+
+
+def _run(settings: Settings, order: RunOrder) -> None:
     with _running(settings, order) as (seat, loop), ExitStack() as stack:
         bell = Bell(seat.urls)
         stack.callback(bell.close)
@@ -74,7 +84,6 @@ def run(settings: Settings, order: RunOrder) -> int:
             wait=lambda: bell.wait(order.poll_ms),
             recover=recover,
         )
-    return 0
 
 
 def tick(settings: Settings, order: RunOrder, *, as_json: bool) -> int:

@@ -20,7 +20,7 @@ from pipelines.catalog.interface import StreamStatus
 from pipelines.commands.tables import facts, table
 from pipelines.compacting import Compacted, compact_run, runs_of_line
 from pipelines.home import Home, chosen_participant, open_home
-from pipelines.orphans import GRACE_S, Orphan, find_orphans, remove_orphans
+from pipelines.orphans import GRACE_S, GRACE_S_MIN, Orphan, find_orphans, remove_orphans
 from pipelines.report.deployed import fragments_in_force
 from pipelines.report.times import counted, duration, iso, parse_time_us, size_of
 from pipelines.settings import Settings
@@ -45,6 +45,11 @@ def run_trim(settings: Settings, participant: str | None, wanted: Wanted, *, as_
     keep_us = None if wanted.keep is None else parse_duration_us(wanted.keep)
     before_us = None if wanted.before is None else parse_time_us("--before", wanted.before)
     grace_s = GRACE_S if wanted.grace is None else parse_duration_us(wanted.grace) / 1_000_000
+    if grace_s < GRACE_S_MIN:
+        raise Refused(
+            f"--grace {wanted.grace} could take files that a running step has yet to commit: give "
+            "1m or more"
+        )
     trims = keep_us is not None or before_us is not None
     if not (trims or wanted.compact or wanted.orphans):
         raise Refused("say what to let go: --keep DURATION or --before TIME, --compact, --orphans")

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 import psycopg2
 import psycopg2.extensions
 
-from pipelines.catalog.postgres import CONNECT_S_MAX, catalog_url
+from pipelines.catalog.postgres import catalog_url
 
 CHANNEL = "medusa_progress"
-TRY_AGAIN_S = 2.0
+TRY_AGAIN_S = 10.0
+CONNECT_S_MAX = 3
 
 
 class Bell:
@@ -84,6 +85,9 @@ def _listening(url: str) -> psycopg2.extensions.connection:
         password=parts.password,
         dbname=parts.database,
         connect_timeout=CONNECT_S_MAX,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=2,
         application_name="medusa bell",
     )
     connection.set_isolation_level(psycopg2.extensions.ISOLATION_LEVEL_AUTOCOMMIT)

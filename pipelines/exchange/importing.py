@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from medusa_core.commits import LeaseKey
-from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.errors import MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import ImportStanding, LineNews, PublishedSegment, import_fragment
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
@@ -57,32 +57,41 @@ class Importer:
     def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
         moved = 0
+        away: set[Participant] = set()
         standings = self._catalog.imports()
         for standing in standings:
+            if standing.producer.participant in away:
+                continue
             try:
                 news = self._news(standing)
                 if news is None:
                     continue
                 self._bring(standing, news)
-            except (Unavailable, Conflict) as error:
+            except OutcomeUnknown:
+                raise
+            except MedusaError as error:
+                # Whatever is the matter with one partner is no reason to leave the others.
                 told(_imported(standing, 0, str(error)))
+                if isinstance(error, Unavailable):
+                    away.add(standing.producer.participant)
                 continue
             moved += 1
             told(_imported(standing, len(news.segments), None))
         for standing in self._catalog.imports() if moved else standings:
-            self._acknowledge(standing)
+            if standing.producer.participant not in away:
+                self._acknowledge(standing)
         return moved
 
     def _acknowledge(self, standing: ImportStanding) -> None:
-        """Tell the partner how far the copy has come, once; a new process tells it again."""
-        line, boundary_us = (standing.stream, standing.producer), standing.boundary_us
-        if boundary_us is None or self._acknowledged.get(line) == boundary_us:
+        """Tell the partner how far the copy is final, once; a new process tells it again."""
+        line, safe_us = (standing.stream, standing.producer), standing.safe_through_us
+        if safe_us is None or self._acknowledged.get(line) == safe_us:
             return
         partner = standing.producer.participant
         # Away now, the partner keeps more than it must until it is told.
-        with contextlib.suppress(Unavailable):
-            self._exchange.acknowledge(partner, standing.stream, boundary_us, READER_LIMIT_MS)
-            self._acknowledged[line] = boundary_us
+        with contextlib.suppress(MedusaError):
+            self._exchange.acknowledge(partner, standing.stream, safe_us, READER_LIMIT_MS)
+            self._acknowledged[line] = safe_us
             reached("import.acknowledged")
 
     def _news(self, standing: ImportStanding) -> LineNews | None:

@@ -125,7 +125,7 @@ def acknowledge(
 ) -> Work:
     """Tell the partner what of its stream is safe here; if it is away, the next time."""
     reader = process.participant
-    through_us = safe_through_us(home, stream, writer)
+    through_us = standing_of(home, stream, writer).safe_through_us
     if through_us is None:
         return
     try:
@@ -140,11 +140,3 @@ def acknowledge(
     except Unavailable as error:
         world.emit(process.name, "no ack", stream, str(error))
     yield Rest(1, gap="5-6")
-
-
-def safe_through_us(home: SimulatedHome, stream: StreamName, writer: Producer) -> int | None:
-    """What of a copy is final; a tentative row's correction has yet to be fetched."""
-    statuses = home.reach().streams()
-    return next(
-        s.stable_through_us for s in statuses if (s.stream.name, s.producer) == (stream, writer)
-    )

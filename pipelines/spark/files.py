@@ -66,7 +66,19 @@ def write_durably(path: Path, data: Buffer) -> None:
 
 
 def sync_folders(root: Path, files: Iterable[SegmentFile]) -> None:
-    """Make the names of the files durable too."""
+    """Make the names of the files durable too, and the files young: no orphans of an hour ago.
+
+    Raises Unavailable if one is gone meanwhile.
+    """
+    files = list(files)
+    for file in files:
+        try:
+            os.utime(root / file.path)
+        except OSError as error:
+            raise Unavailable(
+                f"file {root / file.path} is gone before it was committed ({error.strerror}): run "
+                "again; nothing was committed"
+            ) from error
     for folder in {(root / file.path).parent for file in files}:
         descriptor = os.open(folder, os.O_RDONLY)
         try:

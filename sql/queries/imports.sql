@@ -6,7 +6,10 @@ WITH newest AS (
     ORDER BY a.fragment, a.epoch DESC
 )
 SELECT p.stream, p.participant, p.replica, p.last_version, p.boundary_us, n.epoch, n.plan,
-    n.replica AS own_replica
+    n.replica AS own_replica,
+    (SELECT t.from_us FROM medusa.segment AS t
+     WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
+     ORDER BY t.to_us LIMIT 1) AS tentative_us
 FROM newest AS n
 JOIN medusa.stream_producer AS p ON p.stream = substr(n.fragment, length('import/') + 1)
 WHERE n.participant = :participant AND p.participant <> n.participant

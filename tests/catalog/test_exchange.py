@@ -171,10 +171,25 @@ def test_a_home_that_was_set_back_is_noticed(partner: Catalog, home: HomeUnderTe
 
 
 def test_a_reader_moves_its_hold_up_and_never_back(catalog: Catalog) -> None:
-    catalog.acknowledge(a.SUMS, BETA, 30, limit_ms=1_000)
-    catalog.acknowledge(a.SUMS, BETA, 20, limit_ms=2_000)
+    catalog.commit(a.a_commit(a.a_segment(0, 4)))
+    catalog.acknowledge(a.SUMS, BETA, 3 * a.WIDTH_US, limit_ms=1_000)
+    catalog.acknowledge(a.SUMS, BETA, 2 * a.WIDTH_US, limit_ms=2_000)
     (hold,) = catalog.holds(a.SUMS)
-    assert (hold.holder, hold.purpose, hold.from_us, hold.limit_ms) == ("beta", "import", 30, 2_000)
+    assert (hold.holder, hold.purpose) == ("beta", "import")
+    assert (hold.from_us, hold.limit_ms) == (3 * a.WIDTH_US, 2_000)
+
+
+@pytest.mark.parametrize(
+    ("through_us", "limit_ms"),
+    [(5 * a.WIDTH_US, 1_000), (FOREVER_US, 1_000), (0, 0), (0, -1), (0, 32 * 86_400_000)],
+)
+def test_a_reader_can_neither_give_up_what_is_not_there_nor_hold_for_ever(
+    catalog: Catalog, through_us: int, limit_ms: int
+) -> None:
+    catalog.commit(a.a_commit(a.a_segment(0, 4)))
+    with pytest.raises(Refused):
+        catalog.acknowledge(a.SUMS, BETA, through_us, limit_ms=limit_ms)
+    assert catalog.holds(a.SUMS) == ()
 
 
 def test_the_state_of_a_source_is_that_of_its_last_batch(catalog: Catalog) -> None:

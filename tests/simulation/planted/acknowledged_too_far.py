@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from medusa_core.names import StreamName
-from medusa_core.segments import Producer
-from pipelines.simulation import importing
-from pipelines.simulation.homes import SimulatedHome
+from medusa_core.exchange import ImportStanding
 
 
-def safe_through_us(home: SimulatedHome, stream: StreamName, writer: Producer) -> int | None:
-    return importing.standing_of(home, stream, writer).boundary_us
+def safe_through_us(standing: ImportStanding) -> int | None:
+    return standing.boundary_us
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(importing, "safe_through_us", safe_through_us)
+    patch.setattr(ImportStanding, "safe_through_us", property(safe_through_us))
