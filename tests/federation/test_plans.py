@@ -85,3 +85,24 @@ def test_buckets_before_the_named_one_are_computed_under_the_plan_before(
     assert len(plans) == 2
     with pytest.raises(Refused, match="ended"):
         apply(settings, contracts, more=7, from_=str(ORIGIN_S + 60))
+
+
+def test_after_an_upgrade_of_the_engine_what_is_left_is_computed_under_the_new_plan(
+    settings: Settings, contracts: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apply(settings, contracts, more=1)
+    with seated(settings, "solo", lambda: spark) as solo:
+        rounds_until([solo], lambda: bool(solo.heard.landed))
+    monkeypatch.setattr("pipelines.deploying.compiled_fingerprint", lambda *_: "a later compiler")
+    with (
+        pytest.raises(Refused, match="apply the contracts again"),
+        seated(settings, "solo", lambda: spark),
+    ):
+        pass
+    apply(settings, contracts, more=1, from_=str(ORIGIN_S + 50))
+    with seated(settings, "solo", lambda: spark) as solo:
+        rounds_until([solo], lambda: has_ended(solo.seat))
+        segments = solo.seat.home.catalog.segments(StreamName("most_values"))
+        (newest,) = {a.plan for a in solo.seat.home.catalog.assignments()}
+        assert {segment.plan for segment in segments} == {newest}
+        assert sum(segment.digest.rows for segment in segments) == 10
