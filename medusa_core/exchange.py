@@ -16,6 +16,11 @@ from medusa_core.names import Epoch, NetworkName, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment
 
 IMPORT_PREFIX = "import/"
+IMPORT_PURPOSE = "import"
+"""What a reader's hold at its partner is for."""
+
+READER_LIMIT_MS = 24 * 3_600_000
+"""For how long a partner keeps buckets for a reader that gives no sign."""
 
 
 def import_fragment(stream: StreamName) -> str:

@@ -12,8 +12,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from medusa_core.commits import Hold
 from medusa_core.errors import Refused
-from medusa_core.names import Participant
+from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
+from medusa_core.grid import BEGINNING_US
+from medusa_core.names import Participant, StreamName
 from pipelines.commands.tables import table
 from pipelines.contracts.assigning import Asked
 from pipelines.contracts.changes import HomeChanges, Mark, decide_changes
@@ -55,6 +58,7 @@ def run_apply(
                     _bring_in(homes, home, roots[home.participant])
                     if not as_json:
                         print(f"{home.participant}: brought in", flush=True)
+            _hold_for_readers(homes, federation, roots, chosen)
     if as_json:
         print(json.dumps(_document(contracts, decided, notes, explain=explain), indent=1))
     elif explain and not all(home.is_same for home in decided):
@@ -101,6 +105,39 @@ def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
         home.catalog.deploy(deployment)
     for stream, document in changes.sources.items():
         home.catalog.declare_source(stream, document)
+
+
+def _hold_for_readers(
+    homes: Homes,
+    federation: Federation,
+    roots: Mapping[Participant, StorageRoot],
+    chosen: Sequence[Participant],
+) -> None:
+    """What a partner is to read is held for it before it has read anything: S7 from the first day.
+
+    Its own acknowledgements move the hold up; one that never comes runs out by the limit.
+    """
+    wanted: dict[Participant, set[tuple[StreamName, Participant]]] = {}
+    for network in federation.networks:
+        writer = {s: network.owners[f] for f, (_, outs) in network.wiring.items() for s in outs}
+        for fragment, (inputs, _) in network.wiring.items():
+            reader = network.owners[fragment]
+            for stream in inputs:
+                if writer[stream] != reader and writer[stream] in chosen:
+                    wanted.setdefault(writer[stream], set()).add((stream, reader))
+    for name, readings in wanted.items():
+        catalog = homes.make(name, roots[name].given).catalog
+        for stream, reader in sorted(readings):
+            holders = {h.holder for h in catalog.holds(stream) if h.purpose == IMPORT_PURPOSE}
+            if reader not in holders:
+                hold = Hold(
+                    stream=stream,
+                    holder=reader,
+                    purpose=IMPORT_PURPOSE,
+                    from_us=BEGINNING_US,
+                    limit_ms=READER_LIMIT_MS,
+                )
+                catalog.place_hold(hold)
 
 
 # ------------------------------------------------------------ showing

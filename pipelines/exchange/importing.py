@@ -15,7 +15,13 @@ from pathlib import Path, PurePosixPath
 
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import MedusaError, OutcomeUnknown, Refused, Unavailable
-from medusa_core.exchange import ImportStanding, LineNews, PublishedSegment, import_fragment
+from medusa_core.exchange import (
+    READER_LIMIT_MS,
+    ImportStanding,
+    LineNews,
+    PublishedSegment,
+    import_fragment,
+)
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.interface import Catalog
@@ -25,9 +31,6 @@ from pipelines.leases import LeaseKeeper
 from pipelines.spark.files import read_checked, sync_folders
 
 SEGMENTS_PER_NEWS_MAX = 1_024
-READER_LIMIT_MS = 24 * 3_600_000
-"""For how long a partner keeps buckets for a reader that gives no sign."""
-
 IMPORTED = "imported"
 
 
@@ -64,9 +67,8 @@ class Importer:
                 continue
             try:
                 news = self._news(standing)
-                if news is None:
+                if news is None or not self._bring(standing, news):
                     continue
-                self._bring(standing, news)
             except OutcomeUnknown:
                 raise
             except MedusaError as error:
@@ -108,7 +110,8 @@ class Importer:
         is_known = news.version == standing.version and has_begun and has_end
         return None if is_known else news
 
-    def _bring(self, standing: ImportStanding, news: LineNews) -> None:
+    def _bring(self, standing: ImportStanding, news: LineNews) -> bool:
+        """Bring news in; False if it had been brought before."""
         partner = standing.producer.participant
         segments = tuple(self._with_files(partner, published) for published in news.segments)
         sync_folders(self._root, [f for p in segments for f in p.segment.files])
@@ -116,8 +119,9 @@ class Importer:
         lease = self._leases.lease(
             LeaseKey(fragment=import_fragment(standing.stream), producer=standing.reader)
         )
-        self._catalog.import_line(lease, replace(news, segments=segments), standing.plan)
+        is_new = self._catalog.import_line(lease, replace(news, segments=segments), standing.plan)
         reached("import.committed")
+        return is_new
 
     def _with_files(self, partner: Participant, published: PublishedSegment) -> PublishedSegment:
         """The segment with its files copied here, where it is live."""

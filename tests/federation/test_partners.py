@@ -103,6 +103,15 @@ def test_a_partner_is_named_and_passed_by(
         assert bool(segments) is has_come, letter
 
 
+def test_what_a_partner_is_to_read_is_held_for_it_before_it_has_read_anything(
+    four: dict[str, Running],
+) -> None:
+    for name, letter in zip(LANDING, "abc", strict=True):
+        (hold,) = four[name].seat.home.catalog.holds(StreamName(f"connections_{letter}"))
+        assert (hold.holder, hold.purpose) == ("delta", "import")
+        assert hold.from_us < START_US
+
+
 def test_a_loop_notices_that_it_is_to_do_something_else(
     four: dict[str, Running], settings: Settings, contracts: Path
 ) -> None:

@@ -25,6 +25,7 @@ BUGS = {
     "lineage_of_a_later_version": ("S5",),
     "lost_lease_not_noticed": ("L1",),
     "lost_wake_up": ("L1",),
+    "new_reader_holds_nothing": ("LOST",),
     "stable_row_superseded": ("S12", "S2"),
     "trimmed_one_bucket_too_far": ("S7",),
     "version_outside_the_lock": ("VERSION", "S1", "S2"),
