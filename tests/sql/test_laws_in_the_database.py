@@ -10,6 +10,7 @@ from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.postgres_errors import error_of
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
+from tests.waiting import until
 
 LINE = "(SELECT line_id FROM medusa.stream_producer WHERE stream = 'sums')"
 COLUMNS = (
@@ -279,7 +280,7 @@ def test_a_commit_a_landing_and_a_promise_are_heard_by_who_listens(
     )
     for write in writes:
         write()
-        listener.poll()
+        until(lambda: (listener.poll(), listener.notifies)[1], "the bell is heard")
         assert [(n.channel, n.payload) for n in listener.notifies] == [("medusa_progress", "")]
         listener.notifies.clear()
     assert not attacked.land(lease, batch)
