@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from medusa_core.decide import explain
+from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
 from pipelines.exchange.bell import Bell
 from pipelines.federation import Seat, take_seat
@@ -89,7 +90,12 @@ def _run(settings: Settings, order: RunOrder) -> None:
 def tick(settings: Settings, order: RunOrder, *, as_json: bool) -> int:
     """One turn: feed, import, decide, apply."""
     with _running(settings, order) as (_, loop):
-        done = loop.tick()
+        try:
+            done = loop.tick()
+        except AssignmentsChanged:
+            raise Conflict(
+                "what is assigned here changed meanwhile: run medusa tick again"
+            ) from None
     figures = {
         "landed": done.landed,
         "imported": done.imported,
