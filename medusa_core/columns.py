@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from medusa_core import digest
 from medusa_core.errors import Refused
 from medusa_core.names import check_name
+from medusa_core.nearest import did_you_mean
 
 _TAG_OF = {
     "boolean": digest.TAG_BOOLEAN,
@@ -60,7 +61,8 @@ def check_type(owner: str, type_: str) -> str:
         precision, scale = decimal_shape(spelled)
         return f"decimal({precision},{scale})"
     known = ", ".join([*_TAG_OF, "decimal(p,s)"])
-    raise Refused(f"{owner} has type {type_!r}, which is not one of {known}")
+    near = did_you_mean(spelled, (*_TAG_OF, "decimal(p,s)"))
+    raise Refused(f"{owner} has type {type_!r}, which is not one of {known}{near and '; '}{near}")
 
 
 def declare_columns(owner: str, columns: Mapping[str, str]) -> tuple[Column, ...]:

@@ -19,6 +19,9 @@ from medusa_core.grid import Range
 from medusa_core.names import Epoch, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, SegmentFile, Stability, check_buckets
 
+CONTENT_BYTES_MAX = 1_024
+"""How much of a quarantined record is kept."""
+
 
 class Lane(Enum):
     """Which part of a fragment's work a lease is for."""
@@ -89,6 +92,8 @@ class QuarantinedRecord:
 
     `origin` is a file or a box; `position` a line of the file, a row, or a bucket start; `field` a
     column or an expression. Bad bytes come in bad records: what is no text becomes U+FFFD.
+    `size_bytes` and `sha256` (64 hexadecimal digits) are those of the whole record as its source
+    had it, without its line end; None where it was never whole in memory.
     """
 
     stream: StreamName
@@ -97,10 +102,50 @@ class QuarantinedRecord:
     field: str
     reason: str
     content: str
+    size_bytes: int | None = None
+    sha256: str | None = None
 
     def __post_init__(self) -> None:
         for name in ("origin", "field", "reason", "content"):
             object.__setattr__(self, name, _as_text(getattr(self, name)))
+
+    @classmethod
+    def of(
+        cls,
+        record: bytes | str,
+        *,
+        stream: StreamName,
+        origin: str,
+        position: int | None,
+        field: str,
+        reason: str,
+        is_whole: bool = True,
+    ) -> QuarantinedRecord:
+        """What is kept of a record: its first 1,024 bytes, the length and hash of all of them.
+
+        Without length and hash if what is given is not the whole record.
+        """
+        whole = record.encode("utf-8", "surrogatepass") if isinstance(record, str) else record
+        return cls(
+            stream=stream, origin=origin, position=position, field=field, reason=reason,
+            content=_beginning(whole),
+            size_bytes=len(whole) if is_whole else None,
+            sha256=sha256(whole).hexdigest() if is_whole else None,
+        )  # fmt: skip
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether `content` is the whole record, and not its beginning or what was no text."""
+        kept = self.content.encode()
+        return len(kept) == self.size_bytes and sha256(kept).hexdigest() == self.sha256
+
+
+def _beginning(record: bytes) -> str:
+    """The first bytes as text; a character that the cut goes through is left out."""
+    text = record[:CONTENT_BYTES_MAX].decode(errors="replace")
+    if len(record) > CONTENT_BYTES_MAX and text.endswith("\ufffd"):
+        return text.rstrip("\ufffd")
+    return text
 
 
 def _as_text(text: str) -> str:
@@ -183,6 +228,7 @@ class LandedBatch:
 
     `counts` maps bucket start to records. Nothing is promised of a bucket until it is closed.
     `state` is what the source must know to go on behind this batch (a JSON text of its own).
+    `retried` are the numbers of quarantined records that were repaired and land with it.
     """
 
     stream: StreamName
@@ -192,6 +238,7 @@ class LandedBatch:
     counts: Mapping[int, int]
     quarantine: tuple[QuarantinedRecord, ...] = ()
     state: str | None = None
+    retried: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "counts")

@@ -15,6 +15,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+SENTENCE_LENGTH_MAX = 2_000
+
 
 class MedusaError(Exception):
     """Root of every error that Medusa raises on purpose."""
@@ -23,7 +25,14 @@ class MedusaError(Exception):
 
     def __str__(self) -> str:
         text = super().__str__()
-        return text or (type(self).__doc__ or type(self).__name__).splitlines()[0]
+        if not text:
+            return (type(self).__doc__ or type(self).__name__).splitlines()[0]
+        # It may repeat a name from anywhere, and be shown in a terminal or written to a log.
+        safe = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        if len(safe) <= SENTENCE_LENGTH_MAX:
+            return safe
+        half = SENTENCE_LENGTH_MAX // 2
+        return f"{safe[:half]}…{safe[-half + 1 :]}"
 
 
 class CheckFailed(MedusaError):

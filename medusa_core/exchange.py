@@ -3,14 +3,19 @@
 A home keeps for each producer it reads a copy of that producer's line, row by row and version by
 version, so that lineage, digests and time travel mean the same in both homes. Only durations cross
 between participants, never timestamps to decide by.
+
+With its version a reader remembers the line's chain there: a fingerprint of all commits before. A
+home that was set back to an old backup and went on has another chain at that version, which the
+reader notices, however far the line has come since.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import sha256
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Diverged, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Epoch, NetworkName, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment
@@ -23,6 +28,9 @@ READER_LIMIT_MS = 24 * 3_600_000
 """For how long a partner keeps buckets for a reader that gives no sign."""
 
 
+_CHAIN = re.compile(r"[0-9a-f]{64}")
+
+
 def import_fragment(stream: StreamName) -> str:
     """The fragment under which a home imports a stream: assigned and leased like any other."""
     return f"{IMPORT_PREFIX}{stream}"
@@ -33,7 +41,7 @@ class ImportStanding:
     """A partner's line that a home imports: how far its copy has come, and under which assignment.
 
     `boundary_us` is None as long as nothing of the line has come; `tentative_us` is where its first
-    live tentative row begins, if there is one.
+    live tentative row begins, if there is one; `chain` is the line's at `version`, if it was told.
     """
 
     stream: StreamName
@@ -44,6 +52,15 @@ class ImportStanding:
     epoch: Epoch
     plan: PlanId
     tentative_us: int | None = None
+    chain: str | None = None
+
+    def check_goes_on(self, news: LineNews) -> None:
+        """Diverged unless the news is of the line that has been read here up to `version`."""
+        if self.chain is not None and news.chain_after not in (None, self.chain):
+            raise Diverged(
+                f"the line of {self.stream} by {self.producer} is not the one that was read up to "
+                f"{self.version}: its home was set back and went on, call its operator"
+            )
 
     @property
     def safe_through_us(self) -> int | None:
@@ -84,6 +101,8 @@ class LineNews:
     `version`. `origin_us` is None as long as the line has not begun, `end_us` until its end is
     known. A source that is known to end where its rows end has news without a new version.
     What of the line lies before `trimmed_us`, and came neither with this news nor before, is gone.
+    `chain_after` and `chain` are the line's at `after` and at `version`, as 64 hexadecimal digits;
+    None where the home does not know them.
     """
 
     stream: StreamName
@@ -95,10 +114,12 @@ class LineNews:
     segments: tuple[PublishedSegment, ...] = ()
     plans: tuple[PublishedPlan, ...] = ()
     trimmed_us: int | None = None
+    chain_after: str | None = None
+    chain: str | None = None
 
     def __post_init__(self) -> None:
         if self.version < self.after:
-            raise Refused(
+            raise Diverged(
                 f"the line of {self.stream} by {self.producer} stands at {self.version}, before "
                 f"{self.after}: its home was set back; call its operator"
             )
@@ -106,10 +127,13 @@ class LineNews:
             segment = published.segment
             if (segment.stream, segment.producer) != (self.stream, self.producer):
                 raise Refused(f"news of {self.stream} by {self.producer} holds a foreign segment")
+        for chain in (self.chain_after, self.chain):
+            if chain is not None and not _CHAIN.fullmatch(chain):
+                raise Refused(f"news of {self.stream} by {self.producer} has a chain that is none")
 
     @property
     def key(self) -> str:
         """The same for the same news, so that an import sent again is made once."""
         parts = (self.stream, self.producer, self.after, self.version, self.origin_us, self.end_us,
-                 self.trimmed_us)  # fmt: skip
+                 self.trimmed_us, self.chain)  # fmt: skip
         return sha256("\n".join(["import", *map(str, parts)]).encode()).hexdigest()

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
+from medusa_core.nearest import nearest
 
 FOREVER_US = 2**63 - 1
 """The boundary of a stream that has ended: no later record can come."""
@@ -20,7 +21,13 @@ BEGINNING_US = -(2**63)
 
 _UNIT_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _UNIT_US["d"] = 24 * _UNIT_US["h"]
-_DURATION = re.compile(r"(\d{1,15})\s*(us|ms|s|m|h|d)")
+_DURATION = re.compile(r"([0-9]{1,15})\s*(us|ms|s|m|h|d)")
+_WRITTEN = re.compile(r"([0-9]{1,15})\s*([A-Za-zµ]{1,16})")
+_UNIT_WORDS = {
+    "microseconds": "us", "usec": "us", "µs": "us", "milliseconds": "ms", "msec": "ms",
+    "seconds": "s", "sec": "s", "minutes": "m", "min": "m", "hours": "h", "hour": "h", "hrs": "h",
+    "days": "d", "day": "d",
+}  # fmt: skip
 DURATION_US_MAX = 366 * _UNIT_US["d"]
 
 
@@ -33,11 +40,25 @@ def parse_duration_us(text: str | int) -> int:
         raise Refused(f"duration {text!r} is not one: write a number and us, ms, s, m, h or d")
     match = _DURATION.fullmatch(f"{text}s" if isinstance(text, int) else text.strip())
     if not match:
-        raise Refused(f"duration {text!r} is not one: write a number and us, ms, s, m, h or d")
+        hint = _nearest_duration(str(text)) or "write a number and us, ms, s, m, h or d"
+        raise Refused(f"duration {text!r} is not one: {hint}")
     duration_us = int(match[1]) * _UNIT_US[match[2]]
     if not 0 < duration_us <= DURATION_US_MAX:
         raise Refused(f"duration {text!r} is out of range: above 0 and at most 366 days")
     return duration_us
+
+
+def unit_near(word: str) -> str | None:
+    """The unit that a word such as `sec` or `minutes` stands for; None if it is none."""
+    meant = nearest(word, (*_UNIT_US, *_UNIT_WORDS))
+    return None if meant is None else _UNIT_WORDS.get(meant, meant)
+
+
+def _nearest_duration(text: str) -> str:
+    """`did you mean '10s'?` where a unit is written in another way, else nothing."""
+    written = _WRITTEN.fullmatch(text.strip()[:64])
+    unit = written and unit_near(written[2])
+    return f"did you mean '{written[1]}{unit}'?" if written and unit else ""
 
 
 def floor_us(time_us: int, width_us: int) -> int:

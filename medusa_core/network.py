@@ -16,8 +16,9 @@ from typing import Any, assert_never
 from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
-from medusa_core.grid import parse_duration_us
+from medusa_core.grid import parse_duration_us, unit_near
 from medusa_core.names import check_name
+from medusa_core.nearest import did_you_mean
 
 MAIN = "main"
 WINDOWS_PER_RECORD_MAX = 10_000
@@ -203,8 +204,9 @@ class Network:
         for output in self.outputs:
             if output.name == name:
                 return output
-        known = ", ".join(o.name for o in self.outputs)
-        raise Refused(f"network {self.name} has no output {name!r}; it has {known}")
+        known = [o.name for o in self.outputs]
+        hint = did_you_mean(name, known, f"it has {', '.join(known)}")
+        raise Refused(f"network {self.name} has no output {name!r}: {hint}")
 
     def port(self, reference: str, wanted_by: str) -> Port:
         """The port that a reference such as `busy` or `split.big` names.
@@ -216,15 +218,19 @@ class Network:
             return Port(owner)
         ports = next((ports_of(b) for b in self.boxes if b.name == owner), None)
         if ports is None:
+            names = [part.name for part in (*self.sources, *self.boxes)]
+            near = did_you_mean(owner, names, "a dangling arc")
             raise Refused(
                 f"{wanted_by} of network {self.name} reads {reference!r}, which is neither a "
-                "source nor a box: a dangling arc"
+                f"source nor a box: {near}"
             )
         if not port and len(ports) == 1:
             return Port(owner, ports[0])
         if port not in ports or not port:
-            known = " or ".join(f"{owner}.{p}" for p in ports)
-            raise Refused(f"{wanted_by} of network {self.name} reads {reference!r}: name {known}")
+            known = [str(Port(owner, p)) for p in ports]
+            near = did_you_mean(port, ports) and did_you_mean(reference, known)
+            hint = near or f"name {' or '.join(known)}"
+            raise Refused(f"{wanted_by} of network {self.name} reads {reference!r}: {hint}")
         return Port(owner, port)
 
     @property
@@ -265,10 +271,21 @@ def check_names(network: Network) -> None:
         declare_columns(f"source {source.name!r} {where}", source.columns)
         for column in (source.time, *source.key):
             if column not in source.columns:
-                raise Refused(f"source {source.name!r} {where} names {column!r}, no column of it")
+                near = did_you_mean(column, source.columns)
+                raise Refused(
+                    f"source {source.name!r} {where} names {column!r}, no column of it"
+                    f"{near and ': '}{near}"
+                )
         if source.time_unit not in (None, "s", "ms", "us", "ns"):
+            unit = unit_near(source.time_unit)
+            hint = f"; did you mean {unit!r}?" if unit in ("s", "ms", "us") else ""
             raise Refused(f"time unit {source.time_unit!r} of source {source.name!r} {where} is "
-                          "not one of s, ms, us, ns")  # fmt: skip
+                          f"not one of s, ms, us, ns{hint}")  # fmt: skip
+        if source.disorder != "0s":
+            try:
+                parse_duration_us(source.disorder)
+            except Refused as error:
+                raise Refused(f"disorder of source {source.name!r} {where}: {error}") from None
     seen: set[str] = set()
     for part in (*network.sources, *network.boxes):
         check_name(f"part {where},", part.name)

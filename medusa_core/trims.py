@@ -6,16 +6,20 @@ that has not run out, a tentative row, or the boundary (S7).
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from medusa_core.fragments import origin_of
+from medusa_core.fragments import Fragment, origin_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import FragmentKnowledge
-from medusa_core.names import StreamName
+from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import SegmentFile
 
 PROGRESS = "progress"
 """The purpose of a hold by a fragment of the home itself: what it has yet to read."""
+
+Planned = Mapping[PlanId, Mapping[str, Fragment] | None]
+"""Plan -> fragment's id -> the fragment as that plan has it; None if nobody can read the plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,24 +56,82 @@ class Trimmed:
     held_by: HeldBack | None = None
 
 
-def needed_from_us(fragment: FragmentKnowledge) -> dict[StreamName, int]:
+def shapes_owed(known: FragmentKnowledge, planned: Planned) -> tuple[Fragment, ...] | None:
+    """The fragment as each plan has it under which something may be left to compute.
+
+    That is the plan in force; where another is to follow, or something tentative is to be computed
+    again, it is every plan that ever was assigned. None if one of them is not known.
+    """
+    is_settled = known.until_us == FOREVER_US and not known.tentative
+    shapes: list[Fragment] = []
+    for plan in (known.plan,) if is_settled else {known.plan, *planned}:
+        fragments = planned.get(plan)
+        if fragments is None:
+            return None
+        if known.fragment.id in fragments:
+            shapes.append(fragments[known.fragment.id])
+    return tuple(shapes)
+
+
+def needed_from_us(
+    known: FragmentKnowledge, shapes: Iterable[Fragment] | None = None
+) -> dict[StreamName, int]:
     """Where what a fragment has yet to read of each input begins, windows that reach back included.
 
-    FOREVER_US where it will read nothing more, BEGINNING_US where nothing is known yet.
+    `shapes` is the fragment as each plan of what is left to compute has it (default: as it is
+    known); what any of them reads is needed. FOREVER_US where it will read nothing more,
+    BEGINNING_US where nothing is known yet.
     """
-    begins = dict.fromkeys(fragment.inputs, FOREVER_US)
+    begins = dict.fromkeys(known.inputs, FOREVER_US)
 
-    def want(need: dict[StreamName, Range]) -> None:
-        for stream, part in need.items():
-            begins[stream] = max(min(begins[stream], part.from_us), BEGINNING_US)
+    def want(need: Mapping[StreamName, int]) -> None:
+        for stream, from_us in need.items():
+            begins[stream] = min(begins.get(stream, FOREVER_US), from_us)
 
-    for tentative in fragment.tentative:
-        want(fragment.fragment.needed(tentative.segment.stream, tentative.segment.range))
-    outputs = fragment.outputs.values()
-    origins = {name: i.origin_us for name, i in fragment.inputs.items()}
+    outputs = known.outputs.values()
+    origins = {name: i.origin_us for name, i in known.inputs.items()}
     width_us = max(o.width_us for o in outputs)
     next_us = max(min(o.boundary_us for o in outputs), origin_of(origins, width_us))
-    if next_us < FOREVER_US:
-        # To the end of time: a window that ends in a later bucket may begin before the next one.
-        want(fragment.fragment.needed_by_all(Range(next_us, FOREVER_US)))
+    for shape in (known.fragment,) if shapes is None else shapes:
+        for tentative in known.tentative:
+            segment = tentative.segment
+            if segment.stream in shape.outputs:
+                want(_begins(shape.needed(segment.stream, segment.range)))
+        if next_us < FOREVER_US:
+            want(begins_us(shape, next_us))
     return begins
+
+
+def begins_us(fragment: Fragment, from_us: int) -> dict[StreamName, int]:
+    """From when on the buckets from `from_us` to the end of time read each input."""
+    # To the end of time: a window that ends in a later bucket may begin before the next one.
+    return _begins(fragment.needed_by_all(Range(from_us, FOREVER_US)))
+
+
+def earliest_bucket_us(
+    fragment: Fragment, from_us: int, width_us: int, kept_from_us: Mapping[StreamName, int]
+) -> int:
+    """The first bucket from `from_us` on whose inputs are there, and those of all behind it.
+
+    `kept_from_us` says from when on an input is; one that it does not name is there from its
+    beginning. `from_us` lies on the grid of `width_us`, and so does the answer.
+    """
+
+    def missing_us(at_us: int) -> int:
+        begins = begins_us(fragment, at_us)
+        return max((kept_us - begins.get(stream, kept_us)
+                    for stream, kept_us in kept_from_us.items()), default=0)  # fmt: skip
+
+    if missing_us(from_us) <= 0:
+        return from_us
+    low, high = 0, 1
+    while missing_us(from_us + high * width_us) > 0:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if missing_us(from_us + middle * width_us) > 0 else (low, middle)
+    return from_us + high * width_us
+
+
+def _begins(need: Mapping[StreamName, Range]) -> dict[StreamName, int]:
+    return {stream: max(part.from_us, BEGINNING_US) for stream, part in need.items()}

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
+from medusa_core.nearest import did_you_mean
 from pipelines.catalog.homes import HomeUrls, home_urls
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
@@ -38,7 +39,7 @@ def take_seat(settings: Settings, participant: Participant) -> Iterator[Seat]:
         names = ", ".join(sorted(homes)) or "none"
         raise Refused(
             f"there is no participant {participant} in {settings.directory} (there: {names}): "
-            "apply its contracts with medusa apply"
+            + did_you_mean(participant, homes, "apply its contracts with medusa apply")
         )
     if settings.catalog_url is not None:
         admin_url = settings.catalog_url_of("postgres") or ""

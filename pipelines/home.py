@@ -10,6 +10,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,13 +18,15 @@ from pathlib import Path
 
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.names import Epoch, Participant, check_name
-from pipelines.catalog.homes import create_home, database_of, drop_home
+from medusa_core.nearest import did_you_mean
+from pipelines.catalog.homes import create_home, database_of, drop_home, home_urls
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.deploying import FIRST_EPOCH
 from pipelines.settings import Settings
 
 RECORD = "home.json"
+_DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 SERVER = "postgres"
 
 
@@ -58,14 +61,35 @@ def _recorded(directory: Path, field: str) -> Mapping[Participant, str]:
     record = directory / RECORD
     try:
         document = json.loads(record.read_text())
-        found = document["participants"] if field == "participants" else document.get(field, {})
-        return {Participant(str(p)): str(d) for p, d in found.items()}
+        given = {"participants": document["participants"], "storage": document.get("storage", {})}
+        # All of it is checked, whatever is asked for: a broken record is told of before any work.
+        found = {
+            name: {_checked(p): _value_of(name, value) for p, value in values.items()}
+            for name, values in given.items()
+        }
+        return found[field]
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Refused(
             f"{record} cannot be read as Medusa wrote it: restore it, or remove the folder"
         ) from error
+
+
+def _checked(name: str) -> Participant:
+    try:
+        return Participant(check_name("participant", name))
+    except Refused as error:
+        raise ValueError(name) from error
+
+
+def _value_of(field: str, value: object) -> str:
+    """A database's name or a storage root; ValueError if it can be none."""
+    if not isinstance(value, str) or "\0" in value:
+        raise ValueError(value)
+    if field == "participants" and not _DATABASE.fullmatch(value):
+        raise ValueError(value)
+    return value
 
 
 def chosen_participant(settings: Settings, wanted: str | None) -> Participant:
@@ -87,19 +111,22 @@ def chosen_participant(settings: Settings, wanted: str | None) -> Participant:
 
 @contextmanager
 def open_home(settings: Settings, participant: Participant) -> Iterator[Home]:
-    """Open a home that is there; Refused if there is none of this participant."""
+    """Open a home that is there, as it is; Refused if there is none of this participant.
+
+    Nothing is changed by it: Unavailable, with what to do, if its catalog lacks a migration.
+    """
     homes = known_homes(settings.directory)
     if participant in homes:
         with _server_of(settings) as admin_url:
-            urls = create_home(admin_url, participant, homes[participant])
-            with _opened(settings.directory, participant, urls.job) as home:
+            urls = home_urls(admin_url, participant, homes[participant])
+            with _opened(settings.directory, participant, urls.job, makes=False) as home:
                 yield home
         return
     url = settings.catalog_url_of(participant)
     if url is None:
-        names = ", ".join(sorted(homes)) or "none"
-        raise Refused(f"there is no home of {participant} in {settings.directory}; it has {names}")
-    with _opened(settings.directory, participant, url) as home:
+        hint = did_you_mean(participant, homes, "it has " + (", ".join(sorted(homes)) or "none"))
+        raise Refused(f"there is no home of {participant} in {settings.directory}: {hint}")
+    with _opened(settings.directory, participant, url, makes=False) as home:
         yield home
 
 
@@ -143,17 +170,22 @@ class Homes:
     A server is started when the first home is asked for, and stopped with the block.
     """
 
-    def __init__(self, settings: Settings, stack: ExitStack) -> None:
+    def __init__(self, settings: Settings, stack: ExitStack, *, alone: bool) -> None:
         self._settings = settings
         self._stack = stack
+        self._alone = alone
         self._server: str | None = None
 
     def url(self, participant: Participant) -> str | None:
-        """Where a home is, as a job logs in, brought up to date; None if it was not made yet."""
+        """Where a home is, as a job logs in; None if it was not made yet.
+
+        It is brought up to date if the folder is held alone, else left as it is.
+        """
         homes = known_homes(self._settings.directory)
         if participant not in homes:
             return None
-        return create_home(self._admin_url(), participant, homes[participant]).job
+        opened = create_home if self._alone else home_urls
+        return opened(self._admin_url(), participant, homes[participant]).job
 
     def make(self, participant: Participant, storage: str | None) -> Home:
         """Make a home, or open the one that is there; it is closed with the block.
@@ -183,7 +215,7 @@ def open_homes(settings: Settings, *, alone: bool) -> Iterator[Homes]:
         if alone:
             _make_folder(settings.directory)
             stack.enter_context(_held_alone(settings.directory))
-        yield Homes(settings, stack)
+        yield Homes(settings, stack, alone=alone)
 
 
 def _make_folder(directory: Path) -> None:
@@ -209,10 +241,13 @@ def _database_for(settings: Settings, participant: Participant) -> str:
 
 
 @contextmanager
-def _opened(directory: Path, participant: Participant, url: str) -> Iterator[Home]:
+def _opened(
+    directory: Path, participant: Participant, url: str, *, makes: bool = True
+) -> Iterator[Home]:
     storage = storage_of(directory, participant)
     try:
-        storage.mkdir(parents=True, exist_ok=True)
+        if makes:
+            storage.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(
             f"storage root {storage} of {participant} cannot be made ({error.strerror}): make room "

@@ -38,13 +38,13 @@ class Settings:
     def from_environment(cls, environ: Mapping[str, str]) -> Settings:
         """Read the settings; an empty variable counts as absent. Refused for a bad URL or port."""
         url = environ.get("MEDUSA_CATALOG_URL", "").strip()
-        directory = Path(environ.get("MEDUSA_DIR") or ".medusa").expanduser()
+        directory = _folder("MEDUSA_DIR", environ.get("MEDUSA_DIR") or ".medusa")
         test_data = environ.get("MEDUSA_TEST_DATA")
         return cls(
             catalog_url=_checked_url(url) if url else None,
-            directory=directory.absolute(),
+            directory=directory,
             test_data=(
-                Path(test_data).expanduser().absolute()
+                _folder("MEDUSA_TEST_DATA", test_data)
                 if test_data
                 else REPOSITORY.parent / "shared" / "data"
             ),
@@ -64,9 +64,20 @@ class Settings:
 def _checked_port(text: str) -> int | None:
     if not text:
         return None
-    if not (text.isascii() and text.isdigit() and int(text) < 65_536):
+    if not _is_port(text):
         raise Refused("MEDUSA_METRICS_PORT is not a port: write 1 to 65535, or 0 for a free one")
     return int(text)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 5 and int(text) < 65_536
+
+
+def _folder(variable: str, text: str) -> Path:
+    try:
+        return Path(text).expanduser().absolute()
+    except (RuntimeError, OSError):
+        raise Refused(f"{variable} begins with ~ of nobody here: write the whole path") from None
 
 
 def _checked_url(url: str) -> str:
@@ -81,6 +92,6 @@ def _checked_url(url: str) -> str:
     if "{" in without_name or "}" in without_name:
         raise Refused("MEDUSA_CATALOG_URL has a {…} that is not {participant}; write it %7B…%7D.")
     port = rest.partition("?")[0].rpartition("@")[2].partition("/")[0].rpartition("]")[2]
-    if ":" in port and not port.rpartition(":")[2].isdigit():
-        raise Refused("MEDUSA_CATALOG_URL has a port that is no number; write host:5432.")
+    if ":" in port and not _is_port(port.rpartition(":")[2]):
+        raise Refused("MEDUSA_CATALOG_URL has a port that is none; write host:5432.")
     return f"{DRIVER}://{rest}"

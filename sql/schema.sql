@@ -11,6 +11,7 @@
 --
 -- SQLSTATEs raised here, mapped to error classes in pipelines/catalog/postgres_errors.py:
 --   MD001 refused: the request is wrong       MD002 conflict: somebody was first
+--   MD006 diverged: what was read before is not what stands now
 --   MDS01 law S1   MDS02 law S2   MDS07 law S7   MDS08 law S8 (a conflict)   MDLOG insert-only table
 
 CREATE SCHEMA medusa;
@@ -50,7 +51,8 @@ CREATE TABLE medusa.home (
 );
 COMMENT ON TABLE medusa.home IS 'Whose home this is: one row. Deploying locks it.';
 COMMENT ON COLUMN medusa.home.incarnation IS
-    'Carried by cursors; changed when a backup is restored, so that readers notice.';
+    'Carried by cursors; set another after a backup was restored, so that they notice. Partners '
+    'notice by the chains of lines, which begin with it.';
 
 
 -- What is computed --------------------------------------------------------------------------------
@@ -67,6 +69,23 @@ COMMENT ON TABLE medusa.stream IS 'Streams by name; their shape never changes.';
 COMMENT ON COLUMN medusa.stream.width_us IS 'Length of a bucket; every grid starts at the epoch.';
 COMMENT ON COLUMN medusa.stream.columns IS 'Pairs [name, type] in declared order.';
 COMMENT ON COLUMN medusa.stream.key_columns IS 'Columns that make a record unique, if any.';
+
+CREATE TABLE medusa.stream_order (
+    stream text COLLATE "C" PRIMARY KEY REFERENCES medusa.stream
+);
+COMMENT ON TABLE medusa.stream_order IS
+    'A row per stream, locked shared by whoever places a hold and alone by whoever trims, so that '
+    'a hold comes before a trim or after it. Landing and committing do not wait for it.';
+
+CREATE TABLE medusa.stream_promise (
+    stream       text COLLATE "C" PRIMARY KEY REFERENCES medusa.stream,
+    retention_ms bigint,
+    declared_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT retention_is_above_zero CHECK (retention_ms > 0)
+);
+COMMENT ON TABLE medusa.stream_promise IS 'What is promised of streams, as in contracts/streams.';
+COMMENT ON COLUMN medusa.stream_promise.retention_ms IS
+    'How long buckets are kept after their end, if nothing holds them; NULL: for good.';
 
 CREATE TABLE medusa.network (
     name        text COLLATE "C" PRIMARY KEY,
@@ -155,6 +174,18 @@ COMMENT ON COLUMN medusa.stream_producer.promised_us IS
 COMMENT ON COLUMN medusa.stream_producer.end_us IS 'Where the line ends, once that is known.';
 COMMENT ON COLUMN medusa.stream_producer.trimmed_us IS
     'Everything of the line before it may be gone; NULL: nothing is.';
+
+CREATE TABLE medusa.line_version (
+    line_id integer NOT NULL REFERENCES medusa.stream_producer,
+    version bigint NOT NULL CHECK (version >= 0),
+    chain   bytea NOT NULL CHECK (octet_length(chain) = 32),
+    PRIMARY KEY (line_id, version)
+);
+COMMENT ON TABLE medusa.line_version IS
+    'What a line had been made of at a version. A home that was set back to an old state, and went '
+    'on from there, has another chain at the same version; trimming and compacting change none.';
+COMMENT ON COLUMN medusa.line_version.chain IS
+    'SHA-256 of the chain before and of what the commit wrote; of a partner''s line as it told it.';
 
 CREATE TABLE medusa.file (
     file_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -355,11 +386,25 @@ CREATE TABLE medusa.quarantine (
     content        text NOT NULL,
     commit_id      bigint REFERENCES medusa.commit,
     batch_no       bigint REFERENCES medusa.landed_batch,
-    quarantined_at timestamptz NOT NULL DEFAULT clock_timestamp()
+    quarantined_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    size_bytes     bigint,
+    sha256         text,
+    CONSTRAINT quarantine_hash_is_whole CHECK (sha256 ~ '^[0-9a-f]{64}$' AND size_bytes >= 0)
 );
 COMMENT ON TABLE medusa.quarantine IS 'Records that could not be used, where from and why.';
 COMMENT ON COLUMN medusa.quarantine.origin IS 'A file or a box.';
 COMMENT ON COLUMN medusa.quarantine.position IS 'A line of the file, a row, or a bucket start.';
+COMMENT ON COLUMN medusa.quarantine.size_bytes IS
+    'Length of the whole record, of which content has the first 1,024 bytes; NULL: not known.';
+COMMENT ON COLUMN medusa.quarantine.sha256 IS 'Hash of the whole record; NULL: not known.';
+
+CREATE TABLE medusa.quarantine_retry (
+    quarantine_id bigint PRIMARY KEY REFERENCES medusa.quarantine,
+    batch_no      bigint NOT NULL REFERENCES medusa.landed_batch,
+    retried_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.quarantine_retry IS
+    'Quarantined records that were repaired and landed, each once, with a batch of their own.';
 
 CREATE TABLE medusa.hold (
     stream    text COLLATE "C" NOT NULL REFERENCES medusa.stream,
@@ -372,6 +417,31 @@ CREATE TABLE medusa.hold (
 );
 COMMENT ON TABLE medusa.hold IS 'What keeps buckets of a stream, from one bucket on.';
 COMMENT ON COLUMN medusa.hold.limit_ms IS 'For how long; past it the owner may trim.';
+
+CREATE TABLE medusa.sink (
+    stream       text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    name         text COLLATE "C" NOT NULL CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+    document     text NOT NULL,
+    from_us      bigint NOT NULL,
+    through_us   bigint,
+    version      bigint,
+    rows         bigint NOT NULL DEFAULT 0,
+    lost_us      bigint NOT NULL DEFAULT 0,
+    problem      text,
+    declared_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    delivered_at timestamptz,
+    PRIMARY KEY (stream, name),
+    CONSTRAINT sink_delivers_from_its_beginning CHECK (through_us >= from_us)
+);
+COMMENT ON TABLE medusa.sink IS
+    'Where streams are delivered, and a copy of how far each target says it has come.';
+COMMENT ON COLUMN medusa.sink.document IS 'JSON, as in contracts/streams; passwords are not in it.';
+COMMENT ON COLUMN medusa.sink.from_us IS 'Where it begins; the least bigint: at the origin.';
+COMMENT ON COLUMN medusa.sink.through_us IS
+    'All before it is in the target; NULL: not known. Its hold begins here.';
+COMMENT ON COLUMN medusa.sink.version IS 'The version of the line up to which it was read.';
+COMMENT ON COLUMN medusa.sink.lost_us IS 'How much event time was passed over as declared gaps.';
+COMMENT ON COLUMN medusa.sink.problem IS 'Why it does not go on; NULL: it does.';
 
 
 -- Guards: the laws, even for the owner's plain SQL ------------------------------------------------
@@ -394,9 +464,13 @@ CREATE TRIGGER insert_only BEFORE DELETE OR TRUNCATE ON medusa.landed_batch
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.landed_bucket
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.line_version
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.lineage
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.plan
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.quarantine_retry
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.quarantine
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
@@ -404,10 +478,22 @@ CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.step_me
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.stream
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.stream_order
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER no_delete BEFORE DELETE OR TRUNCATE ON medusa.stream_producer
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER no_truncate BEFORE TRUNCATE ON medusa.segment
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+
+CREATE FUNCTION medusa.bring_order() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    INSERT INTO medusa.stream_order (stream) VALUES (NEW.name);
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION medusa.bring_order() IS 'Every stream has its row in stream_order.';
+CREATE TRIGGER bring_order AFTER INSERT ON medusa.stream
+    FOR EACH ROW EXECUTE FUNCTION medusa.bring_order();
 
 CREATE FUNCTION medusa.check_trim(old medusa.stream_producer, new medusa.stream_producer)
 RETURNS void
@@ -425,9 +511,15 @@ BEGIN
         RAISE EXCEPTION '% cannot be trimmed from a snapshot: trim in a READ COMMITTED transaction',
             old.stream USING ERRCODE = 'MDS07';
     END IF;
-    -- Nobody places a hold on the stream from here on until this transaction has ended.
-    SELECT s.width_us INTO width FROM medusa.stream AS s WHERE s.name = old.stream
-    FOR NO KEY UPDATE;
+    -- Nobody places a hold on the stream from here on until this transaction has ended. It has the
+    -- lock of the line, for which commits wait: it must not wait itself (trim_line did before).
+    PERFORM FROM medusa.stream_order AS o WHERE o.stream = old.stream
+    FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'a hold on % is being placed: trim again when that has ended', old.stream
+            USING ERRCODE = 'MD002';
+    END IF;
+    SELECT s.width_us INTO width FROM medusa.stream AS s WHERE s.name = old.stream;
     IF new.trimmed_us % width <> 0 THEN
         RAISE EXCEPTION '% cannot be trimmed before %, off its grid: give a multiple of % us',
             old.stream, new.trimmed_us, width USING ERRCODE = 'MD001';
@@ -622,7 +714,7 @@ CREATE FUNCTION medusa.guard_hold() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     -- One after the other with trimming: it must see every hold that was placed before.
-    PERFORM FROM medusa.stream AS s WHERE s.name = NEW.stream FOR NO KEY UPDATE;
+    PERFORM FROM medusa.stream_order AS o WHERE o.stream = NEW.stream FOR SHARE;
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_hold() IS 'S7: a hold is placed before or after a trim.';
@@ -1116,15 +1208,40 @@ BEGIN
             unknown USING ERRCODE = 'MD001';
     END IF;
     INSERT INTO medusa.quarantine
-        (stream, origin, position, field, reason, content, commit_id, batch_no)
+        (stream, origin, position, field, reason, content, commit_id, batch_no, size_bytes, sha256)
     SELECT r.stream, r.origin, r.position, r.field, r.reason, r.content,
-        put_aside.commit_id, put_aside.batch_no
+        put_aside.commit_id, put_aside.batch_no, r.size_bytes, r.sha256
     FROM ROWS FROM (jsonb_to_recordset(records) AS (stream text, origin text, position bigint,
-            field text, reason text, content text)) WITH ORDINALITY
-        AS r (stream, origin, position, field, reason, content, i)
+            field text, reason text, content text, size_bytes bigint, sha256 text))
+        WITH ORDINALITY
+        AS r (stream, origin, position, field, reason, content, size_bytes, sha256, i)
     ORDER BY r.i;
 END $$;
 COMMENT ON FUNCTION medusa.put_aside(jsonb, bigint, bigint) IS 'Write records to quarantine.';
+
+CREATE FUNCTION medusa.note_retries(stream text, retried bigint[], batch_no bigint) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bad bigint;
+BEGIN
+    SELECT n INTO bad FROM unnest(retried) AS n
+    WHERE NOT EXISTS (SELECT FROM medusa.quarantine AS q
+        WHERE q.quarantine_id = n AND q.stream = note_retries.stream) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'stream % has no record % in quarantine: give one that is there',
+            note_retries.stream, bad USING ERRCODE = 'MD001';
+    END IF;
+    SELECT r.quarantine_id INTO bad FROM medusa.quarantine_retry AS r
+    WHERE r.quarantine_id = ANY (retried) LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION 'record % of quarantine has landed already: leave it out', bad
+            USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.quarantine_retry (quarantine_id, batch_no)
+    SELECT n, note_retries.batch_no FROM unnest(retried) AS n;
+END $$;
+COMMENT ON FUNCTION medusa.note_retries(text, bigint[], bigint) IS
+    'Note which quarantined records land repaired with a batch, each once.';
 
 CREATE FUNCTION medusa.land(request jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -1137,7 +1254,8 @@ BEGIN
     SELECT * INTO asked FROM jsonb_to_record(request) AS w (
         fragment text, partition integer, participant text, replica integer, lane medusa.lane,
         epoch bigint, holder text, stream text, query_id text, batch_id bigint, files jsonb,
-        bucket_us bigint[], bucket_records bigint[], quarantine jsonb, source_state text);
+        bucket_us bigint[], bucket_records bigint[], quarantine jsonb, source_state text,
+        retried bigint[]);
     PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
         asked.lane, asked.epoch, asked.holder);
     PERFORM medusa.check_writes(asked.fragment, asked.stream);
@@ -1183,6 +1301,7 @@ BEGIN
     SELECT line.line_id, b.at_us, number, b.n
     FROM unnest(asked.bucket_us, asked.bucket_records) AS b (at_us, n);
     PERFORM medusa.put_aside(asked.quarantine, NULL, number);
+    PERFORM medusa.note_retries(asked.stream, asked.retried, number);
     PERFORM pg_notify('medusa_progress', '');
     RETURN true;
 END $$;
@@ -1257,6 +1376,22 @@ LANGUAGE sql STABLE AS $$
 $$;
 COMMENT ON FUNCTION medusa.answer(medusa.commit, boolean) IS 'What a commit is answered.';
 
+CREATE FUNCTION medusa.chain_at(line_id integer, version bigint) RETURNS bytea
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    chain bytea;
+BEGIN
+    SELECT v.chain INTO chain FROM medusa.line_version AS v
+    WHERE (v.line_id, v.version) = (chain_at.line_id, chain_at.version);
+    IF NOT FOUND THEN
+        SELECT sha256(convert_to(h.incarnation || '/' || chain_at.version, 'UTF8')) INTO chain
+        FROM medusa.home AS h;
+    END IF;
+    RETURN chain;
+END $$;
+COMMENT ON FUNCTION medusa.chain_at(integer, bigint) IS
+    'The chain of a line that is written here, at a version; where none is known one begins.';
+
 CREATE FUNCTION medusa.supersede(old_id bigint, by_version bigint, by jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -1306,6 +1441,7 @@ DECLARE
     parts    jsonb;
     olds     bigint[];
     clock    timestamptz;
+    chain    bytea;
     past_us  bigint;
     begin_us bigint;
     at_us    bigint;
@@ -1476,6 +1612,12 @@ BEGIN
             boundary_us = CASE WHEN at_us >= end_at THEN forever ELSE at_us END,
             end_us = end_at
         WHERE p.line_id = line.line_id;
+        -- Whatever may differ when the same is computed again stays out of the chain.
+        SELECT medusa.chain_at(line.line_id, line.last_version) || sha256(convert_to(
+            made.key || jsonb_agg(p - '{files,age_ms}'::text[])::text, 'UTF8'))
+        INTO chain FROM jsonb_array_elements(parts) AS p;
+        INSERT INTO medusa.line_version (line_id, version, chain)
+        VALUES (line.line_id, line.version, sha256(chain));
     END LOOP;
     INSERT INTO medusa.lineage (commit_id, output, position, input, participant, replica, from_us,
         to_us, read_version, drop_rate)
@@ -1496,7 +1638,8 @@ COMMENT ON FUNCTION medusa.commit_step(jsonb) IS
 CREATE FUNCTION medusa.place_hold(
     stream text, holder text, purpose text, from_us bigint, limit_ms bigint
 ) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
 BEGIN
     IF NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = place_hold.stream) THEN
         RAISE EXCEPTION 'stream % is not deployed here: hold one that is', place_hold.stream
@@ -1519,6 +1662,26 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 $$;
 COMMENT ON FUNCTION medusa.release_hold(text, text, text) IS
     'Give a hold up; nothing if there is none.';
+
+CREATE FUNCTION medusa.declare_retention(stream text, retention_ms bigint) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = declare_retention.stream) THEN
+        RAISE EXCEPTION 'stream % is not deployed here: deploy its network first',
+            declare_retention.stream USING ERRCODE = 'MD001';
+    END IF;
+    IF declare_retention.retention_ms <= 0 THEN
+        RAISE EXCEPTION 'stream % cannot be kept for % ms: give a time above 0, or none for good',
+            declare_retention.stream, declare_retention.retention_ms USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.stream_promise AS p (stream, retention_ms)
+    VALUES (declare_retention.stream, declare_retention.retention_ms)
+    ON CONFLICT ON CONSTRAINT stream_promise_pkey DO UPDATE
+    SET retention_ms = excluded.retention_ms, declared_at = clock_timestamp()
+    WHERE p.retention_ms IS DISTINCT FROM excluded.retention_ms;
+END $$;
+COMMENT ON FUNCTION medusa.declare_retention(text, bigint) IS
+    'Say how long a stream is kept, NULL for good; the same again is nothing.';
 
 
 -- Trimming: what no hold needs goes ------------------------------------------------------------------
@@ -1555,7 +1718,8 @@ BEGIN
     INTO removed, row_sum, files FROM gone AS g;
     WITH freed AS (
         SELECT b.batch_no, b.file_id FROM medusa.landed_batch AS b
-        WHERE b.line_id = line.line_id AND b.file_id IS NOT NULL AND NOT EXISTS (
+        WHERE b.line_id = line.line_id AND b.file_id IS NOT NULL
+            AND line.trimmed_us IS NOT NULL AND NOT EXISTS (
             SELECT FROM medusa.landed_bucket AS k
             WHERE k.line_id = b.line_id AND k.batch_no = b.batch_no
                 AND k.bucket_us > line.trimmed_us - width)
@@ -1584,7 +1748,8 @@ CREATE FUNCTION medusa.trim_line(
     stream text, participant text, replica integer, before_us bigint, needed jsonb,
     segments_max integer, explain boolean
 ) RETURNS jsonb
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
 DECLARE
     line    medusa.stream_producer;
     width   bigint;
@@ -1593,9 +1758,14 @@ DECLARE
     stop    record;
     answer  jsonb;
 BEGIN
-    -- 1 Lock the stream, on which nobody places a hold meanwhile, and then the line.
-    SELECT s.width_us INTO width FROM medusa.stream AS s WHERE s.name = trim_line.stream
-    FOR NO KEY UPDATE;
+    -- 1 Wait until no hold is being placed, so that none is meanwhile; only then lock the line.
+    BEGIN
+        PERFORM FROM medusa.stream_order AS o WHERE o.stream = trim_line.stream FOR NO KEY UPDATE;
+    EXCEPTION WHEN lock_not_available THEN
+        RAISE EXCEPTION 'a hold on % is being placed: trim again when that has ended',
+            trim_line.stream USING ERRCODE = 'MD002';
+    END;
+    SELECT s.width_us INTO width FROM medusa.stream AS s WHERE s.name = trim_line.stream;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'stream % is not deployed here: trim one that is', trim_line.stream
             USING ERRCODE = 'MD001';
@@ -1728,6 +1898,81 @@ COMMENT ON FUNCTION medusa.compact_line(text, text, integer, jsonb, jsonb) IS
     'Let final segments name one file with the same rows; returns the files that nothing names.';
 
 
+-- Sinks: the copy of what targets say ---------------------------------------------------------------
+
+CREATE FUNCTION medusa.declare_sink(
+    stream text, name text, document text, from_us bigint, through_us bigint, limit_ms bigint
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+BEGIN
+    IF declare_sink.name !~ '^[a-z][a-z0-9_]{0,62}$' THEN
+        RAISE EXCEPTION 'a sink is named by small letters, digits and _, beginning with a letter'
+            USING ERRCODE = 'MD001';
+    END IF;
+    IF NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = declare_sink.stream) THEN
+        RAISE EXCEPTION 'stream % is not deployed here: deliver one that is', declare_sink.stream
+            USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.sink AS s (stream, name, document, from_us, through_us)
+    VALUES (declare_sink.stream, declare_sink.name, declare_sink.document, declare_sink.from_us,
+        declare_sink.through_us)
+    ON CONFLICT ON CONSTRAINT sink_pkey DO UPDATE
+    SET document = excluded.document, from_us = excluded.from_us,
+        through_us = excluded.through_us, problem = NULL, declared_at = clock_timestamp();
+    PERFORM medusa.place_hold(declare_sink.stream, 'sink:' || declare_sink.name, 'delivery',
+        coalesce(declare_sink.through_us, declare_sink.from_us), declare_sink.limit_ms);
+END $$;
+COMMENT ON FUNCTION medusa.declare_sink(text, text, text, bigint, bigint, bigint) IS
+    'Say where a stream is delivered, from when on; what it has yet to deliver is held.';
+
+CREATE FUNCTION medusa.withdraw_sink(stream text, name text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM medusa.sink AS s
+    WHERE (s.stream, s.name) = (withdraw_sink.stream, withdraw_sink.name);
+    PERFORM medusa.release_hold(withdraw_sink.stream, 'sink:' || withdraw_sink.name, 'delivery');
+END $$;
+COMMENT ON FUNCTION medusa.withdraw_sink(text, text) IS
+    'Deliver there no more; nothing if there is no such sink.';
+
+CREATE FUNCTION medusa.record_delivery(
+    stream text, name text, document text, through_us bigint, version bigint, rows bigint,
+    lost_us bigint, limit_ms bigint
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+BEGIN
+    UPDATE medusa.sink AS s
+    SET through_us = record_delivery.through_us, version = record_delivery.version,
+        rows = record_delivery.rows, lost_us = record_delivery.lost_us, problem = NULL,
+        delivered_at = clock_timestamp()
+    WHERE (s.stream, s.name, s.document) =
+        (record_delivery.stream, record_delivery.name, record_delivery.document);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'sink % of % was withdrawn or declared anew meanwhile: look again',
+            record_delivery.name, record_delivery.stream USING ERRCODE = 'MD002';
+    END IF;
+    PERFORM medusa.place_hold(record_delivery.stream, 'sink:' || record_delivery.name, 'delivery',
+        record_delivery.through_us, record_delivery.limit_ms);
+END $$;
+COMMENT ON FUNCTION
+    medusa.record_delivery(text, text, text, bigint, bigint, bigint, bigint, bigint) IS
+    'Copy how far a target says it has come, and hold from there.';
+
+CREATE FUNCTION medusa.record_sink_problem(
+    stream text, name text, document text, problem text
+) RETURNS void
+LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    UPDATE medusa.sink AS s SET problem = left(record_sink_problem.problem, 2000)
+    WHERE (s.stream, s.name, s.document) = (record_sink_problem.stream, record_sink_problem.name,
+            record_sink_problem.document)
+        AND s.problem IS DISTINCT FROM left(record_sink_problem.problem, 2000)
+$$;
+COMMENT ON FUNCTION medusa.record_sink_problem(text, text, text, text) IS
+    'Say why a sink does not go on, or with NULL that it does.';
+
+
 -- The exchange: what a partner may see of a line, and what a home keeps of a partner's --------------
 
 CREATE FUNCTION medusa.declare_source(stream text, document text) RETURNS void
@@ -1770,7 +2015,7 @@ BEGIN
     IF line_news.after > line.last_version THEN
         RAISE EXCEPTION 'the line of % by %/% stands at %, before %: its home was set back, '
             'call its operator', line_news.stream, line_news.participant, line_news.replica,
-            line.last_version, line_news.after USING ERRCODE = 'MD001';
+            line.last_version, line_news.after USING ERRCODE = 'MD006';
     END IF;
     -- A page ends with a whole version, and holds one at least.
     SELECT min(p.begin_version), max(p.begin_version) FILTER (WHERE p.i > line_news.segments_max)
@@ -1806,6 +2051,12 @@ BEGIN
         'origin_us', line.origin_us,
         'end_us', CASE WHEN upto = line.last_version THEN line.end_us END,
         'trimmed_us', gone,
+        'chain_after', (
+            SELECT encode(v.chain, 'hex') FROM medusa.line_version AS v
+            WHERE (v.line_id, v.version) = (line.line_id, line_news.after)),
+        'chain', (
+            SELECT encode(v.chain, 'hex') FROM medusa.line_version AS v
+            WHERE (v.line_id, v.version) = (line.line_id, upto)),
         'segments', (
             SELECT jsonb_agg(jsonb_build_object('from_us', s.from_us, 'to_us', s.to_us,
                 'stability', s.stability, 'version', s.version, 'begin_version', s.begin_version,
@@ -1844,7 +2095,8 @@ COMMENT ON FUNCTION medusa.line_news(text, text, integer, bigint, integer) IS
 CREATE FUNCTION medusa.acknowledge(
     stream text, reader text, through_us bigint, limit_ms bigint
 ) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
 BEGIN
     IF acknowledge.reader !~ '^[a-z][a-z0-9_]{0,62}$' THEN
         RAISE EXCEPTION 'a reader is named like a participant, by small letters, digits and _'
@@ -1893,7 +2145,8 @@ BEGIN
         key text, fragment text, partition integer, participant text, replica integer,
         lane medusa.lane, epoch bigint, holder text, plan text, stream text,
         from_participant text, from_replica integer, after bigint, version bigint,
-        origin_us bigint, end_us bigint, trimmed_us bigint, segments jsonb, plans jsonb);
+        origin_us bigint, end_us bigint, trimmed_us bigint, chain_after text, chain text,
+        segments jsonb, plans jsonb);
 
     -- 1 The same news brought before?
     IF EXISTS (SELECT FROM medusa.commit AS c WHERE c.key = asked.key) THEN
@@ -1930,6 +2183,15 @@ BEGIN
         RAISE EXCEPTION 'the line of % by % stands here at %, not at %: ask for its news again',
             asked.stream, asked.from_participant, line.last_version, asked.after
             USING ERRCODE = 'MD002';
+    END IF;
+    IF EXISTS (
+        SELECT FROM medusa.line_version AS v
+        WHERE (v.line_id, v.version) = (line.line_id, asked.after)
+            AND v.chain <> decode(asked.chain_after, 'hex'))
+    THEN
+        RAISE EXCEPTION 'the line of % by %/% is not the one that was read up to %: its home was '
+            'set back and went on, call its operator', asked.stream, asked.from_participant,
+            asked.from_replica, asked.after USING ERRCODE = 'MD006';
     END IF;
     INSERT INTO medusa.network (name, document)
     SELECT p.network, p.document
@@ -2028,6 +2290,9 @@ BEGIN
         boundary_us = CASE WHEN at_us >= coalesce(p.end_us, asked.end_us) THEN forever
             ELSE at_us END
     WHERE p.line_id = line.line_id;
+    INSERT INTO medusa.line_version (line_id, version, chain)
+    SELECT line.line_id, asked.version, decode(asked.chain, 'hex') WHERE asked.chain IS NOT NULL
+    ON CONFLICT DO NOTHING;
     PERFORM pg_notify('medusa_progress', '');
     RETURN true;
 END $$;
@@ -2065,7 +2330,8 @@ FROM medusa.lineage;
 COMMENT ON VIEW medusa_api.lineage IS 'What each commit''s outputs were computed from.';
 
 CREATE VIEW medusa_api.quarantine WITH (security_invoker = true) AS
-SELECT quarantine_id, stream, origin, position, field, reason, content, commit_id, quarantined_at
+SELECT quarantine_id, stream, origin, position, field, reason, content, commit_id, quarantined_at,
+    size_bytes, sha256
 FROM medusa.quarantine;
 COMMENT ON VIEW medusa_api.quarantine IS 'Records that could not be used.';
 
@@ -2083,6 +2349,11 @@ COMMENT ON VIEW medusa_api.leases IS 'Who computes now.';
 CREATE VIEW medusa_api.holds WITH (security_invoker = true) AS
 SELECT stream, holder, purpose, from_us, limit_ms, placed_at FROM medusa.hold;
 COMMENT ON VIEW medusa_api.holds IS 'What keeps which buckets.';
+
+CREATE VIEW medusa_api.sinks WITH (security_invoker = true) AS
+SELECT stream, name, from_us, through_us, version, rows, lost_us, problem, declared_at, delivered_at
+FROM medusa.sink;
+COMMENT ON VIEW medusa_api.sinks IS 'How far each sink has delivered.';
 
 CREATE VIEW medusa_api.published_boundaries WITH (security_invoker = true) AS
 SELECT stream, participant, replica, last_version AS version, origin_us, boundary_us, end_us,
@@ -2126,19 +2397,24 @@ BEGIN
                     'medusa.release_lease, medusa.land, medusa.promise, medusa.commit_step, '
                     'medusa.place_hold, medusa.release_hold, medusa.to_ms, '
                     'medusa.declare_source, medusa.line_news, medusa.import_line, '
-                    'medusa.acknowledge, medusa.trim_line, medusa.compact_line']
+                    'medusa.acknowledge, medusa.trim_line, medusa.compact_line, '
+                    'medusa.declare_retention, medusa.declare_sink, medusa.withdraw_sink, '
+                    'medusa.record_delivery, medusa.record_sink_problem']
             WHEN 'airflow' THEN ARRAY[
                 'USAGE ON SCHEMA medusa, medusa_api',
                 'SELECT ON medusa.stream, medusa.stream_producer, medusa.assignment, '
                     'medusa.lease, medusa.commit, medusa.step_metrics, medusa.hold, '
+                    'medusa.stream_promise, medusa.sink, medusa_api.sinks, '
                     'medusa_api.streams, medusa_api.assignments, medusa_api.leases, '
                     'medusa_api.steps, medusa_api.holds',
-                'EXECUTE ON FUNCTION medusa.deploy, medusa.declare_source']
+                'EXECUTE ON FUNCTION medusa.deploy, medusa.declare_source, '
+                    'medusa.declare_retention, medusa.declare_sink, medusa.withdraw_sink']
             WHEN 'analyst' THEN ARRAY[
                 'USAGE ON SCHEMA medusa, medusa_api',
                 'SELECT ON medusa.stream, medusa.stream_producer, medusa.segment, '
                     'medusa.file, medusa.commit, medusa.step_metrics, medusa.lineage, '
-                    'medusa.quarantine, medusa.assignment, medusa.lease, medusa.hold',
+                    'medusa.quarantine, medusa.assignment, medusa.lease, medusa.hold, '
+                    'medusa.stream_promise, medusa.sink',
                 'SELECT ON ALL TABLES IN SCHEMA medusa_api']
             WHEN 'reader' THEN ARRAY[
                 'USAGE ON SCHEMA medusa, medusa_api',

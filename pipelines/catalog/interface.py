@@ -11,7 +11,7 @@ Unavailable (cannot be reached), OutcomeUnknown (the connection broke during a c
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 from medusa_core.commits import (
@@ -32,6 +32,7 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.trims import Trimmed
 
 
@@ -85,11 +86,10 @@ class Deployment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StreamStatus:
-    """How a (stream, producer) stands: `boundary_us` ends its live rows, `rows` and `segments` are
-    the live ones, `promised_us` is what a source has promised, `end_us` where it ends,
-    `tentative_us` where its first live tentative row begins. Of what lies before `trimmed_us`
-    nothing need be there.
+class LineStatus:
+    """How a (stream, producer) stands: `boundary_us` ends its live rows, `promised_us` is what a
+    source has promised, `end_us` where it ends, `tentative_us` where its first live tentative row
+    begins. Of what lies before `trimmed_us` nothing need be there.
 
     `boundary_us` is BEGINNING_US before the first row or promise, FOREVER_US once it has ended.
     """
@@ -101,8 +101,6 @@ class StreamStatus:
     boundary_us: int
     promised_us: int | None
     end_us: int | None
-    segments: int
-    rows: int
     tentative_us: int | None = None
     trimmed_us: int | None = None
 
@@ -136,6 +134,20 @@ class StreamStatus:
         """Where live rows end, if tentative ones lie behind the stable prefix; else None."""
         through_us, stable_us = self.live_through_us, self.stable_through_us
         return None if through_us == stable_us else through_us
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStatus(LineStatus):
+    """A line with the counts of its live segments and their rows, for people."""
+
+    segments: int
+    rows: int
+
+    @classmethod
+    def of(cls, line: LineStatus, *, segments: int, rows: int) -> StreamStatus:
+        """A line, counted."""
+        known = {fact.name: getattr(line, fact.name) for fact in fields(LineStatus)}
+        return cls(**known, segments=segments, rows=rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,6 +200,15 @@ class QuarantineReason:
     records: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineEntry:
+    """A record in quarantine under its number, and the batch with which it landed repaired."""
+
+    number: int
+    record: QuarantinedRecord
+    landed_as: str | None = None
+
+
 class Session(Protocol):
     """A connection on which a test opens and ends transactions itself.
 
@@ -229,6 +250,16 @@ class Catalog(Protocol):
 
     def sources(self) -> Mapping[StreamName, str]:
         """The sources that are fed here, by name, as declared."""
+
+    def declare_retention(self, stream: StreamName, retention_ms: int | None) -> None:
+        """How long a stream's buckets are kept after their end; None for good, as before it is
+        declared. The same again is nothing, another takes its place.
+
+        Refused if the stream is not deployed here or the time is not above 0.
+        """
+
+    def retentions(self) -> Mapping[StreamName, int]:
+        """The streams that are not kept for good, by name, and for how many ms each is."""
 
     def assignments(self) -> tuple[Assignment, ...]:
         """Those in force: the newest per (fragment, partition, replica), in that order."""
@@ -305,8 +336,11 @@ class Catalog(Protocol):
     def lineage(self, segment: Segment) -> tuple[Read, ...]:
         """What a segment was computed from."""
 
+    def lines(self) -> tuple[LineStatus, ...]:
+        """Every (stream, producer), by name, at a cost that does not grow with their history."""
+
     def streams(self) -> tuple[StreamStatus, ...]:
-        """Every (stream, producer), by name."""
+        """The same, counted: reads every live segment."""
 
     def steps(self, limit: int | None = None) -> tuple[StepRecord, ...]:
         """Commits in the order they were made (the last `limit`)."""
@@ -316,6 +350,10 @@ class Catalog(Protocol):
 
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
         """Records in quarantine, oldest first."""
+
+    def quarantine_entries(self, stream: StreamName | None = None, *,
+                           limit: int | None = None) -> tuple[QuarantineEntry, ...]:  # fmt: skip
+        """As `quarantined`, of one stream if given, with what became of them."""
 
     def quarantine_count(self) -> int:
         """How many records are in quarantine."""
@@ -368,6 +406,32 @@ class Catalog(Protocol):
 
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
         """The holds on a stream, by start."""
+
+    # sinks
+
+    def declare_sink(self, stream: StreamName, name: str, document: str, *, from_us: int,
+                     through_us: int | None, limit_ms: int) -> None:  # fmt: skip
+        """Deliver a stream from `from_us` on, or go on at `through_us`; what is declared takes the
+        place of what was.
+
+        What it has yet to deliver is held from now on, for `limit_ms` after each sign of it.
+        Refused if the stream is not deployed here or the name is none.
+        """
+
+    def withdraw_sink(self, stream: StreamName, name: str) -> None:
+        """Deliver there no more and give up the hold; nothing if there is no such sink."""
+
+    def sinks(self) -> tuple[SinkRecord, ...]:
+        """All sinks of this home, by stream and name."""
+
+    def record_delivery(self, sink: SinkRecord, delivered: Delivered, limit_ms: int) -> None:
+        """Copy how far a sink's target says it has come, and hold from there.
+
+        Conflict if the sink is not there as declared in `sink.document`.
+        """
+
+    def record_sink_problem(self, sink: SinkRecord, problem: str | None) -> None:
+        """Say why a sink does not go on, or that it does; nothing if it was declared anew."""
 
     # trimming
 

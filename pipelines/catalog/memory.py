@@ -27,12 +27,14 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.trims import Trimmed
 from pipelines.catalog import (
     memory_commit,
     memory_deploy,
     memory_exchange,
     memory_reading,
+    memory_sinks,
     memory_standing,
     memory_trim,
     standing,
@@ -42,7 +44,9 @@ from pipelines.catalog.interface import (
     Assignment,
     Deployment,
     LeaseRecord,
+    LineStatus,
     PlanRecord,
+    QuarantineEntry,
     QuarantineReason,
     StepRecord,
     StreamStatus,
@@ -117,6 +121,17 @@ class MemoryCatalog:
         with self._work() as work:
             return dict(sorted(work.rows(tables.SOURCES).items()))
 
+    def declare_retention(self, stream: StreamName, retention_ms: int | None) -> None:
+        """See `Catalog.declare_retention`."""
+        with self._work() as work:
+            memory_trim.declare_retention(work, stream, retention_ms)
+
+    def retentions(self) -> Mapping[StreamName, int]:
+        """See `Catalog.retentions`."""
+        with self._work() as work:
+            found = sorted(work.rows(tables.RETENTIONS).items())
+            return {stream: kept_ms for stream, (kept_ms,) in found if kept_ms is not None}
+
     def assignments(self) -> tuple[Assignment, ...]:
         """See `Catalog.assignments`."""
         with self._work() as work:
@@ -190,6 +205,7 @@ class MemoryCatalog:
             row = BatchRow(work.next_number(), producer, batch.file, batch.counts, batch.state)
             work.put(tables.BATCHES, key, row)
             memory_commit.put_aside(work, batch.quarantine)
+            memory_commit.note_retries(work, batch)
             return True
 
     def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
@@ -324,6 +340,11 @@ class MemoryCatalog:
                     return memory_reading.lineage_of(work, row)
             return ()
 
+    def lines(self) -> tuple[LineStatus, ...]:
+        """See `Catalog.lines`."""
+        with self._work() as work:
+            return memory_reading.line_statuses(work)
+
     def streams(self) -> tuple[StreamStatus, ...]:
         """See `Catalog.streams`."""
         with self._work() as work:
@@ -347,6 +368,19 @@ class MemoryCatalog:
         with self._work() as work:
             rows = sorted(work.rows(tables.QUARANTINE).items(), key=lambda item: item[0])
             return tuple(record for _, record in rows[:limit])
+
+    def quarantine_entries(self, stream: StreamName | None = None, *,
+                           limit: int | None = None) -> tuple[QuarantineEntry, ...]:  # fmt: skip
+        """See `Catalog.quarantine_entries`."""
+        with self._work() as work:
+            found = sorted(work.rows(tables.QUARANTINE).items(), key=lambda item: item[0])
+            return tuple(
+                QuarantineEntry(
+                    number=number, record=record, landed_as=work.get(tables.RETRIES, number)
+                )
+                for number, record in found
+                if stream in (None, record.stream)
+            )[:limit]
 
     def quarantine_count(self) -> int:
         """See `Catalog.quarantine_count`."""
@@ -381,12 +415,14 @@ class MemoryCatalog:
         """See `Catalog.acknowledge`."""
         check_name("reader", reader)
         with self._work() as work:
-            if work.lock_row(tables.STREAMS, stream) is None:
+            if work.get(tables.STREAMS, stream) is None:
                 raise Refused(f"stream {stream} is not deployed here: acknowledge one that is")
             if not 1 <= limit_ms <= READER_LIMIT_MS_MAX:
                 raise Refused(f"a reader holds for 1 ms to 31 days, not for {limit_ms} ms")
             if through_us > memory_reading.reached_us(work, stream):
                 raise Refused(f"stream {stream} does not reach to {through_us} yet")
+            work.share_name(tables.ORDERS, stream)
+            work.lock_name(tables.HOLDS, (stream, str(reader), "import"))
             stands = work.get(tables.HOLDS, (stream, str(reader), "import"))
             from_us = max(through_us, stands.hold.from_us) if stands else through_us
             hold = Hold(stream=stream, holder=reader, purpose="import", from_us=from_us,
@@ -412,6 +448,34 @@ class MemoryCatalog:
             rows = work.rows(tables.HOLDS).values()
             found = [row.hold for row in rows if row.hold.stream == stream]
             return tuple(sorted(found, key=lambda h: (h.from_us, h.holder, h.purpose)))
+
+    # sinks
+
+    def declare_sink(self, stream: StreamName, name: str, document: str, *, from_us: int,
+                     through_us: int | None, limit_ms: int) -> None:  # fmt: skip
+        """See `Catalog.declare_sink`."""
+        with self._work() as work:
+            memory_sinks.declare_sink(work, stream, name, document, from_us, through_us, limit_ms)
+
+    def withdraw_sink(self, stream: StreamName, name: str) -> None:
+        """See `Catalog.withdraw_sink`."""
+        with self._work() as work:
+            memory_sinks.withdraw_sink(work, stream, name)
+
+    def sinks(self) -> tuple[SinkRecord, ...]:
+        """See `Catalog.sinks`."""
+        with self._work() as work:
+            return tuple(row for _, row in sorted(work.rows(tables.SINKS).items()))
+
+    def record_delivery(self, sink: SinkRecord, delivered: Delivered, limit_ms: int) -> None:
+        """See `Catalog.record_delivery`."""
+        with self._work() as work:
+            memory_sinks.record_delivery(work, sink, delivered, limit_ms)
+
+    def record_sink_problem(self, sink: SinkRecord, problem: str | None) -> None:
+        """See `Catalog.record_sink_problem`."""
+        with self._work() as work:
+            memory_sinks.record_sink_problem(work, sink, problem)
 
     # trimming
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from hashlib import sha256
 
-from medusa_core.commits import Commit, Committed, Lease, LeaseKey, OutputSegment, QuarantinedRecord
+from medusa_core.commits import (
+    Commit,
+    Committed,
+    LandedBatch,
+    Lease,
+    LeaseKey,
+    OutputSegment,
+    QuarantinedRecord,
+)
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, StreamName, Version
@@ -102,12 +111,22 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
             check_buckets(work, segment)
         line = moved(write(line, parts, commit), parts[0].range.from_us, ends=commit.ends)
         work.put(tables.LINES, (stream, lease.key.producer), line)
+        _chain(work, commit, line.version, given)
     put_aside(work, commit.quarantine)
     versions = {stream: line.version for stream, line in lines.items()}
     now_ms = work.store.clock.now_ms
     row = CommitRow(work.next_number(), commit, versions, now_ms)
     work.put(tables.COMMITS, commit.key, row)
     return Committed(versions=versions, committed_at_ms=now_ms)
+
+
+def _chain(work: Transaction, commit: Commit, version: Version, given: list[OutputSegment]) -> None:
+    """Extend the line's chain by what was written, but for what may differ the next time."""
+    of = (given[0].stream, commit.lease.key.producer)
+    before = work.get(tables.CHAINS, (*of, Version(version - 1))) or ""
+    written = [(s.range, s.stability, s.missing, sorted(s.buckets.items())) for s in given]
+    text = f"{before}\n{commit.key}\n{written}"
+    work.put(tables.CHAINS, (*of, version), sha256(text.encode()).hexdigest())
 
 
 def width_of(work: Transaction, stream: StreamName) -> int:
@@ -259,3 +278,14 @@ def put_aside(work: Transaction, records: Iterable[QuarantinedRecord]) -> None:
 def is_tentative(row: SegmentRow) -> bool:
     """Whether a row may be superseded."""
     return row.segment.stability is Stability.TENTATIVE
+
+
+def note_retries(work: Transaction, batch: LandedBatch) -> None:
+    """Note which quarantined records land repaired with a batch, each once."""
+    for number in batch.retried:
+        record = work.get(tables.QUARANTINE, number)
+        if record is None or record.stream != batch.stream:
+            raise Refused(f"stream {batch.stream} has no record {number} in quarantine")
+        if work.get(tables.RETRIES, number) is not None:
+            raise Refused(f"record {number} of quarantine has landed already")
+        work.put(tables.RETRIES, number, batch.query_id)

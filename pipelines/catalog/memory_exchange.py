@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from medusa_core.commits import Lease
-from medusa_core.errors import Conflict, Refused
+from medusa_core.errors import Conflict, Diverged, Refused
 from medusa_core.exchange import (
     ImportStanding,
     LineNews,
@@ -48,6 +48,7 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
             tentative_us=next(
                 (row.segment.range.from_us for row in line.live if is_tentative(row)), None
             ),
+            chain=work.get(tables.CHAINS, (stream, producer, line.version)),
         )
         for (stream, producer), line in work.rows(tables.LINES).items()
         if (assigned := newest.get(import_fragment(stream))) is not None
@@ -65,7 +66,7 @@ def line_news(
     if line is None:
         raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
     if after > line.version:
-        raise Refused(f"the line of {stream} by {producer} stands at {line.version}, not {after}")
+        raise Diverged(f"the line of {stream} by {producer} stands at {line.version}, not {after}")
     upto = _page_end(line, after, segments_max)
     rows = (
         replace(row, end_version=ends if ends is not None and ends <= upto else None)
@@ -82,6 +83,8 @@ def line_news(
         origin_us=line.origin_us,
         end_us=line.end_us if upto == line.version else None,
         trimmed_us=_gone_before_us(line, upto),
+        chain_after=work.get(tables.CHAINS, (stream, producer, after)),
+        chain=work.get(tables.CHAINS, (stream, producer, upto)),
         segments=tuple(
             PublishedSegment(
                 segment=row.segment, begin_version=row.begin_version, end_version=row.end_version
@@ -149,6 +152,9 @@ def import_line(
         raise Refused(f"the line of {news.stream} is written here: only a partner's is imported")
     if line.version != news.after:
         raise Conflict(f"the line of {news.stream} stands at {line.version}: ask for news again")
+    read = work.get(tables.CHAINS, (news.stream, news.producer, news.after))
+    if read is not None and news.chain_after not in (None, read):
+        raise Diverged(f"the line of {news.stream} is not the one read up to {news.after}")
     for told in news.plans:
         known = work.get(tables.PLANS, told.id)
         if known is not None and known[1] != told.document:
@@ -207,6 +213,8 @@ def import_line(
     # 6 Move version and boundary.
     work.put(tables.LINES, (news.stream, news.producer), _reached(moved))
     work.put(tables.IMPORTS, news.key, news)
+    if news.chain is not None:
+        work.put(tables.CHAINS, (news.stream, news.producer, news.version), news.chain)
     return True
 
 

@@ -9,7 +9,7 @@ from medusa_core.knowledge import Limits, TentativeKnowledge
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Read
 from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.interface import Assignment, StepRecord, StreamStatus
+from pipelines.catalog.interface import Assignment, LineStatus, StepRecord, StreamStatus
 from pipelines.catalog.memory_commit import is_tentative
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import CommitRow, LineRow, SegmentRow
@@ -191,30 +191,37 @@ def segment_rows(
     return sorted(found, key=lambda row: (row.segment.range.from_us, row.segment.producer))
 
 
-def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
+def line_statuses(work: Transaction) -> tuple[LineStatus, ...]:
     """Every line as it stands."""
-    statuses: list[StreamStatus] = []
-    for (stream, producer), line in _lines(work):
-        record = work.get(tables.STREAMS, stream)
-        assert record is not None, f"a line of {stream} implies the stream"
-        statuses.append(
-            StreamStatus(
-                stream=record,
-                producer=producer,
-                version=line.version,
-                origin_us=line.origin_us,
-                boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
-                promised_us=line.promised_us,
-                end_us=line.end_us,
-                segments=len(line.live),
-                rows=sum(row.segment.digest.rows for row in line.live),
-                tentative_us=next(
-                    (r.segment.range.from_us for r in line.live if is_tentative(r)), None
-                ),
-                trimmed_us=line.trimmed_us,
-            )
+    return tuple(_status(work, *key, line) for key, line in _lines(work))
+
+
+def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
+    """The same, counted."""
+    return tuple(
+        StreamStatus.of(
+            _status(work, *key, line),
+            segments=len(line.live),
+            rows=sum(row.segment.digest.rows for row in line.live),
         )
-    return tuple(statuses)
+        for key, line in _lines(work)
+    )
+
+
+def _status(work: Transaction, stream: StreamName, producer: Producer, line: LineRow) -> LineStatus:
+    record = work.get(tables.STREAMS, stream)
+    assert record is not None, f"a line of {stream} implies the stream"
+    return LineStatus(
+        stream=record,
+        producer=producer,
+        version=line.version,
+        origin_us=line.origin_us,
+        boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
+        promised_us=line.promised_us,
+        end_us=line.end_us,
+        tentative_us=next((r.segment.range.from_us for r in line.live if is_tentative(r)), None),
+        trimmed_us=line.trimmed_us,
+    )
 
 
 def step_of(row: CommitRow) -> StepRecord:

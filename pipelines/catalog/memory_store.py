@@ -1,10 +1,10 @@
 """What the in-memory catalog keeps: immutable tables, transactions over them, and row locks.
 
 A transaction keeps its own changes beside the committed tables until it ends, so a snapshot is a
-reference and READ COMMITTED is looking again. A lock is on a row's name, exclusive, and held to the
-end of its transaction; a call that meets another's lock raises `Waiting` instead of waiting, having
-written nothing, and is made again when that transaction has ended. Like Postgres, an error inside a
-transaction fails all of it.
+reference and READ COMMITTED is looking again. A lock is on a row's name, alone or shared, and held
+to the end of its transaction; a call that meets another's lock raises `Waiting` instead of waiting,
+having written nothing, and is made again when that transaction has ended. Like Postgres, an error
+inside a transaction fails all of it.
 
 Limit: single-threaded, and without deadlock detection; a caller that waits for itself sees Waiting.
 """
@@ -65,6 +65,7 @@ class Store:
     clock: Clock
     committed: Tables = field(default_factory=dict)
     locks: dict[Hashable, Transaction] = field(default_factory=dict)
+    shared: dict[Hashable, set[Transaction]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
 
 
@@ -110,8 +111,19 @@ class Transaction:
     def lock_name(self, table: Table[K, V], key: K) -> None:
         """Lock the name of a row, whether it is there or about to be."""
         self._check_writes()
-        if self.store.locks.setdefault((table.name, key), self) is not self:
+        name = (table.name, key)
+        if self.store.shared.get(name, set()) - {self}:
             raise Waiting(f"{table.name} {key}")
+        if self.store.locks.setdefault(name, self) is not self:
+            raise Waiting(f"{table.name} {key}")
+
+    def share_name(self, table: Table[K, V], key: K) -> None:
+        """Lock the name of a row beside others who share it."""
+        self._check_writes()
+        name = (table.name, key)
+        if self.store.locks.get(name, self) is not self:
+            raise Waiting(f"{table.name} {key}")
+        self.store.shared.setdefault(name, set()).add(self)
 
     def next_number(self) -> int:
         """The next of the home's numbers; like a sequence's it is not given back."""
@@ -160,3 +172,7 @@ class Transaction:
         held = [name for name, holder in self.store.locks.items() if holder is self]
         for name in held:
             del self.store.locks[name]
+        for name, holders in list(self.store.shared.items()):
+            holders.discard(self)
+            if not holders:
+                del self.store.shared[name]

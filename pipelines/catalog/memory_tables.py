@@ -11,6 +11,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile
+from medusa_core.sinks import SinkRecord
 from pipelines.catalog.interface import Assignment, StreamRecord
 from pipelines.catalog.memory_store import Table
 
@@ -130,5 +131,11 @@ COMMITS: Table[str, CommitRow] = Table("commit")
 IMPORTS: Table[str, LineNews] = Table("import")
 BATCHES: Table[tuple[StreamName, str, int], BatchRow] = Table("landed_batch")
 QUARANTINE: Table[int, QuarantinedRecord] = Table("quarantine")
+RETRIES: Table[int, str] = Table("quarantine_retry")
 SOURCES: Table[StreamName, str] = Table("source")
+ORDERS: Table[StreamName, None] = Table("stream_order")
+"""A name per stream, locked shared by whoever places a hold and alone by whoever trims."""
+CHAINS: Table[tuple[StreamName, Producer, Version], str] = Table("line_version")
+RETENTIONS: Table[StreamName, tuple[int | None]] = Table("stream_promise")
 HOLDS: Table[tuple[StreamName, str, str], HoldRow] = Table("hold")
+SINKS: Table[tuple[StreamName, str], SinkRecord] = Table("sink")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
-from medusa_core.grid import BEGINNING_US, floor_us
+from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import PROGRESS, HeldBack, Trimmed
@@ -21,13 +21,24 @@ from pipelines.catalog.memory_tables import HoldRow, LineRow, SegmentRow
 
 def place_hold(work: Transaction, hold: Hold) -> None:
     """Write a hold; one after the other with trims of the stream."""
-    if work.lock_row(tables.STREAMS, hold.stream) is None:
+    if work.get(tables.STREAMS, hold.stream) is None:
         raise Refused(f"stream {hold.stream} is not deployed here: hold one that is")
+    work.share_name(tables.ORDERS, hold.stream)
     if hold.limit_ms is not None and hold.limit_ms <= 0:
         raise Refused("the limit of a hold is above 0")
     key = (hold.stream, hold.holder, hold.purpose)
     work.lock_name(tables.HOLDS, key)
     work.put(tables.HOLDS, key, HoldRow(hold, work.store.clock.now_ms))
+
+
+def declare_retention(work: Transaction, stream: StreamName, retention_ms: int | None) -> None:
+    """See `Catalog.declare_retention`."""
+    if work.get(tables.STREAMS, stream) is None:
+        raise Refused(f"stream {stream} is not deployed here: deploy its network first")
+    if retention_ms is not None and not 0 < retention_ms <= FOREVER_US:
+        raise Refused(f"stream {stream} cannot be kept for {retention_ms} ms: give a time above 0")
+    work.lock_name(tables.RETENTIONS, stream)
+    work.put(tables.RETENTIONS, stream, (retention_ms,))
 
 
 def trim(
@@ -40,9 +51,10 @@ def trim(
     segments_max: int,
 ) -> Trimmed:
     """See `Catalog.trim`; to explain it, the caller forgets what was done."""
-    # 1 Lock the stream and the line.
-    if work.lock_row(tables.STREAMS, stream) is None:
+    # 1 Wait until no hold is being placed, so that none is meanwhile; only then lock the line.
+    if work.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: trim one that is")
+    work.lock_name(tables.ORDERS, stream)
     line = lock_line(work, stream, producer)
     width_us = width_of(work, stream)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, text
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
 
 from medusa_core.commits import (
     Cause,
@@ -31,6 +32,7 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
+from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.trims import Trimmed
 from pipelines.catalog import postgres_rows as rows
 from pipelines.catalog import standing as stands
@@ -38,7 +40,9 @@ from pipelines.catalog.interface import (
     Assignment,
     Deployment,
     LeaseRecord,
+    LineStatus,
     PlanRecord,
+    QuarantineEntry,
     QuarantineReason,
     StepRecord,
     StreamStatus,
@@ -55,7 +59,11 @@ SNAPSHOT = text("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
 
 def catalog_url(url: str) -> URL:
     """The URL with the driver that is used here, whichever way it was written."""
-    return make_url(url).set(drivername="postgresql+psycopg2")
+    try:
+        return make_url(url).set(drivername="postgresql+psycopg2")
+    except (ArgumentError, ValueError):
+        # The value is not repeated: it may hold a password.
+        raise Refused("the catalog's URL is none: correct MEDUSA_CATALOG_URL") from None
 
 
 def catalog_engine(
@@ -150,6 +158,14 @@ class PostgresCatalog:
     def sources(self) -> Mapping[StreamName, str]:
         """See `Catalog.sources`."""
         return {row["stream"]: row["document"] for row in self._rows("sources")}
+
+    def declare_retention(self, stream: StreamName, retention_ms: int | None) -> None:
+        """See `Catalog.declare_retention`."""
+        self._value("declare_retention", stream=stream, retention_ms=retention_ms)
+
+    def retentions(self) -> Mapping[StreamName, int]:
+        """See `Catalog.retentions`."""
+        return {row["stream"]: row["retention_ms"] for row in self._rows("retentions")}
 
     def assignments(self) -> tuple[Assignment, ...]:
         """See `Catalog.assignments`."""
@@ -346,6 +362,10 @@ class PostgresCatalog:
         )
         return tuple(rows.read_of(row) for row in found)
 
+    def lines(self) -> tuple[LineStatus, ...]:
+        """See `Catalog.lines`."""
+        return tuple(rows.line_of(row) for row in self._rows("lines"))
+
     def streams(self) -> tuple[StreamStatus, ...]:
         """See `Catalog.streams`."""
         return tuple(rows.status_of(row) for row in self._rows("streams"))
@@ -361,6 +381,14 @@ class PostgresCatalog:
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
         """See `Catalog.quarantined`."""
         return tuple(QuarantinedRecord(**row) for row in self._rows("quarantined", limit=limit))
+
+    def quarantine_entries(self, stream: StreamName | None = None, *,
+                           limit: int | None = None) -> tuple[QuarantineEntry, ...]:  # fmt: skip
+        """See `Catalog.quarantine_entries`."""
+        return tuple(
+            rows.quarantine_entry_of(row)
+            for row in self._rows("quarantine_entries", stream=stream, limit=limit)
+        )
 
     def quarantine_count(self) -> int:
         """See `Catalog.quarantine_count`."""
@@ -384,6 +412,7 @@ class PostgresCatalog:
                 epoch=Epoch(row["epoch"]),
                 plan=PlanId(row["plan"]),
                 tentative_us=row["tentative_us"],
+                chain=row["chain"],
             )
             for row in self._rows("imports", participant=self._participant)
         )
@@ -433,6 +462,53 @@ class PostgresCatalog:
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
         """See `Catalog.holds`."""
         return tuple(Hold(**row) for row in self._rows("holds", stream=stream))
+
+    # sinks
+
+    def declare_sink(self, stream: StreamName, name: str, document: str, *, from_us: int,
+                     through_us: int | None, limit_ms: int) -> None:  # fmt: skip
+        """See `Catalog.declare_sink`."""
+        self._value(
+            "declare_sink",
+            stream=stream,
+            sink=name,
+            document=document,
+            from_us=from_us,
+            through_us=through_us,
+            limit_ms=limit_ms,
+        )
+
+    def withdraw_sink(self, stream: StreamName, name: str) -> None:
+        """See `Catalog.withdraw_sink`."""
+        self._value("withdraw_sink", stream=stream, sink=name)
+
+    def sinks(self) -> tuple[SinkRecord, ...]:
+        """See `Catalog.sinks`."""
+        return tuple(SinkRecord(**row) for row in self._rows("sinks"))
+
+    def record_delivery(self, sink: SinkRecord, delivered: Delivered, limit_ms: int) -> None:
+        """See `Catalog.record_delivery`."""
+        self._value(
+            "record_delivery",
+            stream=sink.stream,
+            sink=sink.name,
+            document=sink.document,
+            through_us=delivered.through_us,
+            version=delivered.version,
+            rows=delivered.rows,
+            lost_us=delivered.lost_us,
+            limit_ms=limit_ms,
+        )
+
+    def record_sink_problem(self, sink: SinkRecord, problem: str | None) -> None:
+        """See `Catalog.record_sink_problem`."""
+        self._value(
+            "record_sink_problem",
+            stream=sink.stream,
+            sink=sink.name,
+            document=sink.document,
+            problem=problem,
+        )
 
     # trimming
 

@@ -12,11 +12,19 @@ from contextlib import contextmanager
 import psycopg2
 from sqlalchemy.exc import DBAPIError
 
-from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
+from medusa_core.errors import (
+    Conflict,
+    Diverged,
+    MedusaError,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
 
 _OURS: dict[str, type[MedusaError]] = {
     "MD001": Refused,
     "MD002": Conflict,
+    "MD006": Diverged,
     "MDS01": Refused,
     "MDS02": Refused,
     "MDS07": Refused,
@@ -31,6 +39,7 @@ _OF_POSTGRES: dict[str, tuple[type[MedusaError], str]] = {
     "40P01": (Conflict, "two transactions waited for each other: try again"),
     "42501": (Refused, "this login has no right to do that: use the role that has"),
     "53100": (Unavailable, "the catalog's disk is full: free some space"),
+    "55P03": (Unavailable, "another transaction has not let go of what is needed: try later"),
     "53300": (Unavailable, "the catalog has no connection left: try later"),
 }
 _CLASSES: dict[str, tuple[type[MedusaError], str]] = {
@@ -49,6 +58,8 @@ def error_of(error: psycopg2.Error, *, committing: bool = False) -> MedusaError 
     """
     state = error.pgcode
     if state is None or state[:2] in ("08", "57") or state == "25P03":
+        if isinstance(error, psycopg2.ProgrammingError) and "dsn" in str(error):
+            return Refused(f"the catalog's URL cannot be used ({_sentence(error)}): correct it")
         if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
             return None
         if committing:

@@ -24,6 +24,8 @@ def news_of(
         origin_us=document["origin_us"],
         end_us=document["end_us"],
         trimmed_us=document["trimmed_us"],
+        chain_after=document.get("chain_after"),  # a home of an older Medusa tells none
+        chain=document.get("chain"),
         segments=tuple(
             PublishedSegment(
                 segment=segment_of(row, stream, producer),
@@ -56,6 +58,8 @@ def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> s
             "origin_us": news.origin_us,
             "end_us": news.end_us,
             "trimmed_us": news.trimmed_us,
+            "chain_after": news.chain_after,
+            "chain": news.chain,
             "segments": [_segment_document(published) for published in news.segments],
             "plans": [
                 {"id": p.id, "network": p.network, "document": p.document} for p in news.plans

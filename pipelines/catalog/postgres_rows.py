@@ -25,6 +25,8 @@ from pipelines.catalog.interface import (
     Assignment,
     Deployment,
     LeaseRecord,
+    LineStatus,
+    QuarantineEntry,
     StepRecord,
     StreamRecord,
     StreamStatus,
@@ -149,6 +151,7 @@ def landing_document(lease: Mapping[str, Any], batch: LandedBatch) -> str:
             "bucket_us": list(batch.counts.keys()),
             "bucket_records": list(batch.counts.values()),
             "quarantine": _quarantine(batch.quarantine),
+            "retried": list(batch.retried),
             "source_state": batch.state,
         }
     )
@@ -171,9 +174,18 @@ def _quarantine(records: Iterable[QuarantinedRecord]) -> list[dict[str, Any]]:
             "field": r.field,
             "reason": r.reason,
             "content": r.content,
+            "size_bytes": r.size_bytes,
+            "sha256": r.sha256,
         }
         for r in records
     ]
+
+
+def quarantine_entry_of(row: Row) -> QuarantineEntry:
+    """A row of `quarantine_entries`."""
+    fields = dict(row)
+    number, landed_as = fields.pop("quarantine_id"), fields.pop("landed_as")
+    return QuarantineEntry(number=number, record=QuarantinedRecord(**fields), landed_as=landed_as)
 
 
 def producer_of(row: Row) -> Producer:
@@ -217,9 +229,9 @@ def read_of(row: Row) -> Read:
     )
 
 
-def status_of(row: Row) -> StreamStatus:
+def line_of(row: Row) -> LineStatus:
     """A stream and producer as they stand."""
-    return StreamStatus(
+    return LineStatus(
         stream=StreamRecord(
             name=StreamName(row["name"]),
             kind=row["kind"],
@@ -233,11 +245,14 @@ def status_of(row: Row) -> StreamStatus:
         boundary_us=BEGINNING_US if row["boundary_us"] is None else row["boundary_us"],
         promised_us=row["promised_us"],
         end_us=row["end_us"],
-        segments=row["segments"],
-        rows=row["rows"],
         tentative_us=row["tentative_us"],
         trimmed_us=row["trimmed_us"],
     )
+
+
+def status_of(row: Row) -> StreamStatus:
+    """The same, counted."""
+    return StreamStatus.of(line_of(row), segments=row["segments"], rows=row["rows"])
 
 
 def lease_of(row: Row) -> LeaseRecord:

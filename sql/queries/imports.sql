@@ -9,7 +9,9 @@ SELECT p.stream, p.participant, p.replica, p.last_version, p.boundary_us, n.epoc
     n.replica AS own_replica,
     (SELECT t.from_us FROM medusa.segment AS t
      WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
-     ORDER BY t.to_us LIMIT 1) AS tentative_us
+     ORDER BY t.to_us LIMIT 1) AS tentative_us,
+    (SELECT encode(v.chain, 'hex') FROM medusa.line_version AS v
+     WHERE (v.line_id, v.version) = (p.line_id, p.last_version)) AS chain
 FROM newest AS n
 JOIN medusa.stream_producer AS p ON p.stream = substr(n.fragment, length('import/') + 1)
 WHERE n.participant = :participant AND p.participant <> n.participant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from medusa_core.errors import Conflict, Refused
+from medusa_core.errors import Conflict, Diverged, Refused
 from medusa_core.exchange import LineNews, import_fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
@@ -163,10 +163,10 @@ def test_nobody_imports_a_line_of_its_own(home: HomeUnderTest) -> None:
 
 def test_a_home_that_was_set_back_is_noticed(partner: Catalog, home: HomeUnderTest) -> None:
     write(partner, a.a_segment(0, 1, rows={0: 1}))
-    with pytest.raises(Refused, match="stands at 1"):
+    with pytest.raises(Diverged, match="stands at 1"):
         news(partner, after=5)
     home.catalog.deploy(a.a_deployment())
-    with pytest.raises(Refused, match="stands at 0"):
+    with pytest.raises(Diverged, match="stands at 0"):
         home.catalog.line_news(a.SUMS, a.ME, Version(3), segments_max=ALL)
 
 

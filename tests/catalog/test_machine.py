@@ -343,7 +343,7 @@ def read_everything(catalog: Catalog) -> list[Any]:
 
 def readings() -> Iterator[Call]:
     """Every reading call."""
-    yield lambda catalog: catalog.streams()
+    yield lambda catalog: (catalog.streams(), catalog.lines())
     for stream in (a.SRC, a.SUMS, a.BIG):
         for as_of in (None, Version(1), Version(2)):
             yield lambda catalog, s=stream, v=as_of: catalog.segments(s, as_of=v)

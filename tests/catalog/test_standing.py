@@ -9,7 +9,7 @@ import pytest
 from medusa_core.commits import Cause, Lane
 from medusa_core.names import PlanId
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.catalog.interface import Catalog, LineStatus, StreamStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 
@@ -113,6 +113,16 @@ def test_rows_behind_a_hole_are_not_counted_as_reached(catalog: Catalog) -> None
     catalog.commit(a.a_commit(a.a_segment(4, 6, Stability.TENTATIVE)))
     status = sums(catalog)
     assert (status.stable_through_us, status.tentative_through_us) == (2 * a.WIDTH_US, None)
+
+
+def test_lines_are_the_streams_without_their_counts(catalog: Catalog) -> None:
+    tentative = Stability.TENTATIVE
+    catalog.commit(a.a_commit(a.a_segment(0, 3), a.a_segment(3, 5, tentative)))
+    lines, streams = catalog.lines(), catalog.streams()
+    assert [StreamStatus.of(ln, segments=s.segments, rows=s.rows)
+            for ln, s in zip(lines, streams, strict=True)] == list(streams)  # fmt: skip
+    assert [type(line) for line in lines] == [LineStatus] * 3
+    assert {line.stable_through_us for line in lines} == {None, 3 * a.WIDTH_US}
 
 
 def test_steps_are_counted_by_cause(catalog: Catalog) -> None:

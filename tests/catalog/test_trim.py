@@ -14,7 +14,7 @@ from medusa_core.segments import Producer, Stability
 from medusa_core.trims import HeldBack, Trimmed
 from pipelines.catalog.interface import Catalog, StreamStatus
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import HomeUnderTest
+from tests.catalog.homes_under_test import Call, HomeUnderTest
 
 TENTATIVE = Stability.TENTATIVE
 NOBODY = {a.TAIL: FOREVER_US}
@@ -301,6 +301,63 @@ def test_a_hold_is_placed_before_a_trim_or_after_it(home: HomeUnderTest, catalog
     assert late.is_waiting
     trimmer.end(keep=True)
     late.answer()
+
+
+def test_a_reader_that_is_acknowledging_holds_up_neither_landing_nor_a_commit(
+    home: HomeUnderTest, catalog: Catalog
+) -> None:
+    landing = a.a_lease(a.LANDING)
+    for stream, lease in ((a.SUMS, a.a_lease()), (a.SRC, landing)):
+        catalog.commit(a.a_commit(a.a_segment(0, 2, stream=stream), lease=lease))
+    reader, writer = home.session(), home.session()
+    reader.begin()
+    for stream in (a.SRC, a.SUMS):
+        reader.catalog.acknowledge(stream, Participant("beta"), a.WIDTH_US, a.HOUR_MS)
+    closed = a.a_commit(a.a_segment(2, 3, stream=a.SRC), lease=landing)
+    writes: tuple[Call, ...] = (
+        lambda c: c.land(landing, a.a_batch(0, {3: 1})),
+        lambda c: c.promise(landing, a.SRC, origin_us=0, boundary_us=0, end_us=None),
+        lambda c: c.commit(closed),
+        lambda c: c.commit(a.a_commit(a.a_segment(2, 3))),
+        lambda c: c.acknowledge(a.SUMS, Participant("gamma"), 0, a.HOUR_MS),
+        lambda c: c.place_hold(Hold(stream=a.SUMS, holder="x", purpose="y", from_us=0)),
+    )
+    for write in writes:
+        pending = home.start(writer, write)
+        assert not pending.is_waiting
+        pending.answer()
+    reader.end(keep=True)
+
+
+def test_a_trim_never_passes_the_hold_that_an_open_acknowledgement_places(
+    home: HomeUnderTest, catalog: Catalog
+) -> None:
+    write_buckets(catalog, 4)
+    catalog.acknowledge(a.SUMS, Participant("beta"), a.WIDTH_US, limit_ms=1)
+    home.let_time_pass(catalog.read_clock_ms() + 1)
+    reader, trimmer, writer = home.session(), home.session(), home.session()
+    reader.begin()
+    reader.catalog.acknowledge(a.SUMS, Participant("beta"), 2 * a.WIDTH_US, a.HOUR_MS)
+    pending = home.start(trimmer, lambda c: trim(c, 4))
+    assert pending.is_waiting
+    committed = home.start(writer, lambda c: c.commit(a.a_commit(a.a_segment(4, 5))))
+    assert not committed.is_waiting, "a trim that waits has no lock of the line yet"
+    committed.answer()
+    reader.end(keep=True)
+    trimmed = pending.answer()
+    assert (trimmed.trimmed_us, trimmed.held_by.holder) == (2 * a.WIDTH_US, "beta")  # type: ignore[union-attr]
+
+
+def test_an_acknowledgement_that_came_to_nothing_holds_nothing(
+    home: HomeUnderTest, catalog: Catalog
+) -> None:
+    write_buckets(catalog, 4)
+    reader, trimmer = home.session(), home.session()
+    reader.begin()
+    reader.catalog.acknowledge(a.SUMS, Participant("beta"), a.WIDTH_US, a.HOUR_MS)
+    pending = home.start(trimmer, lambda c: trim(c, 3))
+    reader.end(keep=False)
+    assert pending.answer().trimmed_us == 3 * a.WIDTH_US
 
 
 # ------------------------------------------------------------ compaction

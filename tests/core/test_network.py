@@ -184,5 +184,5 @@ def test_a_network_that_cannot_be_is_refused(
 
 
 def test_an_unknown_output_is_refused_with_those_that_are_there() -> None:
-    with pytest.raises(Refused, match="network example has no output 'x'; it has result"):
+    with pytest.raises(Refused, match="network example has no output 'x': it has result"):
         a_network().output("x")

@@ -29,6 +29,11 @@ BEGIN
         (SELECT min(commit_id) FROM medusa.commit)
     FROM medusa.stream_producer AS p, generate_series({first}::bigint, {last}) AS i,
         (VALUES (NULL), ({last} + 1)) AS v (superseded);
+    INSERT INTO medusa.line_version (line_id, version, chain)
+    SELECT p.line_id, i, sha256('')
+    FROM medusa.stream_producer AS p, generate_series({first}::bigint, {last}) AS i
+    WHERE p.stream = 'sums'
+    ON CONFLICT DO NOTHING;
     UPDATE medusa.stream_producer
     SET origin_us = 0, boundary_us = ({last}::bigint + 1) * {width}, last_version = {last};
 END $$
@@ -82,6 +87,11 @@ def pages_of_a_step(urls: HomeUrls, watcher: Engine, at: int) -> dict[str, int]:
                 },
             ),
         }
+        pages["lines"] = pages_of(connection, query("lines").text, {})
+        news = {"stream": a.SUMS, "participant": a.ALPHA, "replica": 0, "after": at - 3}
+        pages["line_news"] = pages_of(
+            connection, query("line_news").text, news | {"segments_max": 1_000}
+        )
         # Reading by hand, too: a range long ago must not read all that came after it.
         for when, from_us in (("early", 50 * a.WIDTH_US), ("late", (at - 3) * a.WIDTH_US)):
             values: dict[str, object] = {

@@ -189,14 +189,22 @@ ATTACKS = {
         "MDS08",
     ),
     "a stream changes its width": ("UPDATE medusa.stream SET width_us = 1", "MDLOG"),
+    "a stream is kept for no time": (
+        "INSERT INTO medusa.stream_promise (stream, retention_ms) VALUES ('sums', 0)",
+        "23514",
+    ),
+    "a stream that is not there is kept": (
+        "INSERT INTO medusa.stream_promise (stream, retention_ms) VALUES ('none', 5)",
+        "23503",
+    ),
     "a home changes hands": (
         "UPDATE medusa.home SET participant = 'beta'",
         "MD001",
     ),
 }  # fmt: skip
 LOGS = (
-    "assignment", "commit", "file", "landed_batch", "landed_bucket", "lineage", "plan",
-    "quarantine", "step_metrics", "stream",
+    "assignment", "commit", "file", "landed_batch", "landed_bucket", "line_version", "lineage",
+    "plan", "quarantine", "step_metrics", "stream", "stream_order",
 )  # fmt: skip
 
 

@@ -11,7 +11,9 @@ import pytest
 from sqlalchemy import Engine, create_engine, text
 
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.names import Participant
+from medusa_core.grid import FOREVER_US
+from medusa_core.names import Participant, Version
+from pipelines.catalog import postgres_rows as rows
 from pipelines.catalog.homes import HomeUrls, create_home, drop_home
 from pipelines.catalog.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
 from pipelines.catalog.postgres import PostgresCatalog, catalog_url
@@ -151,6 +153,37 @@ def test_a_migration_that_fails_leaves_nothing(fresh: HomeUrls, migrations: Path
         migrate(fresh.owner, folder=migrations)
     (migrations / "0999_note.sql").write_text("CREATE TABLE medusa.note (n integer);")
     assert migrate(fresh.owner, folder=migrations) == ["0999_note"]
+
+
+def test_a_home_from_before_holds_had_an_order_and_lines_a_chain_goes_on(
+    fresh: HomeUrls, migrations: Path
+) -> None:
+    later = "0005_promises"
+    for path in migrations.glob("*.sql"):
+        if path.stem >= later:
+            path.unlink()
+    first = rows.commit_document(a.a_commit(a.a_segment(0, 2)))
+    with owners_engine(fresh.owner) as engine, engine.connect() as connection:
+        connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
+        migrate(fresh.owner, a.ALPHA, migrations)
+        for call, document in (
+            ("SELECT medusa.deploy(:document)", rows.deployment_document(a.a_deployment())),
+            (f"SELECT medusa.acquire_lease('{a.MAIN}', 0, 'alpha', 0, 'live', 1, 'me', 99000)", ""),
+            ("SELECT medusa.commit_step(:document)", first),
+        ):
+            connection.execute(text(call), {"document": document} if document else {})
+    assert later in migrate(fresh.owner)
+    catalog = PostgresCatalog(fresh.job, a.ALPHA)
+    catalog.commit(a.a_commit(a.a_segment(2, 4)))
+    news = catalog.line_news(a.SUMS, a.ME, Version(1), segments_max=9)
+    assert news.chain_after is None, "what was written before is not compared"
+    assert news.chain is not None
+    catalog.acknowledge(a.SUMS, Participant("beta"), a.WIDTH_US, a.HOUR_MS)
+    trimmed = catalog.trim(
+        a.SUMS, a.ME, 3 * a.WIDTH_US, needed={a.TAIL: FOREVER_US}, segments_max=9
+    )
+    assert trimmed.trimmed_us == a.WIDTH_US
+    catalog.close()
 
 
 def test_an_edited_migration_is_refused(fresh: HomeUrls, migrations: Path) -> None:

@@ -17,11 +17,12 @@ from tests.sql.conftest import LogIn
 OTHERS = ("job", "airflow", "analyst", "reader")
 VIEWS = {
     "job": {"assignments", "holds", "leases", "lineage", "published_boundaries",
-            "published_files", "published_segments", "quarantine", "segments", "steps", "streams"},
+            "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
+            "streams"},
     "analyst": {"assignments", "holds", "leases", "lineage", "published_boundaries",
-                "published_files", "published_segments", "quarantine", "segments", "steps",
-                "streams"},
-    "airflow": {"assignments", "holds", "leases", "steps", "streams"},
+                "published_files", "published_segments", "quarantine", "segments", "sinks",
+                "steps", "streams"},
+    "airflow": {"assignments", "holds", "leases", "sinks", "steps", "streams"},
     "reader": {"published_boundaries", "published_files", "published_segments"},
 }  # fmt: skip
 NO_RIGHT = "42501"

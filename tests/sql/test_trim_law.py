@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg2
 import pytest
 
 from medusa_core.commits import Hold
-from medusa_core.errors import MedusaError, Refused
+from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import FOREVER_US
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.postgres_errors import error_of
@@ -138,16 +139,56 @@ def test_a_limit_that_no_clock_reaches_never_runs_out(
 
 
 @pytest.mark.parametrize("placing", [PLACE, PLACE_BACK], ids=["a new one", "one that moves back"])
-def test_a_trim_waits_for_a_hold_that_is_being_placed(
+def test_nothing_is_trimmed_while_a_hold_is_being_placed(
     log_in: LogIn, attacked: PostgresCatalog, placing: str
 ) -> None:
+    """At once: who waited would hold the line's lock meanwhile, which a commit needs."""
     attacked.place_hold(hold(3))
     holder, trimmer = log_in("owner"), log_in("owner")
     run(holder, "BEGIN", placing)
-    error = refusal(trimmer, f"SET lock_timeout = '100ms'; {trimmed_before(1)}")
-    assert error.pgcode == TIMED_OUT
+    error = refusal(trimmer, trimmed_before(1))
+    assert (error.pgcode, type(error_of(error))) == ("MD002", Conflict)
     run(holder, "COMMIT")
     assert refusal(trimmer, trimmed_before(1)).pgcode == "MDS07"
+
+
+def test_no_hold_is_placed_while_something_is_being_trimmed(
+    log_in: LogIn, attacked: PostgresCatalog
+) -> None:
+    holder, trimmer = log_in("owner"), log_in("owner")
+    run(trimmer, "BEGIN", trimmed_before(1))
+    assert refusal(holder, f"SET lock_timeout = '100ms'; {PLACE}").pgcode == TIMED_OUT
+    run(trimmer, "ROLLBACK")
+    run(holder, PLACE)
+
+
+ACKNOWLEDGE = "SELECT medusa.acknowledge('sums', '{}', {}, 1000)"
+
+
+def test_a_reader_that_never_ends_its_transaction_delays_only_trims_and_those_not_for_ever(
+    log_in: LogIn, attacked: PostgresCatalog
+) -> None:
+    run(log_in("reader"), "BEGIN", ACKNOWLEDGE.format("beta", 0))
+    attacked.commit(a.a_commit(a.a_segment(3, 4)))
+    attacked.land(a.a_lease(a.LANDING), a.a_batch(1, {2: 1}))
+    run(log_in("reader"), ACKNOWLEDGE.format("gamma", 0))
+    attacked.place_hold(hold(1))
+    trim = "SELECT medusa.trim_line('sums', 'alpha', 0, 10000000, '{}', 9, false)"
+    trimmer, renewer = log_in("job"), log_in("reader")
+    with ThreadPoolExecutor() as threads:
+        refused = [
+            threads.submit(refusal, trimmer, trim),
+            threads.submit(refusal, renewer, ACKNOWLEDGE.format("beta", 0)),
+        ]
+        errors = [error_of(future.result(timeout=60)) for future in refused]
+    assert list(map(type, errors)) == [Conflict, Unavailable]
+    assert str(errors[0]) == ("a hold on sums is being placed: trim again when that has ended")
+
+
+def test_a_stream_keeps_its_place_in_the_order(log_in: LogIn) -> None:
+    owner = log_in("owner")
+    ordered = rows_of(owner, "SELECT stream FROM medusa.stream_order ORDER BY 1")
+    assert ordered == rows_of(owner, "SELECT name FROM medusa.stream ORDER BY 1")
 
 
 def test_a_file_that_is_about_to_be_named_is_not_removed(

@@ -1,0 +1,43 @@
+"""The nearest name that there is: what a refusal suggests for one that is not known.
+
+Names are compared without case, and `-` is `_`. The cost is bounded whatever is asked: a word
+longer than any name has no neighbour, and of very many names the first ones are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from itertools import islice
+
+from medusa_core.names import NAME_LENGTH_MAX
+
+LENGTH_MAX = NAME_LENGTH_MAX + 1
+"""One letter too many is a common slip; beyond that a word is no misspelt name."""
+
+LOOKED_AT_MAX = 2_000
+NEAR_ENOUGH = 0.6
+"""Of `difflib`'s ratio, twice the letters in common by the letters of both: 1 is the same name."""
+
+
+def nearest(word: object, known: Iterable[object]) -> str | None:
+    """The known name nearest to the word, as it is spelt; None if none is near enough."""
+    if not isinstance(word, str) or not 0 < len(word) <= LENGTH_MAX:
+        return None
+    wanted = _plain(word)
+    names: dict[str, str] = {}
+    for name in map(str, islice(known, LOOKED_AT_MAX)):
+        if len(name) <= LENGTH_MAX:
+            names.setdefault(_plain(name), name)
+    found = get_close_matches(wanted, names, n=1, cutoff=NEAR_ENOUGH)
+    return names[found[0]] if found else None
+
+
+def did_you_mean(word: object, known: Iterable[object], otherwise: str = "") -> str:
+    """`did you mean 'count'?`; if no known name is near enough, `otherwise`."""
+    near = nearest(word, known)
+    return otherwise if near is None else f"did you mean {near!r}?"
+
+
+def _plain(name: str) -> str:
+    return name.casefold().replace("-", "_")

@@ -1,0 +1,75 @@
+"""What was put aside, and what of it landed repaired: each once, in a log that only grows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from medusa_core.commits import QuarantinedRecord
+from medusa_core.errors import Refused
+from pipelines.catalog.interface import Catalog
+from tests.catalog import building as a
+
+LEASE = a.a_lease(a.LANDING)
+WHOLE = QuarantinedRecord.of(
+    b"x" * 5_000, stream=a.SRC, origin="f", position=1, field="at", reason="late"
+)
+
+
+def numbers(catalog: Catalog) -> list[int]:
+    return [entry.number for entry in catalog.quarantine_entries()]
+
+
+def landed(catalog: Catalog) -> list[str | None]:
+    return [entry.landed_as for entry in catalog.quarantine_entries()]
+
+
+def put_aside(catalog: Catalog, *records: QuarantinedRecord) -> list[int]:
+    catalog.land(LEASE, a.a_batch(0, {0: 1}, quarantine=records))
+    return numbers(catalog)
+
+
+def test_length_and_hash_of_the_whole_record_are_kept_where_they_are_known(
+    catalog: Catalog,
+) -> None:
+    put_aside(catalog, WHOLE, a.a_bad_record())
+    assert catalog.quarantined() == (WHOLE, a.a_bad_record())
+    assert [entry.record for entry in catalog.quarantine_entries()] == [WHOLE, a.a_bad_record()]
+
+
+def test_entries_are_those_of_a_stream_oldest_first_and_no_more_than_asked_for(
+    catalog: Catalog,
+) -> None:
+    first, second = put_aside(catalog, WHOLE, a.a_bad_record())
+    assert first < second
+    assert [e.number for e in catalog.quarantine_entries(a.SRC, limit=1)] == [first]
+    assert catalog.quarantine_entries(a.SUMS) == ()
+
+
+def test_a_repaired_record_is_marked_with_the_batch_it_landed_with(catalog: Catalog) -> None:
+    first, _ = put_aside(catalog, WHOLE, a.a_bad_record())
+    batch = replace(a.a_batch(0, {1: 1}, query_id="repairs"), retried=(first,))
+    assert catalog.land(LEASE, batch)
+    assert not catalog.land(LEASE, batch)
+    assert landed(catalog) == ["repairs", None]
+
+
+def test_a_record_lands_repaired_once_and_what_comes_with_it_again_does_not_land(
+    catalog: Catalog,
+) -> None:
+    first, second = put_aside(catalog, WHOLE, a.a_bad_record())
+    catalog.land(LEASE, replace(a.a_batch(0, {1: 1}, query_id="one"), retried=(first,)))
+    again = replace(a.a_batch(0, {1: 2}, query_id="two"), retried=(second, first))
+    with pytest.raises(Refused, match="landed already"):
+        catalog.land(LEASE, again)
+    assert landed(catalog) == ["one", None]
+    assert catalog.landed_batches(a.SRC, "two") == {}
+
+
+def test_a_record_that_is_not_in_quarantine_cannot_land_repaired(catalog: Catalog) -> None:
+    (number,) = put_aside(catalog, WHOLE)
+    batch = replace(a.a_batch(0, {1: 1}, query_id="repairs"), retried=(number + 1_000,))
+    with pytest.raises(Refused, match="no record"):
+        catalog.land(LEASE, batch)
+    assert catalog.landed_batches(a.SRC, "repairs") == {}
