@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -30,15 +31,44 @@ POINTS = (
     "import.fetched",
     "import.committed",
     "import.acknowledged",
+    "trim.committed",
+    "compact.written",
+    "compact.committed",
+    "orphans.aside",
 )
 """Every point, in the order of a record's way."""
+
+DELIVERY_POINTS = (
+    "sink.prepared",
+    "sink.decided",
+    "sink.written",
+    "sink.renamed",
+    "sink.committed",
+    "sink.recorded",
+)
+"""Those of delivering a run to a sink, which goes on beside; a table has no `sink.renamed`."""
 
 _name, _, _pass = os.environ.get(POINT, "").partition(":")
 _passes: Iterator[int] = count(1)
 
 
+_visitors: list[Callable[[str], None]] = []
+
+
+@contextmanager
+def visited_by(visitor: Callable[[str], None]) -> Iterator[None]:
+    """Tell somebody of every point that this process reaches: the simulator, for one."""
+    _visitors.append(visitor)
+    try:
+        yield
+    finally:
+        _visitors.remove(visitor)
+
+
 def reached(point: str) -> None:
     """Stand still here if the environment says so."""
+    for visitor in _visitors:
+        visitor(point)
     if point != _name or FILE not in os.environ or next(_passes) != int(_pass or 1):
         return
     announced = Path(os.environ[FILE])

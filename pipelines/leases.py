@@ -30,7 +30,7 @@ class LeaseKeeper:
         self._lost: dict[LeaseKey, str] = {}
         self._guard = threading.Lock()
         self._done = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="leases", daemon=True)
+        self._thread = threading.Thread(target=self._keep_renewing, name="leases", daemon=True)
 
     def __enter__(self) -> LeaseKeeper:
         self._thread.start()
@@ -74,19 +74,23 @@ class LeaseKeeper:
             for said in self._lost.values():
                 raise Conflict(said)
 
-    def _renew(self) -> None:
+    def renew(self) -> None:
+        """Renew once what is held; what is refused is lost."""
+        with self._guard:
+            leases = [lease for key, lease in self._leases.items() if key not in self._lost]
+        for lease in leases:
+            try:
+                renewed = self._catalog.renew_lease(lease, self._lease_ms)
+            except Conflict as error:
+                with self._guard:
+                    self._lost[lease.key] = str(error)
+            except MedusaError:
+                # Unreachable now: try again at the next beat; the lease decides at the commit.
+                continue
+            else:
+                with self._guard:
+                    self._leases[lease.key] = renewed
+
+    def _keep_renewing(self) -> None:
         while not self._done.wait(self._lease_ms / 1000 / RENEWALS_PER_LEASE):
-            with self._guard:
-                leases = [lease for key, lease in self._leases.items() if key not in self._lost]
-            for lease in leases:
-                try:
-                    renewed = self._catalog.renew_lease(lease, self._lease_ms)
-                except Conflict as error:
-                    with self._guard:
-                        self._lost[lease.key] = str(error)
-                except MedusaError:
-                    # Unreachable now: try again at the next beat; the lease decides at the commit.
-                    continue
-                else:
-                    with self._guard:
-                        self._leases[lease.key] = renewed
+            self.renew()

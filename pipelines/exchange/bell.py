@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import select
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import psycopg2
 import psycopg2.extensions
@@ -20,20 +22,71 @@ TRY_AGAIN_S = 10.0
 CONNECT_S_MAX = 3
 
 
+class Line(Protocol):
+    """What is asked of a connection that listens."""
+
+    notifies: list[Any]
+
+    def poll(self) -> object: ...
+    def close(self) -> None: ...
+
+
+def listening(url: str) -> Line:
+    """A connection to a home that hears what is said there; raises psycopg2.Error."""
+    parts = catalog_url(url)
+    connection: Line = psycopg2.connect(
+        host=parts.host,
+        port=parts.port,
+        user=parts.username,
+        password=parts.password,
+        dbname=parts.database,
+        connect_timeout=CONNECT_S_MAX,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=2,
+        application_name="medusa bell",
+    )
+    connection.set_isolation_level(  # type: ignore[attr-defined]
+        psycopg2.extensions.ISOLATION_LEVEL_AUTOCOMMIT
+    )
+    with connection.cursor() as cursor:  # type: ignore[attr-defined]
+        cursor.execute(f"LISTEN {CHANNEL}")
+    return connection
+
+
+def _wait(lines: list[Line], limit_s: float) -> list[Line]:
+    ready, _, _ = select.select(lines, [], [], limit_s)  # type: ignore[type-var]
+    return ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ears:
+    """By what a bell hears, and its time: of this machine, or of a simulated one.
+
+    `wait` gives back the lines on which something was said, or which are dead, within a time.
+    """
+
+    listen: Callable[[str], Line] = listening
+    wait: Callable[[list[Line], float], list[Line]] = _wait
+    now_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
 class Bell:
     """Listens at several homes."""
 
-    def __init__(self, urls: Sequence[str]) -> None:
+    def __init__(self, urls: Sequence[str], ears: Ears | None = None) -> None:
         self._urls = tuple(urls)
-        self._heard: dict[str, psycopg2.extensions.connection] = {}
-        self._tried_s = 0.0
+        self._ears = ears or Ears()
+        self._heard: dict[str, Line] = {}
+        self._tried_s = -TRY_AGAIN_S
 
     def wait(self, limit_ms: int) -> None:
         """Come back when one of the homes has rung, or after the limit."""
         self._listen()
-        ends_s = time.monotonic() + limit_ms / 1000
+        ends_s = self._ears.now_s() + limit_ms / 1000
         while True:
-            left_s = ends_s - time.monotonic()
+            left_s = ends_s - self._ears.now_s()
             ready = self._ready(max(left_s, 0.0))
             if ready or left_s <= 0:
                 return
@@ -46,19 +99,19 @@ class Bell:
 
     def _listen(self) -> None:
         missing = [url for url in self._urls if url not in self._heard]
-        if not missing or time.monotonic() - self._tried_s < TRY_AGAIN_S:
+        if not missing or self._ears.now_s() - self._tried_s < TRY_AGAIN_S:
             return
         for url in missing:
             try:
-                self._heard[url] = _listening(url)
+                self._heard[url] = self._ears.listen(url)
             except psycopg2.Error:
-                self._tried_s = time.monotonic()
+                self._tried_s = self._ears.now_s()
 
     def _ready(self, limit_s: float) -> bool:
         if not self._heard:
-            time.sleep(limit_s)
+            self._ears.sleep(limit_s)
             return True
-        ready, _, _ = select.select(list(self._heard.values()), [], [], limit_s)
+        ready = self._ears.wait(list(self._heard.values()), limit_s)
         for url, connection in list(self._heard.items()):
             if connection in ready and not self._drained(connection):
                 connection.close()
@@ -66,7 +119,7 @@ class Bell:
         return bool(ready)
 
     @staticmethod
-    def _drained(connection: psycopg2.extensions.connection) -> bool:
+    def _drained(connection: Line) -> bool:
         """Take what was said; False if the line is dead."""
         try:
             connection.poll()
@@ -74,23 +127,3 @@ class Bell:
             return False
         connection.notifies.clear()
         return True
-
-
-def _listening(url: str) -> psycopg2.extensions.connection:
-    parts = catalog_url(url)
-    connection = psycopg2.connect(
-        host=parts.host,
-        port=parts.port,
-        user=parts.username,
-        password=parts.password,
-        dbname=parts.database,
-        connect_timeout=CONNECT_S_MAX,
-        keepalives_idle=5,
-        keepalives_interval=2,
-        keepalives_count=2,
-        application_name="medusa bell",
-    )
-    connection.set_isolation_level(psycopg2.extensions.ISOLATION_LEVEL_AUTOCOMMIT)
-    with connection.cursor() as cursor:
-        cursor.execute(f"LISTEN {CHANNEL}")
-    return connection

@@ -3,15 +3,18 @@
 For each line: ask for its news, copy the files it names, bring it into the catalog in one call,
 then let the partner know. Every part can be repeated: files lie under names of their own, the same
 news is brought once, and an acknowledgement never goes back. So a crash anywhere costs a copy.
+
+Nothing of a partner is trusted: a name that leads out of its folder, a file that is not as told,
+news that do not fit are a problem of that one line, told once in a poll; the others go on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 
 from medusa_core.commits import LeaseKey
 from medusa_core.errors import MedusaError, OutcomeUnknown, Refused, Unavailable
@@ -25,13 +28,15 @@ from medusa_core.exchange import (
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.interface import Catalog
-from pipelines.exchange.interface import Exchange
+from pipelines.exchange.interface import Copies, Exchange
 from pipelines.failpoints import reached
 from pipelines.leases import LeaseKeeper
-from pipelines.spark.files import read_checked, sync_folders
 
 SEGMENTS_PER_NEWS_MAX = 1_024
 IMPORTED = "imported"
+SUFFIX = ".parquet"
+PATH_CHARACTERS_MAX, NAME_CHARACTERS_MAX, SHOWN_MAX = 1_024, 100, 100
+_HASH = re.compile("[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +51,25 @@ class Imported:
 
 
 class Importer:
-    """Imports the lines that this home is assigned to import."""
+    """Imports the lines that this home is assigned to import.
+
+    `segments_max`: how much news of a line is asked for at once.
+    """
 
     def __init__(
-        self, catalog: Catalog, root: Path, exchange: Exchange, leases: LeaseKeeper
+        self,
+        catalog: Catalog,
+        copies: Copies,
+        exchange: Exchange,
+        leases: LeaseKeeper,
+        *,
+        segments_max: int = SEGMENTS_PER_NEWS_MAX,
     ) -> None:
         self._catalog = catalog
-        self._root = root
+        self._copies = copies
         self._exchange = exchange
         self._leases = leases
+        self._segments_max = segments_max
         self._acknowledged: dict[tuple[StreamName, Producer], int] = {}
 
     def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
@@ -65,6 +80,7 @@ class Importer:
         for standing in standings:
             if standing.producer.participant in away:
                 continue
+            news: LineNews | None = None
             try:
                 news = self._news(standing)
                 if news is None or not self._bring(standing, news):
@@ -74,7 +90,8 @@ class Importer:
             except MedusaError as error:
                 # Whatever is the matter with one partner is no reason to leave the others.
                 told(_imported(standing, 0, str(error)))
-                if isinstance(error, Unavailable):
+                # Who told its news is not away: what one line lacks, its other lines may have.
+                if isinstance(error, Unavailable) and news is None:
                     away.add(standing.producer.participant)
                 continue
             moved += 1
@@ -102,8 +119,16 @@ class Importer:
             standing.stream,
             standing.producer,
             standing.version,
-            segments_max=SEGMENTS_PER_NEWS_MAX,
+            segments_max=self._segments_max,
         )
+        if (news.stream, news.producer) != (standing.stream, standing.producer):
+            raise Refused(
+                f"partner {standing.producer.participant} was asked for {standing.stream} and "
+                f"tells of {_shown(news.stream)} by {_shown(str(news.producer))}: call its operator"
+            )
+        # An answer to an earlier question, late or once more, is for the catalog to know.
+        if news.after == standing.version:
+            standing.check_goes_on(news)
         # The first answer counts even without a segment: where the line begins is news.
         has_begun = standing.boundary_us is not None or news.origin_us is None
         has_end = news.end_us is None or standing.has_ended
@@ -113,8 +138,13 @@ class Importer:
     def _bring(self, standing: ImportStanding, news: LineNews) -> bool:
         """Bring news in; False if it had been brought before."""
         partner = standing.producer.participant
-        segments = tuple(self._with_files(partner, published) for published in news.segments)
-        sync_folders(self._root, [f for p in segments for f in p.segment.files])
+        # Live segments name files, and a file may serve many of them.
+        told = dict.fromkeys(
+            file for p in news.segments if p.end_version is None for file in p.segment.files
+        )
+        here = {file: self._fetched(partner, file) for file in told}
+        segments = tuple(_with_copies(published, here) for published in news.segments)
+        self._copies.sync(here.values())
         reached("import.fetched")
         lease = self._leases.lease(
             LeaseKey(fragment=import_fragment(standing.stream), producer=standing.reader)
@@ -123,31 +153,47 @@ class Importer:
         reached("import.committed")
         return is_new
 
-    def _with_files(self, partner: Participant, published: PublishedSegment) -> PublishedSegment:
-        """The segment with its files copied here, where it is live."""
-        if published.end_version is not None:
-            return published
-        files = tuple(self._fetched(partner, file) for file in published.segment.files)
-        return replace(published, segment=replace(published.segment, files=files))
-
     def _fetched(self, partner: Participant, file: SegmentFile) -> SegmentFile:
+        """The file as it lies here, fetched unless it is here whole."""
         here = replace(file, path=str(_place_of(partner, file)))
-        try:
-            # Touched before it is looked at: no longer an old file that may be removed as orphan.
-            with contextlib.suppress(FileNotFoundError):
-                os.utime(self._root / here.path)
-            read_checked(self._root, here)
-        except Unavailable:
-            self._exchange.fetch(partner, file, self._root / here.path)
+        if not self._copies.holds(here):
+            self._exchange.fetch(partner, file, self._copies.place(here))
         return here
 
 
+def _with_copies(
+    published: PublishedSegment, here: Mapping[SegmentFile, SegmentFile]
+) -> PublishedSegment:
+    """The segment with the files as they lie here, where it is live."""
+    if published.end_version is not None:
+        return published
+    files = tuple(here[file] for file in published.segment.files)
+    return replace(published, segment=replace(published.segment, files=files))
+
+
 def _place_of(partner: Participant, file: SegmentFile) -> PurePosixPath:
-    """Where a partner's file lies in this home; Refused if its name leads out of its folder."""
+    """Where a partner's file lies in this home: one place for each name and content.
+
+    So no other content that is told under a known name takes the place of a copy that is read.
+    Refused if the name leads out of its folder or is none that Medusa gives.
+    """
     path = PurePosixPath(file.path)
-    if path.is_absolute() or ".." in path.parts or "\\" in file.path or "\0" in file.path:
-        raise Refused(f"partner {partner} names file {file.path!r}, which leads out of its folder")
-    return PurePosixPath(IMPORTED) / partner / path
+    if path.is_absolute() or ".." in path.parts or "\\" in file.path:
+        raise Refused(
+            f"partner {partner} names file {_shown(file.path)}, which leads out of its folder: "
+            "call its operator"
+        )
+    is_ours = path.suffix == SUFFIX and file.path.isprintable() and _HASH.fullmatch(file.sha256)
+    if not is_ours or len(file.path) > PATH_CHARACTERS_MAX or len(path.name) > NAME_CHARACTERS_MAX:
+        raise Refused(
+            f"partner {partner} names file {_shown(file.path)} with hash {_shown(file.sha256)}, "
+            "which is no file of records: call its operator"
+        )
+    return PurePosixPath(IMPORTED) / partner / path.with_stem(f"{path.stem}-{file.sha256}")
+
+
+def _shown(text: str) -> str:
+    return ascii(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
 
 
 def _imported(standing: ImportStanding, segments: int, problem: str | None) -> Imported:

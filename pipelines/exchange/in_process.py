@@ -6,7 +6,6 @@ table; files are copied and checked, so that a partner's disk fault stays the pa
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.published import PublishedHome
-from pipelines.spark.files import read_checked, write_durably
+from pipelines.exchange.copies import checked_pieces, write_copy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,12 +42,8 @@ class LocalExchange:
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
         """See `Exchange.fetch`."""
-        data = read_checked(self._partner(partner).storage, file)
-        temporary = target.with_name(f"{target.name}.part")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        write_durably(temporary, data)
-        os.replace(temporary, target)
+        path = self._partner(partner).storage / file.path
+        write_copy(checked_pieces(path, file), target)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int) -> None:  # fmt: skip

@@ -1,4 +1,4 @@
-"""The one place where participants meet: what can be asked of a partner.
+"""The one place where participants meet: what can be asked of a partner, and where copies lie.
 
 In process first; over a network later. Whoever uses it knows neither. Every call may raise
 Unavailable: a partner that does not answer is a fact to decide by, not a fault.
@@ -6,6 +6,7 @@ Unavailable: a partner that does not answer is a fact to decide by, not a fault.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -33,3 +34,16 @@ class Exchange(Protocol):
 
     def close(self) -> None:
         """Give connections back."""
+
+
+class Copies(Protocol):
+    """A home's copies of its partners' files; a file's path is the copy's own."""
+
+    def holds(self, file: SegmentFile) -> bool:
+        """Whether the copy is here with the size and hash told; it is young then, no orphan."""
+
+    def place(self, file: SegmentFile) -> Path:
+        """Where the copy lies, or is to be put."""
+
+    def sync(self, files: Iterable[SegmentFile]) -> None:
+        """Make the names of copies durable too; raises Unavailable if one is gone."""

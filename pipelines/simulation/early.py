@@ -7,25 +7,30 @@ for some of a fragment's inputs computes its next bucket from what is there, as 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from medusa_core import owed
-from medusa_core.commits import Cause
+from medusa_core.commits import Cause, Commit, LeaseKey
 from medusa_core.decide import Because, ComputeStep, reads_of
 from medusa_core.fragments import origin_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.knowledge import FragmentKnowledge, Knowledge
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
-from pipelines.catalog.memory_tables import LineRow
-from pipelines.simulation.calls import short
-from pipelines.simulation.homes import LineKey, SimulatedHome
-from pipelines.simulation.processes import Process, Rest
+from pipelines.catalog.interface import Catalog
+from pipelines.driver import Applied, commit_until_known
+from pipelines.failpoints import reached
+from pipelines.leases import LeaseKeeper
+from pipelines.simulation.clients import CatalogClient, short
+from pipelines.simulation.engine import SimulatedEngine
+from pipelines.simulation.homes import SimulatedHome
+from pipelines.simulation.processes import Process
+from pipelines.spark.step import commit_of
 
 if TYPE_CHECKING:
+    from pipelines.simulation.participants import Teller
     from pipelines.simulation.world import World
 
 PATIENCE_MS = 1_500
@@ -33,29 +38,73 @@ PATIENCE_MS = 1_500
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """A tentative step, the lines as they stood when it was made, and what it misses."""
+    """A tentative step, and what it misses."""
 
     step: ComputeStep
-    seen: Mapping[LineKey, LineRow]
     missing: tuple[StreamName, ...]
 
 
-def answer_early(
-    world: World, process: Process, home: SimulatedHome, knowledge: Knowledge
-) -> Generator[Rest, None, Guess | None]:
-    """The first fragment's next bucket that has waited for PATIENCE_MS, if any."""
-    for known in knowledge.fragments:
-        part = next_bucket(known)
-        if part is None or not lagging(known, part):
-            process.waits_since_ms.pop(known.fragment.id, None)
-            continue
-        waits_for, since_ms = process.waits_since_ms.get(known.fragment.id, (None, 0))
-        if waits_for != part.from_us:
-            process.waits_since_ms[known.fragment.id] = (part.from_us, world.now_ms)
-        elif world.now_ms - since_ms >= PATIENCE_MS:
-            fragment = known.fragment.id
-            return (yield from short(partial(guess_of, world, home, fragment)))
-    return None
+class EarlyDriver:
+    """Ticks behind the product's driver, and does something only where that one did nothing."""
+
+    def __init__(
+        self,
+        world: World,
+        process: Process,
+        client: CatalogClient,
+        engine: SimulatedEngine,
+        leases: LeaseKeeper,
+        said: Teller,
+    ) -> None:
+        self._world = world
+        self._home = world.homes[process.participant]
+        self._client = client
+        self._engine = engine
+        self._leases = leases
+        self._said = said
+        self._applications = 0
+        self._waits: dict[str, tuple[int, int]] = {}
+
+    def tick(self) -> list[Applied]:
+        """Compute one tentative bucket, if it is time."""
+        was, self._applications = self._applications, self._said.applications
+        if was != self._applications:
+            return []
+        knowledge = self._client.knowledge
+        guess = self._answer(knowledge) if knowledge else None
+        if guess is None:
+            return []
+        reached("step.decided")
+        known = guess.step.fragment
+        result = self._engine.compute(guess.step)
+        reached("step.synced")
+        lease = self._leases.lease(
+            LeaseKey(fragment=known.fragment.id, producer=known.producer, partition=known.partition)
+        )
+        commit = self._tentative(commit_of(guess.step, result, lease), guess.missing)
+        committed = commit_until_known(cast("Catalog", self._client), commit)
+        reached("step.committed")
+        return [Applied(decision=guess.step, commit=commit, committed=committed)]
+
+    @staticmethod
+    def _tentative(commit: Commit, missing: tuple[StreamName, ...]) -> Commit:
+        return replace(commit, segments=tuple(replace(s, missing=missing) for s in commit.segments))
+
+    def _answer(self, knowledge: Knowledge) -> Guess | None:
+        """The first fragment's next bucket that has waited for PATIENCE_MS, if any."""
+        for known in knowledge.fragments:
+            fragment, part = known.fragment.id, next_bucket(known)
+            if part is None or not lagging(known, part):
+                self._waits.pop(fragment, None)
+                continue
+            waits_for, since_ms = self._waits.get(fragment, (None, 0))
+            if waits_for != part.from_us:
+                self._waits[fragment] = (part.from_us, self._world.now_ms)
+            elif self._world.now_ms - since_ms >= PATIENCE_MS:
+                guess = short(self._world, partial(guess_of, self._world, self._home, fragment))
+                self._client.seen = self._home.lines()
+                return guess
+        return None
 
 
 def next_bucket(known: FragmentKnowledge) -> Range | None:
@@ -111,4 +160,4 @@ def guess_of(world: World, home: SimulatedHome, fragment: str) -> Guess | None:
         because=Because("waited long enough for an input", {"missing": len(missing)}),
     )
     world.emit(home.participant, "early", f"{fragment} {part}", f"misses {', '.join(missing)}")
-    return Guess(step=step, seen=home.lines(), missing=missing)
+    return Guess(step=step, missing=missing)

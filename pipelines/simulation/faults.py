@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -18,22 +19,13 @@ from medusa_core.names import Epoch, NetworkName, Participant
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, Deployment
 from pipelines.catalog.memory_store import Waiting
-from pipelines.simulation.drivers import LEASE_MS
-from pipelines.simulation.processes import GAPS, Process
+from pipelines.simulation.participants import LEASE_MS
+from pipelines.simulation.processes import GAPS, Process, Trap
 from pipelines.simulation.scenario import FIRST_EPOCH, landing_of
-from pipelines.simulation.world import Trap
 
 if TYPE_CHECKING:
     from pipelines.simulation.world import World
 
-KINDS = (
-    "crash", "freeze", "pause", "slow", "duplicate", "reorder", "lost reply", "cut", "second",
-    "epoch",
-)  # fmt: skip
-FAULTS = (7, 10)
-FAULTS_MIN, KINDS_MIN = 5, 3
-FIRST_MS = 1_500
-TRAP_MS = 3_000
 FREEZE_LEASES = (0.3, 2.5)
 PAUSE_MS = (200, 5_500)
 CUT_MS = (2_000, 7_000)
@@ -52,12 +44,15 @@ class Faults:
         self.healed_ms = 0
         self._epochs: dict[str, int] = {}
         chance = world.chance
-        kinds = [*chance.sample(KINDS, KINDS_MIN)]
-        kinds += [chance.choice(KINDS) for _ in range(chance.randint(*FAULTS) - len(kinds))]
+        shape = world.scenario.shape
+        kinds = [*chance.sample(shape.kinds, shape.kinds_min)]
+        more = chance.randint(*shape.faults) - len(kinds)
+        kinds += [chance.choice(shape.kinds) for _ in range(more)]
         chance.shuffle(kinds)
-        last_ms = max(world.scenario.fed_ms, FIRST_MS + 1)
+        self.last_ms = max(world.scenario.fed_ms + shape.beyond_ms, shape.first_ms + 1)
         for kind in kinds:
-            world.after(chance.randint(FIRST_MS, last_ms), lambda kind=kind: self._strike(kind))  # type: ignore[misc]
+            at_ms = chance.randint(shape.first_ms, self.last_ms)
+            world.after(at_ms, partial(self._strike, kind))
 
     @property
     def is_over(self) -> bool:
@@ -95,13 +90,24 @@ class Faults:
         scenario = self._world.scenario
         return sorted({scenario.owners[landing_of(stream)] for stream in scenario.feeds})
 
+    def _computing(self) -> list[Participant]:
+        scenario = self._world.scenario
+        return sorted({scenario.owners[name] for name in scenario.fragments})
+
+    def _who_comes_to(self, gap: str) -> list[Participant]:
+        """Those whose work leads over a gap; everybody where nobody's does."""
+        work = {"land": self._feeders, "close": self._feeders, "step": self._computing,
+                "import": self._readers}  # fmt: skip
+        return work.get(gap.partition(".")[0], self._all)() or self._all()
+
     # a process dies or stands still
 
     def _set_trap(self, spring: Callable[[Process, str], None]) -> None:
         chance = self._world.chance
-        trap = Trap(chance.choice(self._all()), chance.choice(GAPS), spring)
+        gap = chance.choice(GAPS)
+        trap = Trap(chance.choice(self._who_comes_to(gap)), gap, spring)
         self._world.traps.append(trap)
-        self._world.after(TRAP_MS, lambda: self._spring_anyway(trap))
+        self._world.after(self._world.scenario.shape.trap_ms, lambda: self._spring_anyway(trap))
 
     def _spring_anyway(self, trap: Trap) -> None:
         world = self._world
@@ -109,7 +115,7 @@ class Faults:
             return
         there = world.alive(trap.participant)
         if not there:
-            world.after(TRAP_MS, lambda: self._spring_anyway(trap))
+            world.after(world.scenario.shape.trap_ms, lambda: self._spring_anyway(trap))
             return
         world.traps.remove(trap)
         trap.spring(world.chance.choice(there), "other")
@@ -117,6 +123,7 @@ class Faults:
     def _crash(self, process: Process, gap: str) -> None:
         self.gaps["crash", gap] += 1
         self._happens("crash", process.name, f"at {gap}")
+        self._world.homes[process.participant].between_reads.add("kill")
         self._world.end(process)
 
     def _freeze(self, process: Process, gap: str) -> None:
@@ -138,7 +145,7 @@ class Faults:
 
     def _second(self) -> None:
         participant = self._world.chance.choice(self._all())
-        process = self._world.start(participant, Lane.LIVE, is_double=True)
+        process = self._world.start(participant, Lane.LIVE)
         self._happens("second", process.name)
 
     # a machine, a catalog, a link
@@ -189,6 +196,7 @@ class Faults:
                 ("commit again", self._all()),
                 ("batch again", self._feeders()),
                 ("news again", self._readers()),
+                ("ack again", self._readers()),
             )
         )
         self._order("duplicate", order, among)
@@ -201,7 +209,7 @@ class Faults:
         participant = world.chance.choice(among)
         key = (order, participant)
         world.orders[key] = lambda: self._happens(kind, participant, order)
-        world.after(TRAP_MS, lambda: self._draw_anew(key, kind, among))
+        world.after(world.scenario.shape.trap_ms, lambda: self._draw_anew(key, kind, among))
 
     def _draw_anew(self, key: tuple[str, Participant], kind: str, among: list[Participant]) -> None:
         """Nobody has met the fault; behind the last batch hardly anybody will: then a crash."""
@@ -225,12 +233,12 @@ class Faults:
             fragment=name,
             producer=Producer(scenario.owners[name]),
             epoch=epoch,
-            plan=scenario.plan,
+            plan=scenario.plan_id,
         )
         deployment = Deployment(
             network=NetworkName(scenario.network.name),
             document=scenario.plan_document,
-            plan=scenario.plan,
+            plan=scenario.plan_id,
             plan_document=scenario.plan_document,
             streams=(),
             fragments={},

@@ -1,23 +1,24 @@
-"""A source at work: land a batch, then promise; after a crash go on behind the last landed batch.
+"""A source at work, as the participant's loop polls it: land a batch, then promise.
 
-A batch lands under (query id, batch id), so that one that is brought again lands once.
+After an error or a crash it goes on behind the last landed batch. A batch lands under (query id,
+batch id), so that one that is brought again lands once.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from medusa_core.commits import LandedBatch
-from medusa_core.errors import Conflict, OutcomeUnknown, Unavailable
+from medusa_core.commits import LandedBatch, LeaseKey
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
-from pipelines.simulation.calls import short, write
-from pipelines.simulation.drivers import RETRY_MS, landing_key, write_rows
-from pipelines.simulation.homes import SimulatedHome
-from pipelines.simulation.processes import Process, Rest, Work
+from pipelines.catalog.interface import Catalog
+from pipelines.failpoints import reached
+from pipelines.leases import LeaseKeeper
+from pipelines.simulation.engine import SimulatedEngine
 from pipelines.simulation.scenario import FeedBatch, bucket_of
+from pipelines.streams.landing import LANDED, landing_fragment, log_batch
+from pipelines.streams.live.interface import Polled
 
 if TYPE_CHECKING:
     from pipelines.simulation.world import World
@@ -25,70 +26,71 @@ if TYPE_CHECKING:
 QUERY = "feed"
 
 
-def feed(world: World, process: Process, stream: StreamName) -> Work:
-    """Bring all batches of a source, each when its time has come."""
-    home = world.homes[process.participant]
-    batches = world.scenario.feeds[stream]
-    while True:
-        try:
-            landed = yield from short(lambda: home.reach().landed_batches(stream, QUERY))
-            last = max(landed, default=-1)
-            if last >= 0:
-                # The crash may have come between landing and promising.
-                yield from promise(world, process, home, stream, batches[last])
-            if last == len(batches) - 1:
-                return
-            for batch in batches[last + 1 :]:
-                yield Rest(max(0, batch.at_ms - world.now_ms), is_timer=True)
-                if not (yield from land(world, process, home, stream, batch)):
-                    break  # somebody else was here: take up what the catalog holds
-                if world.takes_order("batch again", process.participant):
-                    yield from land(world, process, home, stream, batch)
-                yield from promise(world, process, home, stream, batch)
-        except (Conflict, Unavailable, OutcomeUnknown) as error:
-            world.emit(process.name, "feed waits", stream, str(error))
-            yield Rest(RETRY_MS, is_timer=True)
+class SimulatedSource:
+    """A `LiveSource` that brings the batches of the scenario, each when its time has come."""
 
+    def __init__(
+        self,
+        world: World,
+        stream: StreamName,
+        catalog: Catalog,
+        leases: LeaseKeeper,
+        engine: SimulatedEngine,
+    ) -> None:
+        self._world = world
+        self._stream = stream
+        self._catalog = catalog
+        self._leases = leases
+        self._engine = engine
+        self._batches = world.scenario.feeds[stream]
+        self._key = LeaseKey(
+            fragment=landing_fragment(stream), producer=Producer(catalog.participant)
+        )
+        self._promised = -1
+        self._has_ended = False
 
-def land(
-    world: World, process: Process, home: SimulatedHome, stream: StreamName, batch: FeedBatch
-) -> Generator[Rest, None, bool]:
-    """Write a batch as a file in event-time order, and log it; False if it was logged before."""
-    rows = sorted(batch.records)
-    files = yield from write_rows(world, process, home, StreamName(f"{stream}/landed"), rows)
-    landed = LandedBatch(
-        stream=stream,
-        query_id=QUERY,
-        batch_id=batch.batch_id,
-        file=files[0] if files else None,
-        counts=dict(Counter(bucket_of(row[0]) for row in rows)),
-    )
-    lease = process.lease(landing_key(stream, Producer(process.participant)))
-    is_new = yield from write(world, process, home, lease, lambda c: c.land(lease, landed))
-    why = f"{len(rows)} records" if is_new else "landed before"
-    world.emit(process.name, "land", f"{stream} batch {batch.batch_id}", why)
-    return is_new
+    def poll(self, now_ms: int) -> Polled:
+        """See `LiveSource.poll`."""
+        if self._has_ended:
+            return Polled(has_ended=True)
+        last = max(self._catalog.landed_batches(self._stream, QUERY), default=-1)
+        if last >= 0 and self._promised != last:
+            # The crash may have come between landing and promising.
+            self._promise(self._batches[last])
+        self._has_ended = last == len(self._batches) - 1
+        if self._has_ended or self._batches[last + 1].at_ms > self._world.now_ms:
+            return Polled(has_ended=self._has_ended)
+        batch = self._batches[last + 1]
+        self._land(batch)
+        self._promise(batch)
+        return Polled(landed=len(batch.records), batches=1)
 
+    def close(self) -> None:
+        """See `LiveSource.close`."""
 
-def promise(
-    world: World, process: Process, home: SimulatedHome, stream: StreamName, batch: FeedBatch
-) -> Work:
-    """Promise what the batch's source promises behind it."""
-    lease = process.lease(landing_key(stream, Producer(process.participant)))
+    def _land(self, batch: FeedBatch) -> None:
+        """Write a batch as a file in event-time order, and log it."""
+        rows = sorted(batch.records)
+        files = self._engine.write(f"{self._stream}/{LANDED}", rows)
+        reached("land.written")
+        landed = LandedBatch(
+            stream=self._stream,
+            query_id=QUERY,
+            batch_id=batch.batch_id,
+            file=files[0] if files else None,
+            counts=dict(Counter(bucket_of(row[0]) for row in rows)),
+        )
+        log_batch(self._catalog, self._leases.lease(self._key), landed)
+        if self._world.takes_order("batch again", self._catalog.participant):
+            log_batch(self._catalog, self._leases.lease(self._key), landed)
 
-    def call() -> None:
-        catalog = home.reach()
-        is_allowed = world.laws.may_write(home, lease)
-        catalog.promise(
-            lease,
-            stream,
-            origin_us=world.scenario.origin_us,
+    def _promise(self, batch: FeedBatch) -> None:
+        """Promise what the batch's source promises behind it."""
+        self._catalog.promise(
+            self._leases.lease(self._key),
+            self._stream,
+            origin_us=self._world.scenario.origin_us,
             boundary_us=batch.boundary_us,
             end_us=batch.end_us,
         )
-        world.laws.after_write(home, lease, True, is_allowed)
-
-    yield from short(call)
-    world.ring(home)
-    world.emit(process.name, "promise", f"{stream} through {batch.boundary_us}")
-    yield Rest(1)
+        self._promised = batch.batch_id

@@ -7,6 +7,7 @@ killed and started again.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant, StreamName
@@ -16,6 +17,9 @@ from pipelines.catalog.memory import MemoryCatalog, MemorySession
 from pipelines.catalog.memory_store import ManualClock, Store
 from pipelines.catalog.memory_tables import LineRow
 from pipelines.simulation.storage import Storage
+
+if TYPE_CHECKING:
+    from pipelines.simulation.bells import HomeLine
 
 LineKey = tuple[StreamName, Producer]
 
@@ -36,7 +40,10 @@ class Flight:
 
 @dataclass(eq=False, slots=True)
 class SimulatedHome:
-    """One home."""
+    """One home; `between_reads` are the trims and kills since a reader last got something of it.
+
+    `since_first_read` are those between its first and its last read.
+    """
 
     participant: Participant
     clock: ManualClock
@@ -45,6 +52,9 @@ class SimulatedHome:
     storage: Storage = field(default_factory=Storage)
     is_paused: bool = False
     flights: list[Flight] = field(default_factory=list)
+    listeners: list[HomeLine] = field(default_factory=list)
+    between_reads: set[str] = field(default_factory=set)
+    since_first_read: set[str] | None = None
 
     def reach(self) -> MemoryCatalog:
         """The catalog's calls, each a transaction of its own; Unavailable while it is paused."""
@@ -55,6 +65,11 @@ class SimulatedHome:
     def session(self) -> MemorySession:
         """A connection; Unavailable while the catalog is paused."""
         return self.reach().session()
+
+    @property
+    def is_interleaved(self) -> bool:
+        """Whether a reader read before and after both a trim and a kill."""
+        return self.since_first_read is not None and {"trim", "kill"} <= self.since_first_read
 
     def lines(self) -> dict[LineKey, LineRow]:
         """The lines as committed, a value; for those who look on, not for participants."""

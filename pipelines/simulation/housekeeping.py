@@ -7,49 +7,43 @@ a crash in between leaves orphans.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, cast
 
-from medusa_core.commits import Hold
 from medusa_core.errors import OutcomeUnknown, Unavailable
-from medusa_core.grid import BEGINNING_US
 from pipelines import trimming
-from pipelines.catalog.interface import StreamStatus
-from pipelines.simulation.calls import short, transaction
-from pipelines.simulation.drivers import RETRY_MS
-from pipelines.simulation.homes import SimulatedHome
-from pipelines.simulation.processes import Process, Rest, Work
+from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.exchange import first_holds
+from pipelines.failpoints import reached
+from pipelines.simulation.clients import CatalogClient
+from pipelines.simulation.processes import Process
+from pipelines.simulation.scenario import wiring
 
 if TYPE_CHECKING:
     from pipelines.simulation.world import World
 
-TRIM_EVERY_MS = (1_200, 3_500)
 REMOVE_MS = 3
+RETRY_MS = 700
 
 
-def keep_house(world: World, process: Process) -> Work:
+def keep_house(world: World, process: Process) -> NoReturn:
     """Trim every line of a home, again and again."""
-    home = world.homes[process.participant]
-    fragments = world.scenario.fragments
+    catalog = cast("Catalog", CatalogClient(world, process))
     while True:
-        yield Rest(world.chance.randint(*TRIM_EVERY_MS), is_timer=True)
+        world.rest(world.chance.randint(*world.scenario.shape.trim_every_ms), is_timer=True)
         try:
-            needs = yield from short(lambda: trimming.needs_of(home.reach(), fragments))
-            statuses = yield from short(lambda: home.reach().streams())
-            for status in statuses:
-                yield from trim(world, process, home, status, needs)
+            needs = trimming.needs_of(catalog, world.scenario.fragments)
+            for status in catalog.streams():
+                trim(world, process, catalog, status, needs)
         except (Unavailable, OutcomeUnknown) as error:
             world.emit(process.name, "no trim", why=str(error))
-            yield Rest(RETRY_MS, is_timer=True)
+            world.rest(RETRY_MS, is_timer=True)
 
 
 def trim(
-    world: World,
-    process: Process,
-    home: SimulatedHome,
-    status: StreamStatus,
-    needs: trimming.Needs,
-) -> Work:
+    world: World, process: Process, catalog: Catalog, status: StreamStatus, needs: trimming.Needs
+) -> None:
     """Trim one line by its retention, and remove what nothing names any more."""
+    home = world.homes[process.participant]
     retention_us = world.scenario.retention_us[process.participant]
     before_us, kept_us = trimming.before_of(retention_us, None)(status), status.kept_from_us
     if before_us is None or kept_us is None or before_us < kept_us + status.stream.width_us:
@@ -57,15 +51,7 @@ def trim(
     segments_max = world.scenario.segments_per_trim_max
     has_more = True
     while has_more:
-        trimmed = yield from transaction(
-            world,
-            process,
-            home,
-            lambda catalog: trimming.trim_once(
-                catalog, status, before_us, needs, segments_max=segments_max
-            ),
-            notifies=False,
-        )
+        trimmed = trimming.trim_once(catalog, status, before_us, needs, segments_max=segments_max)
         by = trimmed.held_by
         world.emit(
             process.name,
@@ -73,7 +59,10 @@ def trim(
             f"{status.stream.name} to {trimmed.trimmed_us}, {trimmed.segments} segments",
             f"held by {by.holder or 'the line'} ({by.purpose})" if by else "",
         )
-        yield Rest(REMOVE_MS)
+        if trimmed.segments:
+            home.between_reads.add("trim")
+        reached("trim.committed")
+        world.rest(REMOVE_MS)
         for file in trimmed.files:
             home.storage.remove(file.path)
         world.laws.check_removed(home, trimmed.files)
@@ -82,7 +71,7 @@ def trim(
 
 def hold_for_readers(world: World) -> None:
     """A partner that has not acknowledged anything yet holds everything of what it will read."""
-    for reader, streams in world.imports.items():
-        for stream, writer in streams.items():
-            hold = Hold(stream=stream, holder=reader, purpose="import", from_us=BEGINNING_US)
-            world.homes[writer.participant].catalog.place_hold(hold)
+    scenario = world.scenario
+    for writer, holds in first_holds.first_holds(wiring(scenario), scenario.owners).items():
+        for hold in holds:
+            world.homes[writer].catalog.place_hold(hold)

@@ -268,13 +268,6 @@ class Laws:
             found.update({r: n for r, n in buckets.get(at_us, {}).items() if part.holds(r[0])})
         return found
 
-    def check_landed(
-        self, stream: StreamName, promised: Mapping[int, int], found: Mapping[int, int]
-    ) -> None:
-        """Buckets are closed with exactly the records that were landed."""
-        if dict(promised) != dict(found):
-            raise Violation("LANDING", f"{stream} is closed with other records than have landed")
-
 
 def _check_no_overlap(where: str, rows: tuple[SegmentRow, ...]) -> None:
     for before, after in pairwise(rows):

@@ -7,7 +7,6 @@ dies leaves its hold, from which the next one goes on.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,55 +16,55 @@ from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import StreamStatus
-from pipelines.simulation.calls import short
-from pipelines.simulation.drivers import RETRY_MS
+from pipelines.simulation.clients import short
 from pipelines.simulation.homes import SimulatedHome
-from pipelines.simulation.processes import Process, Rest, Work
+from pipelines.simulation.processes import Process
 from pipelines.simulation.scenario import Row
 
 if TYPE_CHECKING:
     from pipelines.simulation.world import World
 
-BUCKETS_PER_READ_MAX = 6
 READ_MS = (2, 400)
-LOOK_MS = 600
+RETRY_MS = 700
 CURSOR = "cursor"
 
 
-def read_on(world: World, process: Process, stream: StreamName, producer: Producer) -> Work:
+def read_on(world: World, process: Process, stream: StreamName, producer: Producer) -> None:
     """Read a stream to its end."""
     home = world.homes[process.participant]
     width_us = world.scenario.widths_us[stream]
+    buckets = world.scenario.shape.buckets_per_read
     at_us: int | None = None
     while True:
         try:
             if at_us is None:
-                yield from short(lambda: hold(home, stream))
-            status = yield from short(lambda: status_of(home, stream, producer))
+                short(world, lambda: hold(home, stream))
+            status = short(world, lambda: status_of(home, stream, producer))
             through_us, kept_us = status.stable_through_us, status.kept_from_us
             if through_us is None or kept_us is None:
-                yield Rest(LOOK_MS, is_timer=True)
+                world.rest(world.scenario.shape.look_ms, is_timer=True)
                 continue
             if at_us is None:
                 at_us = max(kept_us, held_from_us(home, stream))
             if at_us >= through_us:
                 if status.has_ended and status.tentative_us is None:
                     return
-                yield Rest(LOOK_MS, is_timer=True)
+                world.rest(world.scenario.shape.look_ms, is_timer=True)
                 continue
-            part = Range(at_us, min(through_us, at_us + BUCKETS_PER_READ_MAX * width_us))
-            rows = yield from rows_of_part(world, home, stream, producer, part)
+            part = Range(at_us, min(through_us, at_us + buckets * width_us))
+            rows = rows_of_part(world, home, stream, producer, part)
             if held_from_us(home, stream) > at_us:
                 at_us = None  # another process has gone on with the cursor meanwhile
                 continue
             world.laws.check_read(home, stream, part, rows)
+            world.count_read(home)
             at_us = part.to_us
-            yield from short(partial(hold, home, stream, at_us))
+            short(world, partial(hold, home, stream, at_us))
             world.emit(process.name, "reader", f"{stream} {part}", f"{len(rows)} rows")
         except Unavailable as error:
             world.emit(process.name, "reader", stream, str(error))
             at_us = None
-            yield Rest(RETRY_MS, is_timer=True)
+            world.rest(RETRY_MS, is_timer=True)
 
 
 def hold(home: SimulatedHome, stream: StreamName, from_us: int | None = None) -> None:
@@ -95,10 +94,10 @@ def status_of(home: SimulatedHome, stream: StreamName, producer: Producer) -> St
 
 def rows_of_part(
     world: World, home: SimulatedHome, stream: StreamName, producer: Producer, part: Range
-) -> Generator[Rest, None, list[Row]]:
+) -> list[Row]:
     """List the segments of a range, and read their files a little later."""
-    segments = yield from short(lambda: home.reach().segments(stream, part, producer=producer))
-    yield Rest(world.chance.randint(*READ_MS))
+    segments = short(world, lambda: home.reach().segments(stream, part, producer=producer))
+    world.rest(world.chance.randint(*READ_MS))
     return [
         row
         for segment in segments

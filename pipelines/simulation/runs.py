@@ -1,22 +1,23 @@
-"""Many schedules one after the other, and what they were: counts, means, and what was not met.
+"""What the schedules of a run were: counts, means, and what was not met.
 
-A run passes if no law was broken, if every schedule was as large as promised, and if, from a
-hundred schedules on, every kind of fault and every gap occurred.
+A run passes if no law was broken, if every schedule was as large as promised, and if every kind of
+fault occurred (from a hundred schedules on) and a crash at every gap (from a thousand on).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pipelines.simulation.faults import FAULTS_MIN, KINDS, KINDS_MIN
 from pipelines.simulation.processes import GAPS
-from pipelines.simulation.schedule import ScheduleFigures, run_schedule
-from pipelines.simulation.world import Tell
+from pipelines.simulation.schedule import ScheduleFigures
+from pipelines.simulation.shapes import WHOLE, Shape
+from pipelines.simulation.world import NOTHING
 
 PARTICIPANTS_MIN, FRAGMENTS_MIN, DEPTH_MIN, BUCKETS_MIN = 3, 4, 2, 40
-EVERY_KIND_FROM = 100
+FAULTS_MIN, KINDS_MIN = 5, 3
+EVERY_KIND_FROM, EVERY_GAP_FROM = 100, 1_000
+SIZES = ("participants", "fragments", "depth", "buckets", "rows", "virtual_ms")
 
 
 @dataclass(slots=True)
@@ -24,11 +25,14 @@ class RunFigures:
     """Sums over the schedules of a run, and the sentences about what failed."""
 
     first_seed: int
+    shape: Shape = WHOLE
     schedules: int = 0
     faults: Counter[str] = field(default_factory=Counter)
     gaps: Counter[tuple[str, str]] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
     commits: Counter[str] = field(default_factory=Counter)
+    reads: Counter[str] = field(default_factory=Counter)
+    interleavings: int = 0
     sizes: Counter[str] = field(default_factory=Counter)
     violations: list[tuple[int, str]] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
@@ -45,11 +49,16 @@ class RunFigures:
         self.gaps += schedule.gaps
         self.events += schedule.events
         self.commits += schedule.commits
-        for name in ("participants", "fragments", "depth", "buckets", "rows", "virtual_ms"):
+        self.reads += schedule.reads
+        self.interleavings += schedule.interleavings
+        for name in SIZES:
             self.sizes[name] += getattr(schedule, name)
         if schedule.violation is not None:
             self.violations.append((schedule.seed, schedule.violation))
-            return
+        elif self.shape == WHOLE:
+            self._look_at_size(schedule)
+
+    def _look_at_size(self, schedule: ScheduleFigures) -> None:
         least = {
             "participants": (schedule.participants, PARTICIPANTS_MIN),
             "fragments": (schedule.fragments, FRAGMENTS_MIN),
@@ -64,13 +73,23 @@ class RunFigures:
                     f"schedule {schedule.seed} had {found} {what}, not {wanted} at least"
                 )
 
+    def merge(self, other: RunFigures) -> None:
+        """Count the schedules of another part of the run."""
+        self.schedules += other.schedules
+        for name in ("faults", "gaps", "events", "commits", "reads", "sizes"):
+            getattr(self, name).update(getattr(other, name))
+        self.interleavings += other.interleavings
+        self.violations = sorted(self.violations + other.violations)
+        self.shortfalls = sorted(self.shortfalls + other.shortfalls)
+
     def close(self) -> None:
         """Look whether everything occurred, where there were schedules enough."""
-        if self.schedules < EVERY_KIND_FROM:
-            return
-        self.shortfalls += [f"no fault of kind {kind}" for kind in KINDS if not self.faults[kind]]
-        crashed = {gap for kind, gap in self.gaps if kind == "crash"}
-        self.shortfalls += [f"no crash at gap {gap}" for gap in GAPS if gap not in crashed]
+        if self.schedules >= EVERY_KIND_FROM:
+            missing = [kind for kind in self.shape.kinds if not self.faults[kind]]
+            self.shortfalls += [f"no fault of kind {kind}" for kind in missing]
+        if self.schedules >= EVERY_GAP_FROM:
+            crashed = {gap for kind, gap in self.gaps if kind == "crash"}
+            self.shortfalls += [f"no crash at gap {gap}" for gap in GAPS if gap not in crashed]
 
     def mean(self, total: int) -> float:
         """A sum per schedule."""
@@ -78,15 +97,22 @@ class RunFigures:
 
     def line(self) -> str:
         """All of it in a line."""
-        kinds = " ".join(f"{kind.replace(' ', '-')}={self.faults[kind]}" for kind in KINDS)
-        sizes = " ".join(f"{name} {self.mean(n):.1f}" for name, n in self.sizes.items())
+        kinds = " ".join(
+            f"{kind.replace(' ', '-')}={self.faults[kind]}" for kind in self.shape.kinds
+        )
+        sizes = " ".join(f"{name} {self.mean(self.sizes[name]):.1f}" for name in SIZES)
+        between = ", ".join(
+            f"{n} after a {what}" for what, n in sorted(self.reads.items()) if what != NOTHING
+        )
         return (
             f"simulate faults: {self.schedules} schedules from seed {self.first_seed}, "
             f"{len(self.violations)} violations; per schedule: {sizes} "
             f"events {self.mean(self.events.total()):.0f} "
             f"commits {self.mean(self.commits.total()):.0f} "
             f"(corrections {self.mean(self.commits['correction']):.1f}) "
-            f"faults {self.mean(self.faults.total()):.1f}; all: {kinds}"
+            f"faults {self.mean(self.faults.total()):.1f}; all: {kinds}; reads: "
+            f"{self.reads.total()} ({between or 'none after a trim or kill'}); homes read before "
+            f"and after both a trim and a kill: {self.interleavings}"
         )
 
     def document(self) -> dict[str, object]:
@@ -100,32 +126,15 @@ class RunFigures:
             "violations": [{"seed": seed, "violation": text} for seed, text in self.violations],
             "shortfalls": self.shortfalls,
             "means": {
-                **{name: round(self.mean(n), 2) for name, n in self.sizes.items()},
+                **{name: round(self.mean(self.sizes[name]), 2) for name in SIZES},
                 "events": round(self.mean(self.events.total()), 2),
                 "commits": round(self.mean(self.commits.total()), 2),
                 "faults": round(self.mean(self.faults.total()), 2),
             },
-            "faults": {kind: self.faults[kind] for kind in KINDS},
+            "faults": {kind: self.faults[kind] for kind in self.shape.kinds},
             "gaps": gaps,
+            "interleavings": self.interleavings,
+            "reads": dict(sorted(self.reads.items())),
             "commits": dict(sorted(self.commits.items())),
             "events": dict(sorted(self.events.items())),
         }
-
-
-def run_schedules(
-    schedules: int,
-    seed: int,
-    *,
-    tell: Tell | None = None,
-    begun: Callable[[int], None] = lambda seed: None,
-    violations_max: int = 1_000_000,
-) -> RunFigures:
-    """Run the schedules of the seeds from `seed` on; stop at so many violations."""
-    figures = RunFigures(first_seed=seed)
-    for number in range(seed, seed + schedules):
-        begun(number)
-        figures.add(run_schedule(number, tell))
-        if len(figures.violations) >= violations_max:
-            break
-    figures.close()
-    return figures

@@ -9,7 +9,7 @@ the cut into fragments and participants, the records and the order in which they
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -22,6 +22,7 @@ from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source,
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.simulation.shapes import WHOLE, Shape
 
 Row = tuple[int, ...]
 """A record: its event time in microseconds, then its columns in declared order."""
@@ -30,9 +31,9 @@ WIDTH_US = 10_000_000
 WIDTH_S = WIDTH_US // 1_000_000
 NAMES = ("alpha", "beta", "gamma", "delta")
 FIRST_EPOCH = Epoch(1)
-BUCKETS = (40, 52)
-BUCKETS_PER_BATCH = (3, 6)
-BATCH_EVERY_MS = (1_000, 2_000)
+LATE_MS = (3_000, 7_000)
+"""When a participant begins that begins late."""
+
 ORIGINS_US = (0, -13 * WIDTH_US, 1_700_000_000_000_000)
 
 
@@ -67,14 +68,17 @@ class Scenario:
     """Everything that is given before a schedule begins.
 
     `backlog` names those with a process for corrections, `readers` who reads which stream of its
-    own with a cursor; `retention_us` is how much of a line a home keeps without a hold.
+    own with a cursor; `retention_us` is how much of a line a home keeps without a hold; at
+    `starts_ms` a participant's processes begin, whose home is there from the beginning.
     """
 
     seed: int
+    shape: Shape
     participants: tuple[Participant, ...]
     backlog: tuple[Participant, ...]
     network: Network
-    plan: PlanId
+    plan: Plan
+    plan_id: PlanId
     plan_document: str
     widths_us: Mapping[StreamName, int]
     rules: Rules
@@ -89,6 +93,7 @@ class Scenario:
     retention_us: Mapping[Participant, int]
     readers: Mapping[Participant, StreamName]
     clock_offsets_ms: Mapping[Participant, int]
+    starts_ms: Mapping[Participant, int]
 
     @property
     def whole(self) -> Range:
@@ -145,7 +150,7 @@ def landing_of(stream: StreamName) -> str:
     return f"landing/{stream}"
 
 
-def draw_scenario(seed: int) -> Scenario:
+def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
     """The scenario of a seed."""
     chance = Random(f"scenario {seed}")
     participants = tuple(Participant(name) for name in NAMES[: chance.randint(3, len(NAMES))])
@@ -167,20 +172,23 @@ def draw_scenario(seed: int) -> Scenario:
     plan = Plan(
         network=network, widths_us=widths_us, function_sources={}, engine={"engine": "simulated"}
     )
-    origin_us, buckets = chance.choice(ORIGINS_US), chance.randint(*BUCKETS)
+    origin_us, buckets = chance.choice(ORIGINS_US), chance.randint(*shape.buckets)
     tasks = [*(landing_of(s) for s in sources), *fragments]
     # Everybody gets something to do; beyond that, chance.
     owners = [*participants, *(chance.choice(participants) for _ in tasks)][: len(tasks)]
     chance.shuffle(owners)
     placed = dict(zip(tasks, owners, strict=True))
-    cursors = {p: chance.choice([None, *outputs_of(fragments, placed, p)]) for p in participants}
+    written = {p: written_by(sources, fragments, placed, p) for p in participants}
+    readers = {p: chance.choice(written[p]) for p in participants if chance.random() < shape.reads}
     computing = {placed[name] for name in fragments}
     return Scenario(
         seed=seed,
+        shape=shape,
         participants=participants,
         backlog=tuple(p for p in participants if p in computing and chance.random() < 0.7),
         network=network,
-        plan=plan.id,
+        plan=plan,
+        plan_id=plan.id,
         plan_document=plan.document,
         widths_us=widths_us,
         rules=rules,
@@ -188,21 +196,28 @@ def draw_scenario(seed: int) -> Scenario:
         owners=placed,
         origin_us=origin_us,
         buckets=buckets,
-        feeds={stream: draw_feed(chance, origin_us, buckets) for stream in sources},
+        feeds={stream: draw_feed(chance, shape, origin_us, buckets) for stream in sources},
         limits=Limits(buckets_per_step_max=chance.randint(3, 8)),
         news_segments_max=chance.randint(1, 6),
         segments_per_trim_max=chance.randint(1, 4),
-        retention_us={p: WIDTH_US * chance.randint(0, 6) for p in participants},
-        readers={p: stream for p, stream in cursors.items() if stream is not None},
+        retention_us={p: WIDTH_US * chance.randint(*shape.retention_buckets) for p in participants},
+        readers=readers,
         clock_offsets_ms={p: chance.randint(0, 3_600_000) for p in participants},
+        starts_ms={
+            p: chance.randint(*LATE_MS) if chance.random() < shape.late else 0 for p in participants
+        },
     )
 
 
-def outputs_of(
-    fragments: Mapping[str, Fragment], placed: Mapping[str, Participant], who: Participant
+def written_by(
+    sources: Sequence[StreamName],
+    fragments: Mapping[str, Fragment],
+    placed: Mapping[str, Participant],
+    who: Participant,
 ) -> list[StreamName]:
-    """The streams that a participant computes."""
-    return [s for name, f in fragments.items() if placed[name] == who for s in f.outputs]
+    """The streams that a participant lands or computes."""
+    landed = [s for s in sources if placed[landing_of(s)] == who]
+    return landed + [s for name, f in fragments.items() if placed[name] == who for s in f.outputs]
 
 
 def network_of(rules: Rules, sources: list[StreamName], *, loud_apart: bool) -> Network:
@@ -254,7 +269,7 @@ def network_of(rules: Rules, sources: list[StreamName], *, loud_apart: bool) -> 
     )
 
 
-def draw_feed(chance: Random, origin_us: int, buckets: int) -> tuple[FeedBatch, ...]:
+def draw_feed(chance: Random, shape: Shape, origin_us: int, buckets: int) -> tuple[FeedBatch, ...]:
     """The batches of one source: out of order within a disorder that its promises allow for."""
     disorder_us = chance.choice((0, WIDTH_US // 2, 3 * WIDTH_US))
     end_us = origin_us + buckets * WIDTH_US
@@ -269,7 +284,7 @@ def draw_feed(chance: Random, origin_us: int, buckets: int) -> tuple[FeedBatch, 
     batches: list[FeedBatch] = []
     at_ms, upto_us = chance.randint(50, 500), origin_us
     while upto_us < end_us + disorder_us:
-        from_us, upto_us = upto_us, upto_us + chance.randint(*BUCKETS_PER_BATCH) * WIDTH_US
+        from_us, upto_us = upto_us, upto_us + chance.randint(*shape.buckets_per_batch) * WIDTH_US
         has_ended = upto_us >= end_us + disorder_us
         batches.append(
             FeedBatch(
@@ -280,7 +295,7 @@ def draw_feed(chance: Random, origin_us: int, buckets: int) -> tuple[FeedBatch, 
                 end_us=end_us if has_ended else None,
             )
         )
-        at_ms += chance.randint(*BATCH_EVERY_MS)
+        at_ms += chance.randint(*shape.batch_every_ms)
     return tuple(batches)
 
 
@@ -292,7 +307,7 @@ def deployment_for(scenario: Scenario, home: Participant) -> Deployment:
     return Deployment(
         network=NetworkName(scenario.network.name),
         document=scenario.plan_document,
-        plan=scenario.plan,
+        plan=scenario.plan_id,
         plan_document=scenario.plan_document,
         streams=tuple(
             StreamRecord(
@@ -306,7 +321,7 @@ def deployment_for(scenario: Scenario, home: Participant) -> Deployment:
         fragments={**wired, **imports},
         assignments=tuple(
             Assignment(
-                fragment=name, producer=Producer(owner), epoch=FIRST_EPOCH, plan=scenario.plan
+                fragment=name, producer=Producer(owner), epoch=FIRST_EPOCH, plan=scenario.plan_id
             )
             for name, owner in assigned
         ),

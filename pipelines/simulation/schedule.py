@@ -7,14 +7,17 @@ over, nothing may be owed after N ticks (L1), and what is there must be the orac
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from dataclasses import dataclass
 
 from medusa_core.errors import MedusaError
-from pipelines.simulation.drivers import LEASE_MS, POLL_MS
+from pipelines.failpoints import visited_by
 from pipelines.simulation.events import Violation
 from pipelines.simulation.faults import Faults
 from pipelines.simulation.outcome import buckets_owed, check_outcome, unsettled
+from pipelines.simulation.participants import LEASE_MS, POLL_MS
 from pipelines.simulation.scenario import Scenario, draw_scenario
+from pipelines.simulation.shapes import WHOLE, Shape
 from pipelines.simulation.world import Tell, World
 
 CORRECTION_SHARE = 0.1
@@ -23,7 +26,10 @@ SETTLING_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduleFigures:
-    """What a schedule was and what happened in it; `violation` is None if all laws held."""
+    """What a schedule was and what happened in it; `violation` is None if all laws held.
+
+    `interleavings`: in how many homes a reader read before and after both a trim and a kill.
+    """
 
     seed: int
     participants: int
@@ -33,27 +39,30 @@ class ScheduleFigures:
     faults: Counter[str]
     gaps: Counter[tuple[str, str]]
     events: Counter[str]
+    reads: Counter[str]
+    interleavings: int
     commits: Counter[str]
     rows: int
     virtual_ms: int
     violation: str | None
 
 
-def run_schedule(seed: int, tell: Tell | None = None) -> ScheduleFigures:
+def run_schedule(seed: int, tell: Tell | None = None, shape: Shape = WHOLE) -> ScheduleFigures:
     """Run the schedule of a seed to its end or to the first violation."""
-    scenario = draw_scenario(seed)
+    scenario = draw_scenario(seed, shape)
     world = World(scenario, tell)
     faults = Faults(world)
     rows, violation = 0, None
-    try:
-        world.run(until=lambda: world.now_ms >= scenario.fed_ms and faults.is_over)
-        settle(world, faults)
-        rows = check_outcome(scenario, world.homes)
-    except (Violation, AssertionError, MedusaError) as broken:
-        # A broken invariant or a refusal of the product is a finding like a broken law.
-        kind = "" if isinstance(broken, Violation) else f"{type(broken).__name__}: "
-        violation = f"{kind}{broken}"
-        world.emit("laws", "VIOLATION", violation)
+    with closing(world), visited_by(world.pass_point):
+        try:
+            world.run(until=lambda: world.now_ms >= faults.last_ms and faults.is_over)
+            settle(world, faults)
+            rows = check_outcome(scenario, world.homes)
+        except (Violation, AssertionError, MedusaError) as broken:
+            # A broken invariant or a refusal of the product is a finding like a broken law.
+            kind = "" if isinstance(broken, Violation) else f"{type(broken).__name__}: "
+            violation = f"{kind}{broken}"
+            world.emit("laws", "VIOLATION", violation)
     return ScheduleFigures(
         seed=seed,
         participants=len(scenario.participants),
@@ -63,6 +72,8 @@ def run_schedule(seed: int, tell: Tell | None = None) -> ScheduleFigures:
         faults=faults.happened,
         gaps=faults.gaps,
         events=world.kinds,
+        reads=world.reads,
+        interleavings=sum(home.is_interleaved for home in world.homes.values()),
         commits=commits_by_cause(world),
         rows=rows,
         virtual_ms=world.now_ms,

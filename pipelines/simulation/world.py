@@ -8,7 +8,8 @@ the same events, byte for byte.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -16,24 +17,26 @@ from random import Random
 from medusa_core.commits import Commit, Lane
 from medusa_core.decide import Decision, explain
 from medusa_core.errors import Conflict, Unavailable
-from medusa_core.exchange import LineNews
-from medusa_core.knowledge import Knowledge
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant
 from medusa_core.segments import Producer
 from pipelines.catalog.memory_store import Waiting
-from pipelines.simulation import drivers, feeding, housekeeping, importing, reading, waiting
-from pipelines.simulation.calls import end_flight
+from pipelines.simulation import housekeeping, participants, reading
+from pipelines.simulation.bells import BELL_MS
+from pipelines.simulation.clients import end_flight
 from pipelines.simulation.evaluate import Evaluator
 from pipelines.simulation.events import Event, Violation
 from pipelines.simulation.homes import SimulatedHome, open_home
 from pipelines.simulation.laws import Laws
-from pipelines.simulation.processes import Ended, Process, Rest, Thread, Work
-from pipelines.simulation.scenario import Scenario, deployment_for, landing_of
+from pipelines.simulation.processes import Ended, Process, Rest, Thread, Trap
+from pipelines.simulation.scenario import Scenario, deployment_for
+from pipelines.simulation.strands import Strand
 
 Tell = Callable[[Event], None]
 COMPUTE_MS = (20, 300)
 RESTART_MS = (200, 2_000)
 AGAIN_MS = (20, 9_000)
+NOTHING = "nothing"
+"""What has come between two reads if neither a trim nor a kill has."""
 
 
 class World:
@@ -47,24 +50,25 @@ class World:
         self.imports = {p: scenario.imports(p) for p in scenario.participants}
         self.laws = Laws(scenario, self.homes)
         self.evaluators = {name: Evaluator(f) for name, f in scenario.fragments.items()}
-        self.late_news: dict[tuple[Participant, StreamName], list[LineNews]] = {}
+        self.reads: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.slow: dict[Participant, int] = {}
         self.cut: set[frozenset[Participant]] = set()
         self.traps: list[Trap] = []
         self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}
+        self._running: Thread | None = None
         self._tell = tell
-        self._queue: list[tuple[int, int, Callable[[], None]]] = []
+        self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._ties = count()
         self._numbers = count(1)
         for participant, home in self.homes.items():
             home.catalog.deploy(deployment_for(scenario, participant))
         housekeeping.hold_for_readers(self)
-        for participant in scenario.participants:
-            self.start(participant, Lane.LIVE)
+        for participant, in_ms in scenario.starts_ms.items():
+            self.after(in_ms, partial(self.start, participant, Lane.LIVE))
             if participant in scenario.backlog:
-                self.start(participant, Lane.BACKLOG)
+                self.after(in_ms, partial(self.start, participant, Lane.BACKLOG))
 
     # time
 
@@ -79,9 +83,40 @@ class World:
             action()
             self.laws.check()
 
-    def after(self, in_ms: int, action: Callable[[], None]) -> None:
+    def after(self, in_ms: int, action: Callable[[], object]) -> None:
         """Do something in so many milliseconds."""
         heappush(self._queue, (self.now_ms + in_ms, next(self._ties), action))
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Do something when it may well be too late."""
+        self.after(self.chance.randint(*AGAIN_MS), action)
+
+    def close(self) -> None:
+        """End all strands; nothing happens any more."""
+        for process in self.processes:
+            for thread in process.threads:
+                thread.strand.kill()
+
+    # strands
+
+    @property
+    def running(self) -> Thread:
+        """The strand that has the turn."""
+        assert self._running is not None, "only a strand rests"
+        return self._running
+
+    def rest(
+        self, ms: int, *, gap: str | None = None, sleeps: bool = False, is_timer: bool = False
+    ) -> None:
+        """Let the strand that has the turn rest: see `Rest`."""
+        self.running.strand.rest(Rest(ms, gap, sleeps, is_timer))
+
+    def pass_point(self, point: str) -> None:
+        """A strand has come to a failpoint: it rests there only if a fault waits for it."""
+        if self._running is not None:
+            participant = self._running.process.participant
+            if any((t.gap, t.participant) == (point, participant) for t in self.traps):
+                self.rest(0, gap=point)
 
     def next_number(self) -> int:
         """A number that was never given before."""
@@ -99,22 +134,25 @@ class World:
         if self._tell is not None:
             self._tell(Event(self.now_ms, who, kind, what, why))
 
-    def emit_decisions(self, who: str, decisions: Iterable[Decision]) -> None:
+    def emit_decision(self, who: str, decision: Decision) -> None:
         """Something was decided; the words are those of `explain`."""
         self.kinds["decide"] += 1
         if self._tell is not None:
-            for line in explain(decisions):
+            for line in explain([decision]):
                 what, _, why = line.partition(": ")
                 if what == "wait":
                     of, _, why = why.partition(": ")
                     what = f"wait: {of}"
                 self._tell(Event(self.now_ms, who, "decide", what, why))
 
-    # reading and links
+    def count_read(self, home: SimulatedHome) -> None:
+        """A reader got what the oracle says: after which of trims and kills, since it last did."""
+        self.reads[" and ".join(sorted(home.between_reads)) or NOTHING] += 1
+        before = home.since_first_read
+        home.since_first_read = set() if before is None else before | home.between_reads
+        home.between_reads = set()
 
-    def read(self, home: SimulatedHome) -> Knowledge:
-        """What a participant knows now (1)."""
-        return home.reach().read_knowledge(self.scenario.fragments, self.scenario.limits)
+    # links
 
     def check_link(self, one: Participant, other: Participant) -> None:
         """Raises Unavailable while the link between two participants is cut."""
@@ -123,58 +161,44 @@ class World:
 
     # processes
 
-    def start(self, participant: Participant, lane: Lane, *, is_double: bool = False) -> Process:
+    def start(self, participant: Participant, lane: Lane) -> Process:
         """Start a process and its threads."""
         mark = "b" if lane is Lane.BACKLOG else ""
         process = Process(
             participant=participant,
             name=f"{participant}.{mark}{self.next_number()}",
             lane=lane,
-            is_double=is_double,
         )
         self.processes.append(process)
         self.emit(process.name, "start", lane.value)
-        for listens_to, work in self._threads(process):
-            thread = Thread(process, listens_to, work)
+        for work in self._strands(process):
+            thread = Thread(process, Strand(work))
             process.threads.append(thread)
             self._wake(thread, 1)
         return process
 
-    def _threads(self, process: Process) -> Iterator[tuple[Participant | None, Work]]:
-        """Its threads, each with the participant whose home's news wake it from its sleep."""
-        yield None, drivers.keep(self, process)
+    def _strands(self, process: Process) -> Iterator[Callable[[], None]]:
+        yield partial(participants.keep, self, process)
+        yield partial(participants.run, self, process)
         if process.lane is Lane.BACKLOG:
-            yield None, drivers.drive(self, process)
             return
-        yield process.participant, drivers.drive(self, process)
-        for stream in self.scenario.feeds:
-            if self.scenario.owners[landing_of(stream)] == process.participant:
-                yield None, feeding.feed(self, process, stream)
-        for stream, writer in self.imports[process.participant].items():
-            yield writer.participant, importing.bring_in(self, process, stream, writer)
-        yield None, housekeeping.keep_house(self, process)
+        yield partial(housekeeping.keep_house, self, process)
         read = self.scenario.readers.get(process.participant)
         if read is not None:
-            producer = Producer(process.participant)
-            yield None, reading.read_on(self, process, read, producer)
+            yield partial(reading.read_on, self, process, read, Producer(process.participant))
 
     def alive(self, participant: Participant) -> list[Process]:
         """The processes of a participant that have not ended, frozen ones too."""
         return [p for p in self.processes if p.participant == participant and p.is_alive]
-
-    def another_runs(self, process: Process) -> bool:
-        """Whether another process of the lane is there and not frozen."""
-        return any(
-            p is not process and p.lane is process.lane and p.frozen_until_ms <= self.now_ms
-            for p in self.alive(process.participant)
-        )
 
     def end(self, process: Process) -> None:
         """A process is gone with its threads; whoever supervises starts another one in time."""
         process.is_alive = False
         self.processes.remove(process)
         for thread in process.threads:
-            thread.work.close()
+            thread.strand.kill()
+        for home in self.homes.values():
+            home.listeners = [x for x in home.listeners if x.thread.process is not process]
         self.after(self.chance.randint(*RESTART_MS), lambda: self._restart(process))
 
     def _restart(self, ended: Process) -> None:
@@ -194,33 +218,35 @@ class World:
         if process.frozen_until_ms > self.now_ms:
             self._wake(thread, process.frozen_until_ms - self.now_ms)
             return
+        self._running = thread
         try:
-            rest = next(thread.work)
-        except StopIteration:
-            thread.has_ended = True
-            return
+            rest = thread.strand.go()
         except Ended as ended:
             self.emit(process.name, "ended", why=str(ended))
             self.end(process)
             return
+        finally:
+            self._running = None
+        if rest is None:
+            thread.has_ended = True
+            return
         thread.rest = rest
-        self._rest(thread, rest)
+        factor = 1 if rest.is_timer or rest.sleeps else self.slow.get(process.participant, 1)
+        self._wake(thread, rest.ms * factor)
         if rest.gap is not None and self.traps:
             self._spring(process, rest.gap)
 
-    def _rest(self, thread: Thread, rest: Rest) -> None:
-        if rest.sleeps:
-            self._wake(thread, waiting.sleep_ms(thread, rest.ms))
-        else:
-            factor = 1 if rest.is_timer else self.slow.get(thread.process.participant, 1)
-            self._wake(thread, rest.ms * factor)
-
     def ring(self, home: SimulatedHome) -> None:
         """NOTIFY: a home has changed; who sleeps wakes up, who works will look again."""
-        for process in self.processes:
-            for thread in process.threads:
-                if thread.listens_to == home.participant and waiting.heard(thread):
-                    self._wake(thread, waiting.BELL_MS)
+        for line in home.listeners:
+            if frozenset((line.thread.process.participant, home.participant)) not in self.cut:
+                line.say()
+                self._wake_sleeping(line.thread)
+
+    def _wake_sleeping(self, thread: Thread) -> None:
+        if thread.rest.sleeps:
+            thread.rest = Rest(0)
+            self._wake(thread, BELL_MS)
 
     # faults as the processes meet them
 
@@ -253,22 +279,15 @@ class World:
                 raise Violation("S12", f"a commit of {commit.lease.key} was made a second time")
             self.emit(home.participant, "again", str(commit.lease.key), "the same answer")
 
-        self.after(self.chance.randint(*AGAIN_MS), deliver)
+        self.later(deliver)
 
     def pause(self, home: SimulatedHome) -> None:
         """The catalog's server is killed: what was open is rolled back, nobody is answered."""
         home.is_paused = True
+        home.between_reads.add("kill")
+        for line in home.listeners:
+            line.is_dead = True
+            self._wake_sleeping(line.thread)
         for flight in list(home.flights):
             flight.is_answered = False
             end_flight(self, home, flight, keep=False)
-
-
-class Trap:
-    """A fault that waits at a gap for the next process of a participant that comes there."""
-
-    def __init__(
-        self, participant: Participant, gap: str, spring: Callable[[Process, str], None]
-    ) -> None:
-        self.participant = participant
-        self.gap = gap
-        self.spring = spring

@@ -7,7 +7,8 @@ overlap it and commits their records as one stable segment. Purity starts at the
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +27,8 @@ from medusa_core.commits import (
     StepMetrics,
 )
 from medusa_core.decide import CloseBuckets
-from medusa_core.errors import Refused
+from medusa_core.digest import Digest
+from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import SegmentFile, Stability
 from pipelines.catalog.interface import Catalog
@@ -90,45 +92,82 @@ def close_buckets(
     lease: Lease,
     plan: PlanId,
 ) -> Commit:
-    """Write the segment of a run of buckets from the landed files; the commit is not yet made."""
+    """Write the segment of a run of buckets from the landed files; the commit is not yet made.
+
+    Raises Conflict if another driver has closed them meanwhile, Refused if a landed file has other
+    records than were landed, Unavailable if one is gone.
+    """
     landing, part = decision.landing, decision.range
     phases = Phases()
-    with phases.phase("read"):
-        files = catalog.landed_files(landing.stream, part)
-        tables = [read_landed(root, f, columns, part.from_us, part.to_us) for f in files]
-        table = pa.concat_tables(tables) if tables else record_schema(columns).empty_table()
-    with phases.phase("write"):
-        stimes = table[STIME].to_numpy()
-        starts = stimes - stimes % landing.width_us
-        table = pa.table(
-            [*table.columns, pa.array(starts, pa.int64())], schema=file_schema(columns)
-        )
-        if len(tables) > 1:
-            order = np.argsort(stimes, kind="stable")
-            table, starts = table.take(order), starts[order]
-        buckets = digests_by_bucket(table, columns, starts)
-        check_counts(landing.stream, buckets, decision.landing.counts, part.from_us, part.to_us)
-        written: tuple[SegmentFile, ...] = ()
-        if table.num_rows:
-            written = (write_file(root, landing.stream, new_attempt(), table),)
+    with unless_closed(catalog, decision):
+        with phases.phase("read"):
+            files = catalog.landed_files(landing.stream, part)
+            tables = [read_landed(root, f, columns, part.from_us, part.to_us) for f in files]
+            table = pa.concat_tables(tables) if tables else record_schema(columns).empty_table()
+        with phases.phase("write"):
+            stimes = table[STIME].to_numpy()
+            starts = stimes - stimes % landing.width_us
+            table = pa.table(
+                [*table.columns, pa.array(starts, pa.int64())], schema=file_schema(columns)
+            )
+            if len(tables) > 1:
+                order = np.argsort(stimes, kind="stable")
+                table, starts = table.take(order), starts[order]
+            buckets = digests_by_bucket(table, columns, starts)
+            check_counts(landing.stream, buckets, landing.counts, part.from_us, part.to_us)
+            written: tuple[SegmentFile, ...] = ()
+            if table.num_rows:
+                written = (write_file(root, landing.stream, new_attempt(), table),)
     with phases.phase("sync"):
         sync_folders(root, written)
+    return closing_commit(decision, lease, plan, buckets, written, phases.ms)
+
+
+@contextmanager
+def unless_closed(catalog: Catalog, decision: CloseBuckets) -> Iterator[None]:
+    """Conflict in place of an error that comes of another driver having closed the buckets.
+
+    Who was frozen while it closed them finds fewer landed files, or some that are gone: once closed
+    and trimmed, nothing names them any more.
+    """
+    try:
+        yield
+    except (Refused, Unavailable) as error:
+        landing, part = decision.landing, decision.range
+        for status in catalog.streams():
+            is_mine = (status.stream.name, status.producer) == (landing.stream, landing.producer)
+            if is_mine and status.boundary_us > part.from_us:
+                raise Conflict(
+                    f"{landing.stream} {part} was closed by another driver meanwhile: read again "
+                    "and decide anew"
+                ) from error
+        raise
+
+
+def closing_commit(
+    decision: CloseBuckets,
+    lease: Lease,
+    plan: PlanId,
+    buckets: Mapping[int, Digest],
+    written: tuple[SegmentFile, ...],
+    phases_ms: Mapping[str, float],
+) -> Commit:
+    """The commit that makes the buckets a stable segment of the source's stream (5)."""
+    records = sum(digest.rows for digest in buckets.values())
     return Commit(
         lease=lease,
         plan=plan,
         cause=Cause.LANDING,
         segments=(
             OutputSegment(
-                stream=landing.stream,
-                range=part,
+                stream=decision.landing.stream,
+                range=decision.range,
                 stability=Stability.STABLE,
                 buckets=buckets,
                 files=written,
             ),
         ),
-        metrics=StepMetrics(
-            records_in=table.num_rows, records_out=table.num_rows, phases_ms=phases.ms
-        ),
+        metrics=StepMetrics(records_in=records, records_out=records, phases_ms=phases_ms),
         ends=decision.ends,
     )
 
@@ -136,22 +175,32 @@ def close_buckets(
 def read_landed(
     root: Path, file: SegmentFile, columns: Sequence[Column], from_us: int, to_us: int
 ) -> pa.Table:
-    """A landed file's records in [from_us, to_us); row groups outside are not read."""
+    """A landed file's records in [from_us, to_us); row groups outside are not read.
+
+    Raises Unavailable if it is gone or damaged.
+    """
     bounds = (pc.field(STIME) >= from_us) & (pc.field(STIME) < to_us)
-    table = pq.read_table(check_file(root, file), filters=bounds, partitioning=None)
+    path = check_file(root, file)
+    try:
+        table = pq.read_table(path, filters=bounds, partitioning=None)
+    except OSError as error:
+        raise Unavailable(
+            f"landed file {path} cannot be read any more: restore it from a backup, or land the "
+            "input again"
+        ) from error
     return table.select([*(c.name for c in columns), STIME]).cast(record_schema(columns))
 
 
 def check_counts(
     stream: StreamName,
-    buckets: Mapping[int, object],
+    buckets: Mapping[int, Digest],
     counts: Mapping[int, int],
     from_us: int,
     to_us: int,
 ) -> None:
     """Refuse to close buckets that hold other records than were landed."""
     landed = {at: n for at, n in counts.items() if from_us <= at < to_us}
-    found = {at: getattr(digest, "rows", 0) for at, digest in buckets.items()}
+    found = {at: digest.rows for at, digest in buckets.items()}
     if landed != found:
         at = min(set(landed.items()) ^ set(found.items()))[0]
         raise Refused(

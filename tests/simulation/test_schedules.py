@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import _thread
 import json
 import os
 import subprocess
 import sys
 from collections import Counter
+from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from pipelines.cli import main
 from pipelines.simulation import schedule as running
 from pipelines.simulation.events import Violation
-from pipelines.simulation.faults import KINDS
 from pipelines.simulation.processes import GAPS
-from pipelines.simulation.runs import RunFigures, run_schedules
+from pipelines.simulation.running import run_schedules, run_shared
+from pipelines.simulation.runs import RunFigures
 from pipelines.simulation.schedule import run_schedule
+from pipelines.simulation.shapes import KINDS, TRIMS, WHOLE
 from pipelines.simulation.world import World
+from tests.waiting import until
 
 SEED = 20_000
+CPUS = os.cpu_count() or 1
 
 
 def test_a_hundred_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
@@ -27,25 +33,39 @@ def test_a_hundred_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> No
     assert figures.violations == []
     assert figures.shortfalls == []
     assert set(figures.faults) == set(KINDS)
-    assert {gap for kind, gap in figures.gaps if kind == "crash"} >= set(GAPS)
     assert figures.commits["correction"] > 0
     assert figures.events["import"] > 0
 
 
 def test_trims_kills_and_reads_come_between_each_other_and_lose_nothing() -> None:
-    figures = run_schedules(40, SEED + 1_000)
+    figures = run_schedules(25, SEED + 1_000, shape=TRIMS)
     assert figures.violations == []
-    assert figures.events["trim"] > 2_000
-    assert figures.events["reader"] > 800
-    assert figures.faults["crash"] > 20
+    assert figures.faults["crash"] > 25
+    assert figures.faults["pause"] > 25
+    assert figures.interleavings > 25
 
 
 @pytest.mark.simulation_long
-def test_two_thousand_schedules_break_no_law() -> None:
-    figures = run_schedules(2_000, 1)
+def test_two_thousand_schedules_break_no_law_and_crash_at_every_gap() -> None:
+    figures = run_shared(2_000, 1, CPUS)
+    print(figures.line())
     assert figures.violations == []
     assert figures.shortfalls == []
-    assert figures.events["trim"] + figures.events["reader"] > 100_000
+    assert {gap for kind, gap in figures.gaps if kind == "crash"} >= set(GAPS)
+    assert {gap for kind, gap in figures.gaps if kind == "freeze"} >= set(GAPS)
+
+
+@pytest.mark.simulation_long
+def test_ten_thousand_interleavings_of_trim_kill_and_read_lose_nothing() -> None:
+    figures = run_shared(5_500, 1, CPUS, TRIMS)
+    print(figures.line())
+    assert figures.violations == []
+    assert figures.interleavings >= 10_000
+
+
+def test_a_run_is_the_same_however_many_processes_share_it() -> None:
+    alone, shared = run_schedules(22, SEED, shape=TRIMS), run_shared(22, SEED, 2, TRIMS)
+    assert shared.document() == alone.document()
 
 
 def test_a_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
@@ -64,6 +84,13 @@ def test_a_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
     ]
     assert told[0] == told[1]
     assert len(told[0].splitlines()) > 500
+
+
+def test_no_strand_outlives_its_schedule() -> None:
+    before = _thread._count()
+    run_schedule(SEED)
+    run_schedule(SEED + 1, shape=TRIMS)
+    until(lambda: _thread._count() <= before, "the strands have ended")
 
 
 def test_another_seed_gives_other_events() -> None:
@@ -124,15 +151,11 @@ def test_a_run_in_which_a_kind_of_fault_did_not_happen_fails() -> None:
     assert f"no fault of kind {missing[0]}" in figures.shortfalls
 
 
-def test_without_faults_nothing_is_tentative_and_nobody_is_refused(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("pipelines.simulation.faults.KINDS_MIN", 0)
-    monkeypatch.setattr("pipelines.simulation.faults.FAULTS", (0, 0))
-    schedule = run_schedule(SEED)
+def test_without_faults_nobody_is_in_conflict_and_nothing_is_away() -> None:
+    schedule = run_schedule(SEED, shape=replace(WHOLE, faults=(0, 0), kinds_min=0))
     assert schedule.violation is None
-    assert schedule.events["refused"] == 0
-    assert schedule.events["lost"] == 0
+    assert schedule.faults.total() == 0
+    assert not {"conflict", "unavailable", "outcomeunknown", "ended"} & set(schedule.events)
 
 
 def test_time_in_a_home_goes_at_one_pace_with_the_world() -> None:
@@ -140,6 +163,7 @@ def test_time_in_a_home_goes_at_one_pace_with_the_world() -> None:
 
     scenario = draw_scenario(SEED)
     world = World(scenario)
-    world.run(until=lambda: world.now_ms > 5_000)
+    with closing(world):
+        world.run(until=lambda: world.now_ms > 5_000)
     for participant, home in world.homes.items():
         assert home.clock.now_ms == scenario.clock_offsets_ms[participant] + world.now_ms

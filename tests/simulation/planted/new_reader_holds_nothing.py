@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
-from pipelines.simulation import housekeeping
-from pipelines.simulation.world import World
+from medusa_core.commits import Hold
+from medusa_core.names import Participant
+from pipelines.exchange import first_holds
+from pipelines.exchange.first_holds import Wiring
 
 
-def hold_for_readers(world: World) -> None:
-    """No hold is placed before the first acknowledgement."""
+def no_holds(
+    wiring: Wiring, owners: Mapping[str, Participant]
+) -> dict[Participant, tuple[Hold, ...]]:
+    return {}
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(housekeeping, "hold_for_readers", hold_for_readers)
+    patch.setattr(first_holds, "first_holds", no_holds)

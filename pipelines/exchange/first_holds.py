@@ -1,0 +1,43 @@
+"""What a partner is to read is held for it before it has read anything: S7 from the first day.
+
+Its own acknowledgements move the hold up; one that never comes runs out by the limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from medusa_core.commits import Hold
+from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
+from medusa_core.grid import BEGINNING_US
+from medusa_core.names import Participant, StreamName
+
+Wiring = Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
+"""Fragment -> the streams that it reads and those that it writes."""
+
+
+def first_holds(
+    wiring: Wiring, owners: Mapping[str, Participant]
+) -> dict[Participant, tuple[Hold, ...]]:
+    """For each home, the holds of those that are to read its streams; `owners` by fragment."""
+    writers = {s: owners[name] for name, (_, outputs) in wiring.items() for s in outputs}
+    wanted: dict[Participant, set[tuple[StreamName, Participant]]] = {}
+    for name, (inputs, _) in wiring.items():
+        for stream in inputs:
+            if writers[stream] != owners[name]:
+                wanted.setdefault(writers[stream], set()).add((stream, owners[name]))
+    return {
+        writer: tuple(first_hold(stream, reader) for stream, reader in sorted(readings))
+        for writer, readings in wanted.items()
+    }
+
+
+def first_hold(stream: StreamName, reader: Participant) -> Hold:
+    """The hold of a reader that has not acknowledged anything."""
+    return Hold(
+        stream=stream,
+        holder=reader,
+        purpose=IMPORT_PURPOSE,
+        from_us=BEGINNING_US,
+        limit_ms=READER_LIMIT_MS,
+    )

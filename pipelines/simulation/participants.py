@@ -1,0 +1,231 @@
+"""A participant's process: the product's loop with its drivers, importer, leases and bell.
+
+It is put together as `pipelines.running` does it, of the same parts; what is simulated is what they
+call: the catalog's client, the exchange, the engine, sources and time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from medusa_core.commits import Cause, Lane, Lease, LeaseKey
+from medusa_core.decide import ComputeStep, Decision
+from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.names import Epoch, StreamName
+from medusa_core.network import Port
+from pipelines.catalog.interface import Catalog
+from pipelines.driver import Applied, Driver
+from pipelines.exchange.importing import Imported, Importer
+from pipelines.leases import LeaseKeeper
+from pipelines.networks.check import CheckedNetwork
+from pipelines.participant import AssignmentsChanged, ParticipantLoop
+from pipelines.simulation.bells import bell_of
+from pipelines.simulation.clients import CatalogClient
+from pipelines.simulation.early import EarlyDriver
+from pipelines.simulation.engine import SimulatedEngine
+from pipelines.simulation.events import Violation
+from pipelines.simulation.exchange import MemoryCopies, SimulatedExchange
+from pipelines.simulation.feeding import SimulatedSource
+from pipelines.simulation.processes import Ended, Process
+from pipelines.simulation.scenario import landing_of
+from pipelines.streams.live.interface import LiveSource, Polled
+from pipelines.works import leases_wanted, newest_assignments
+
+if TYPE_CHECKING:
+    from pipelines.simulation.world import World
+
+LEASE_MS = 4_000
+POLL_MS = 1_000
+BACKLOG_MS = 1_000
+"""How often those who correct look; news does not wake them."""
+
+PAUSE_MS = 500
+TAKE_AGAIN_MS = 250
+
+
+def run(world: World, process: Process) -> NoReturn:
+    """Run a participant's loop as `medusa run` does, for ever; raises Ended where that ends."""
+    client = CatalogClient(world, process)
+    catalog = cast("Catalog", client)
+    bell = bell_of(world, process)
+    said = Teller(world, process)
+    is_live = process.lane is Lane.LIVE
+    while True:
+        keeper = LaneKeeper(catalog, process)
+        process.keeper = keeper
+        take_leases(world, process, keeper, said)
+        loop = ParticipantLoop(
+            catalog=catalog,
+            drivers=drivers_of(world, process, client, keeper, said),
+            importer=importer_of(world, process, catalog, keeper),
+            sources=sources_of(world, process, catalog, keeper) if is_live else {},
+            leases=keeper,
+            said=said,
+            assignments=newest_assignments(catalog, process.participant),
+        )
+        try:
+            loop.run(
+                is_done=lambda: False,
+                wait=lambda: (
+                    bell.wait(POLL_MS) if is_live else world.rest(BACKLOG_MS, is_timer=True)
+                ),
+                recover=lambda error: None,
+                pause=lambda: world.rest(PAUSE_MS, is_timer=True),
+            )
+        except AssignmentsChanged:
+            world.emit(process.name, "anew")
+        except Conflict as error:
+            raise Ended(str(error)) from error
+
+
+def keep(world: World, process: Process) -> NoReturn:
+    """Renew what the process holds at every third of a lease."""
+    while True:
+        world.rest(LEASE_MS // 3, is_timer=True)
+        if process.keeper is not None:
+            process.keeper.renew()
+
+
+def take_leases(world: World, process: Process, keeper: LaneKeeper, said: Teller) -> None:
+    """Take every lease; who still finds another driver's after a dead one's time ends."""
+    ends_ms = world.now_ms + 3 * LEASE_MS // 2
+    while True:
+        try:
+            wanted = leases_wanted(newest_assignments(keeper.catalog, process.participant))
+            keeper.take(wanted)
+        except (Conflict, Unavailable) as error:
+            if isinstance(error, Conflict) and world.now_ms > ends_ms:
+                raise Ended("another driver has its leases") from error
+            said.error(error)
+        else:
+            world.emit(process.name, "leases", f"{len(wanted)} taken")
+            return
+        world.rest(TAKE_AGAIN_MS, is_timer=True)
+
+
+def drivers_of(
+    world: World, process: Process, client: CatalogClient, leases: LeaseKeeper, said: Teller
+) -> list[Driver]:
+    """The product's driver and, beside it, the one that answers early; or the corrections alone."""
+    scenario = world.scenario
+    engine = SimulatedEngine(world, process)
+    kind = Driver if process.lane is Lane.LIVE else CorrectingDriver
+    driver = kind(
+        catalog=cast("Catalog", client),
+        root=Path(process.participant),
+        plan=scenario.plan,
+        checked=CheckedNetwork(
+            network=scenario.network,
+            columns={Port(str(stream)): () for stream in scenario.feeds},
+            boxes={},
+        ),
+        fragments=tuple(scenario.fragments.values()),
+        leases=leases,
+        engine=lambda: engine,
+        limits=scenario.limits,
+        said=said,
+        close=engine.close,
+    )
+    if process.lane is not Lane.LIVE:
+        return [driver]
+    early = EarlyDriver(world, process, client, engine, leases, said)
+    return [driver, cast("Driver", early)]
+
+
+def importer_of(world: World, process: Process, catalog: Catalog, leases: LeaseKeeper) -> Importer:
+    """The product's importer; who corrects does not import."""
+    if process.lane is not Lane.LIVE:
+        return cast("Importer", NoImporter())
+    return Importer(
+        catalog,
+        MemoryCopies(world.homes[process.participant]),
+        SimulatedExchange(world, process),
+        leases,
+        segments_max=world.scenario.news_segments_max,
+    )
+
+
+def sources_of(
+    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
+) -> dict[StreamName, LiveSource]:
+    """The sources that a participant lands."""
+    engine = SimulatedEngine(world, process)
+    return {
+        stream: SimulatedSource(world, stream, catalog, leases, engine)
+        for stream in world.scenario.feeds
+        if world.scenario.owners[landing_of(stream)] == process.participant
+    }
+
+
+class LaneKeeper(LeaseKeeper):
+    """The product's leases, in the lane of a process."""
+
+    def __init__(self, catalog: Catalog, process: Process) -> None:
+        super().__init__(catalog, process.name, lease_ms=LEASE_MS)
+        self.catalog = catalog
+        self._lane = process.lane
+
+    def take(self, keys: Iterable[tuple[LeaseKey, Epoch]]) -> None:
+        """See `LeaseKeeper.take`."""
+        super().take((replace(key, lane=self._lane), epoch) for key, epoch in keys)
+
+    def lease(self, key: LeaseKey) -> Lease:
+        """See `LeaseKeeper.lease`."""
+        return super().lease(replace(key, lane=self._lane))
+
+
+class CorrectingDriver(Driver):
+    """A driver in the lane of corrections: where both lanes find one, the first commit wins."""
+
+    def decide(self) -> list[Decision]:
+        """See `Driver.decide`."""
+        return [
+            decision
+            for decision in super().decide()
+            if isinstance(decision, ComputeStep) and decision.cause is Cause.CORRECTION
+        ]
+
+
+class NoImporter:
+    """Imports nothing."""
+
+    def poll(self, told: object = None) -> int:
+        """See `Importer.poll`."""
+        return 0
+
+
+class Teller:
+    """What a loop says becomes events; a refusal that nobody should meet is a finding."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._name = process.name
+        self.applications = 0
+
+    def decided(self, decision: Decision) -> None:
+        """See `pipelines.participant.Said`."""
+        self._world.emit_decision(self._name, decision)
+
+    def applied(self, applied: Applied) -> None:
+        """See `pipelines.participant.Said`."""
+        self.applications += 1
+
+    def imported(self, imported: Imported) -> None:
+        """See `pipelines.participant.Said`."""
+        if imported.problem is not None:
+            self._world.emit(self._name, "no news", imported.stream, imported.problem)
+
+    def polled(self, stream: StreamName, polled: Polled) -> None:
+        """See `pipelines.participant.Said`."""
+
+    def delivered(self, turn: object) -> None:
+        """See `pipelines.participant.Said`."""
+
+    def error(self, error: Exception) -> None:
+        """See `pipelines.participant.Said`."""
+        if isinstance(error, Refused):
+            raise Violation("REFUSED", str(error)) from error
+        self._world.emit(self._name, type(error).__name__.lower(), why=str(error))

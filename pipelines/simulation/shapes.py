@@ -1,0 +1,76 @@
+"""How large schedules are, and what happens in them: whole ones, and short ones of trims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KINDS = (
+    "crash", "freeze", "pause", "slow", "duplicate", "reorder", "lost reply", "cut", "second",
+    "epoch",
+)  # fmt: skip
+Bounds = tuple[int, int]
+"""The least and the most; what is in between is drawn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """Bounds of a schedule.
+
+    `kinds_min`: of how many kinds its faults are at least. The first fault comes at `first_ms`, the
+    last `beyond_ms` after the last record; one that waits for somebody to come by waits for
+    `trap_ms`. `late`, `reads`: with which probability a participant begins late, and has a reader.
+    """
+
+    buckets: Bounds
+    buckets_per_batch: Bounds
+    batch_every_ms: Bounds
+    retention_buckets: Bounds
+    trim_every_ms: Bounds
+    look_ms: int
+    buckets_per_read: int
+    late: float
+    reads: float
+    kinds: tuple[str, ...]
+    kinds_min: int
+    faults: Bounds
+    first_ms: int
+    beyond_ms: int
+    trap_ms: int
+
+
+WHOLE = Shape(
+    buckets=(40, 52),
+    buckets_per_batch=(3, 6),
+    batch_every_ms=(1_000, 2_000),
+    retention_buckets=(0, 6),
+    trim_every_ms=(1_200, 3_500),
+    look_ms=600,
+    buckets_per_read=6,
+    late=0.15,
+    reads=0.75,
+    kinds=KINDS,
+    kinds_min=3,
+    faults=(7, 10),
+    first_ms=1_500,
+    beyond_ms=0,
+    trap_ms=3_000,
+)
+
+TRIMS = Shape(
+    buckets=(12, 16),
+    buckets_per_batch=(1, 3),
+    batch_every_ms=(200, 500),
+    retention_buckets=(0, 2),
+    trim_every_ms=(100, 500),
+    look_ms=100,
+    buckets_per_read=1,
+    late=0.0,
+    reads=1.0,
+    kinds=("crash", "pause"),
+    kinds_min=2,
+    faults=(6, 8),
+    first_ms=1_000,
+    beyond_ms=5_000,
+    trap_ms=600,
+)
+"""Trims, reads, and kills of processes and catalogs; little else happens."""

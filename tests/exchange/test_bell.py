@@ -1,0 +1,106 @@
+"""The bell: nothing that is said is missed, and a time limit stands in for what is not heard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import psycopg2
+
+from pipelines.exchange.bell import TRY_AGAIN_S, Bell, Ears, Line
+
+
+@dataclass(eq=False)
+class HomeLine:
+    """A line to a home, by hand."""
+
+    notifies: list[Any] = field(default_factory=list)
+    is_dead: bool = False
+    is_closed: bool = False
+
+    def poll(self) -> None:
+        if self.is_dead:
+            raise psycopg2.OperationalError("the server closed the connection")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@dataclass
+class World:
+    """Homes by URL, those that are away, and a clock that moves while the bell waits."""
+
+    lines: dict[str, HomeLine] = field(default_factory=dict)
+    away: set[str] = field(default_factory=set)
+    now_s: float = 0.0
+    tries: int = 0
+
+    def listen(self, url: str) -> Line:
+        self.tries += 1
+        if url in self.away:
+            raise psycopg2.OperationalError("no answer")
+        self.lines[url] = HomeLine()
+        return self.lines[url]
+
+    def wait(self, lines: list[Line], limit_s: float) -> list[Line]:
+        ready = [x for x in lines if isinstance(x, HomeLine) and (x.notifies or x.is_dead)]
+        if not ready:
+            self.now_s += limit_s
+        return ready
+
+    def sleep(self, limit_s: float) -> None:
+        self.now_s += limit_s
+
+    def bell(self, *urls: str) -> Bell:
+        ears = Ears(listen=self.listen, wait=self.wait, now_s=lambda: self.now_s, sleep=self.sleep)
+        return Bell(urls, ears)
+
+
+def test_without_news_it_comes_back_after_the_limit() -> None:
+    world = World()
+    world.bell("home", "partner").wait(500)
+    assert world.now_s == 0.5
+
+
+def test_what_was_said_while_nobody_waited_is_heard_at_once_and_once() -> None:
+    world = World()
+    bell = world.bell("home", "partner")
+    bell.wait(500)
+    world.lines["partner"].notifies += ["first", "second"]
+    bell.wait(500)
+    assert world.now_s == 0.5
+    bell.wait(500)
+    assert world.now_s == 1.0
+
+
+def test_a_line_that_died_ends_the_wait_and_is_made_again_later() -> None:
+    world = World()
+    bell = world.bell("home")
+    bell.wait(500)
+    dead = world.lines["home"]
+    dead.is_dead = True
+    bell.wait(500)
+    assert dead.is_closed
+    assert world.now_s == 0.5
+    bell.wait(500)
+    assert world.lines["home"] is not dead
+
+
+def test_a_home_that_is_away_is_tried_now_and_then_and_the_limit_stands_in() -> None:
+    world = World(away={"home"})
+    bell = world.bell("home")
+    for _ in range(10):
+        bell.wait(500)
+    assert (world.tries, world.now_s) == (1, 5.0)
+    world.away.clear()
+    while world.now_s < TRY_AGAIN_S + 1:
+        bell.wait(500)
+    assert world.tries == 2
+
+
+def test_hung_up_it_hears_nothing_and_lets_all_lines_go() -> None:
+    world = World()
+    bell = world.bell("home", "partner")
+    bell.wait(500)
+    bell.close()
+    assert all(line.is_closed for line in world.lines.values())

@@ -1,0 +1,240 @@
+"""Importing: each file is looked at once, and what is wrong with one line holds up no other."""
+
+from __future__ import annotations
+
+import os
+import tracemalloc
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from medusa_core.segments import SegmentFile
+from tests.exchange.building import (
+    ALPHA,
+    BETA,
+    ONE,
+    THREE,
+    TWO,
+    WIDTH_US,
+    Reader,
+    Told,
+    Writer,
+)
+
+
+@pytest.fixture
+def alpha(tmp_path: Path) -> Writer:
+    return Writer(ALPHA, tmp_path / "alpha")
+
+
+@pytest.fixture
+def beta(tmp_path: Path) -> Writer:
+    return Writer(BETA, tmp_path / "beta")
+
+
+@pytest.fixture
+def exchange(alpha: Writer, beta: Writer) -> Told:
+    return Told((alpha, beta))
+
+
+@pytest.fixture
+def reader(tmp_path: Path, exchange: Told) -> Reader:
+    return Reader(tmp_path / "delta", exchange)
+
+
+def test_a_file_that_a_thousand_segments_name_is_read_once(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    file = alpha.file("one/all.parquet", b"rows")
+    alpha.commit(ONE, [file] * 1_000)
+    (told,) = reader.poll()
+    assert (told.segments, told.problem) == (1_000, None)
+    assert exchange.fetched == ["one/all.parquet"]
+    assert reader.copies.looks == 1
+    assert len(set(reader.files(ONE))) == 1
+
+    alpha.commit(ONE, [file] * 10)
+    reader.poll()
+    assert exchange.fetched == ["one/all.parquet"]
+    assert reader.copies.looks == 2
+
+
+def test_what_was_imported_is_acknowledged_and_lies_there_whole(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"first"), alpha.file("one/b.parquet", b"next")])
+    reader.poll()
+    contents = [(reader.root / file.path).read_bytes() for file in reader.files(ONE)]
+    assert contents == [b"first", b"next"]
+    assert exchange.acknowledged == {ONE: 2 * WIDTH_US}
+
+
+def test_a_copy_that_was_damaged_is_fetched_again_when_news_names_it(
+    alpha: Writer, reader: Reader
+) -> None:
+    file = alpha.file("one/a.parquet", b"rows")
+    alpha.commit(ONE, [file])
+    reader.poll()
+    (copy,) = reader.files(ONE)
+    (reader.root / copy.path).write_bytes(b"torn")
+    alpha.commit(ONE, [file])
+    reader.poll()
+    assert (reader.root / copy.path).read_bytes() == b"rows"
+
+
+Spoil = Callable[[Writer, SegmentFile], SegmentFile]
+
+
+def gone(alpha: Writer, file: SegmentFile) -> SegmentFile:
+    (alpha.storage / file.path).unlink()
+    return file
+
+
+def longer(alpha: Writer, file: SegmentFile) -> SegmentFile:
+    (alpha.storage / file.path).write_bytes(b"rows and more")
+    return file
+
+
+def flipped(alpha: Writer, file: SegmentFile) -> SegmentFile:
+    (alpha.storage / file.path).write_bytes(b"rowS")
+    return file
+
+
+def a_folder(alpha: Writer, file: SegmentFile) -> SegmentFile:
+    (alpha.storage / file.path).unlink()
+    (alpha.storage / file.path).mkdir()
+    return file
+
+
+def a_fifo(alpha: Writer, file: SegmentFile) -> SegmentFile:
+    (alpha.storage / file.path).unlink()
+    os.mkfifo(alpha.storage / file.path)
+    return file
+
+
+def named(path: str) -> Spoil:
+    return lambda alpha, file: replace(file, path=path)
+
+
+SPOILT: dict[str, Spoil] = {
+    "a file that is gone": gone,
+    "a file of another size": longer,
+    "a file with another hash": flipped,
+    "a folder": a_folder,
+    "a FIFO": a_fifo,
+    "a negative size": lambda alpha, file: replace(file, size_bytes=-1),
+    "a name that leads out": named("../../etc/passwd.parquet"),
+    "an absolute name": named("/etc/passwd.parquet"),
+    "a name of another kind": named("one/rows.exe"),
+    "a name without end": named(f"one/{'x' * 5_000}.parquet"),
+    "a name with a control character": named("one/a\n.parquet"),
+    "a name that no disk can hold": named("one/\udc80.parquet"),
+    "a hash that is none": lambda alpha, file: replace(file, sha256="../../a"),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
+def test_what_is_wrong_with_a_file_is_told_once_and_other_lines_go_on(
+    alpha: Writer, beta: Writer, reader: Reader, spoil: Spoil
+) -> None:
+    alpha.commit(ONE, [spoil(alpha, alpha.file("one/a.parquet", b"rows"))])
+    alpha.commit(TWO, [alpha.file("two/a.parquet", b"rows")])
+    beta.commit(THREE, [beta.file("three/a.parquet", b"rows")])
+    told = {imported.stream: imported.problem for imported in reader.poll()}
+    assert set(told) == {ONE, TWO, THREE}
+    assert told[TWO] is told[THREE] is None
+    problem = told[ONE]
+    assert problem is not None
+    assert len(problem) < 500
+    assert problem.isprintable()
+    assert reader.files(ONE) == []
+    copies = [p for p in (reader.root / "imported" / ALPHA).rglob("*") if p.is_file()]
+    assert [p.parent.name for p in copies] == ["two"]
+
+
+def test_a_partner_that_is_away_is_asked_once_in_a_poll_and_the_others_go_on(
+    alpha: Writer, beta: Writer, exchange: Told, reader: Reader
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"rows")])
+    beta.commit(THREE, [beta.file("three/a.parquet", b"rows")])
+    exchange.away.add(ALPHA)
+    told = {imported.stream: imported.problem for imported in reader.poll()}
+    assert exchange.asked == [ONE, THREE]
+    assert told == {ONE: "alpha does not answer", THREE: None}
+    exchange.away.clear()
+    assert [imported.stream for imported in reader.poll()] == [ONE]
+
+
+def test_an_answer_about_another_line_is_told_and_brings_nothing_in(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"rows")])
+    alpha.commit(TWO, [alpha.file("two/a.parquet", b"rows")])
+    exchange.confused[ONE] = TWO
+    told = {imported.stream: imported.problem for imported in reader.poll()}
+    assert told[ONE] is not None
+    assert "was asked for one and tells of 'two'" in told[ONE]
+    assert told[TWO] is None
+    assert (len(reader.files(ONE)), len(reader.files(TWO))) == (0, 1)
+
+
+def test_other_content_under_a_known_name_leaves_the_copy_that_is_read_alone(
+    alpha: Writer, reader: Reader
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"rows")])
+    reader.poll()
+    (copy,) = reader.files(ONE)
+    other = alpha.file("one/a.parquet", b"other rows")
+    # A home refuses it to its own drivers; this partner's catalog lies.
+    told = replace(other, path="one/./a.parquet")
+    alpha.commit(ONE, [told])
+    reader.poll()
+    assert (reader.root / copy.path).read_bytes() == b"rows"
+
+
+def test_a_home_that_cannot_write_says_so_and_has_nothing_half_written(
+    alpha: Writer, reader: Reader
+) -> None:
+    reader.root.mkdir()
+    (reader.root / "imported").write_bytes(b"a file where a folder should be")
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"rows")])
+    (told,) = reader.poll()
+    assert told.problem is not None
+    assert "could not be written" in told.problem
+    assert os.listdir(reader.root) == ["imported"]
+    (reader.root / "imported").unlink()
+    assert [imported.problem for imported in reader.poll()] == [None]
+
+
+def test_a_large_file_is_copied_and_looked_at_in_little_memory(
+    alpha: Writer, reader: Reader
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/large.parquet", bytes(64 << 20))])
+    tracemalloc.start()
+    try:
+        reader.poll()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(reader.files(ONE)) == 1
+    assert peak < 8 << 20
+
+
+def test_a_partner_that_names_thousands_of_files_costs_a_value_for_each(
+    alpha: Writer, reader: Reader
+) -> None:
+    real = alpha.file("one/a.parquet", b"rows")
+    files = tuple(replace(real, path=f"one/{at}.parquet") for at in range(5_000))
+    alpha.commit_buckets(ONE, [files])
+    alpha.commit(TWO, [alpha.file("two/a.parquet", b"rows")])
+    tracemalloc.start()
+    try:
+        told = {imported.stream: imported.problem for imported in reader.poll()}
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert told[ONE] is not None
+    assert told[TWO] is None
+    assert peak < 32 << 20

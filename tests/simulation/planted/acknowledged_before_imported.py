@@ -1,0 +1,23 @@
+"""A reader acknowledges what it was told of before it has brought it in (LOST)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from medusa_core.exchange import ImportStanding, LineNews
+from pipelines.exchange.importing import Importer
+
+bring_first = Importer._bring
+
+
+def bring(self: Importer, standing: ImportStanding, news: LineNews) -> bool:
+    live = [p.segment.range.to_us for p in news.segments if p.end_version is None]
+    if live and standing.boundary_us is not None:
+        self._acknowledge(replace(standing, boundary_us=max(live), tentative_us=None))
+    return bring_first(self, standing, news)
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Importer, "_bring", bring)
