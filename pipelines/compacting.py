@@ -22,8 +22,9 @@ from medusa_core.errors import Conflict, Diverged
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
-from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.exporting import columns_of
+from pipelines.failpoints import reached
 from pipelines.spark.digests import digests_by_bucket
 from pipelines.spark.files import new_attempt, read_checked, sync_folders, write_file
 from pipelines.streams.schemas import BUCKET, file_schema
@@ -75,7 +76,7 @@ def runs_to_compact(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
     return runs
 
 
-def runs_of_line(catalog: Catalog, status: StreamStatus, needs: Needs) -> list[tuple[Segment, ...]]:
+def runs_of_line(catalog: Catalog, status: LineStatus, needs: Needs) -> list[tuple[Segment, ...]]:
     """What of a line would be compacted: below all holds, where no step reads any more."""
     upto_us = furthest_us(catalog, status, needs)
     if upto_us <= BEGINNING_US:
@@ -86,7 +87,7 @@ def runs_of_line(catalog: Catalog, status: StreamStatus, needs: Needs) -> list[t
 
 
 def compact_run(
-    catalog: Catalog, root: Path, status: StreamStatus, run: Sequence[Segment]
+    catalog: Catalog, root: Path, status: LineStatus, run: Sequence[Segment]
 ) -> Compacted | None:
     """Write the rows of a run as one file and let its segments name it.
 
@@ -97,6 +98,7 @@ def compact_run(
     table = _rows_of(root, stream, columns, run)
     file = write_file(root, stream, new_attempt(), table)
     sync_folders(root, (file,))
+    reached("compact.written")
     olds = {old for segment in run for old in segment.files}
     for old in olds:
         # Their grace begins now: whoever has their names may still read them.
@@ -106,6 +108,7 @@ def compact_run(
         gone = catalog.compact(stream, status.producer, run, file)
     except Conflict:
         return None
+    reached("compact.committed")
     return Compacted(len(run), gone, file)
 
 

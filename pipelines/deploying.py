@@ -20,6 +20,7 @@ from pipelines.networks.check import (
     CheckedNetwork,
 )
 from pipelines.networks.load import function_sources
+from pipelines.networks.panes import over_panes
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.session import engine_settings
 from pipelines.streams.landing import landing_fragment
@@ -78,7 +79,10 @@ def plan_of_widths(
 
 def compiled_fingerprint(checked: CheckedNetwork, fragments: Sequence[Fragment]) -> str:
     """What our own compiler makes of the boxes, so that a change of its rules is another plan."""
-    compiled = [compile_fragment(f, checked) for f in fragments]
+    paned, folds = over_panes(checked)
+    if folds:
+        fragments = fragments_of(paned.network)
+    compiled = [compile_fragment(f, paned) for f in fragments]
     texts = [text for c in compiled for text in (*(s.sql for s in c.statements), c.sql)]
     return sha256("\n".join(texts).encode()).hexdigest()[:32]
 

@@ -7,18 +7,24 @@ leaves orphans, which the removal of orphans takes, and never a name without a f
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 
+from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
-from medusa_core.names import StreamName
-from medusa_core.trims import Trimmed, needed_from_us
-from pipelines.catalog.interface import Catalog, StreamStatus
+from medusa_core.names import PlanId, StreamName
+from medusa_core.trims import Planned, Trimmed, needed_from_us, shapes_owed
+from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.deploying import fragments_for
 from pipelines.failpoints import reached
+from pipelines.networks.check import check_network
 from pipelines.orphans import remove_file
+from pipelines.report.deployed import network_of_document
 
 SEGMENTS_PER_CALL_MAX = 5_000
 """How many rows go in one transaction: commits of the line wait for it."""
@@ -27,11 +33,15 @@ Needs = Mapping[StreamName, Mapping[str, int]]
 """Stream -> fragment -> from when on this home's fragment has yet to read it."""
 
 
+Before = Callable[[LineStatus], int | None]
+"""Before when a line shall be trimmed; None: not at all."""
+
+
 @dataclass(frozen=True, slots=True)
 class Freed:
     """What a trim of one line did: `files` that were named, of them `removed` from the disk."""
 
-    status: StreamStatus
+    status: LineStatus
     trimmed: Trimmed
     removed: int = 0
 
@@ -41,14 +51,21 @@ class Freed:
         return sum(file.size_bytes for file in self.trimmed.files)
 
 
-def needs_of(catalog: Catalog, fragments: Mapping[str, Fragment]) -> Needs:
+def needs_of(
+    catalog: Catalog, fragments: Mapping[str, Fragment], planned: Planned | None = None
+) -> Needs:
     """What the fragments that this home computes have yet to read; `fragments` by id.
 
-    A fragment that is assigned here and not among them holds all of its inputs.
+    `planned` is what every plan of the assignment log makes of them, where there was more than one.
+    A fragment that is assigned here and not among `fragments` holds all of its inputs, and so does
+    one whose plan is not known.
     """
     needs: dict[StreamName, dict[str, int]] = {}
     for known in catalog.read_knowledge(fragments, Limits()).fragments:
-        for stream, from_us in needed_from_us(known).items():
+        shapes = None if planned is None else shapes_owed(known, planned)
+        if planned is not None and shapes is None:
+            continue
+        for stream, from_us in needed_from_us(known, shapes).items():
             of_stream = needs.setdefault(stream, {})
             # A fragment may be here in several partitions or replicas: it needs what any needs.
             name = known.fragment.id
@@ -56,13 +73,42 @@ def needs_of(catalog: Catalog, fragments: Mapping[str, Fragment]) -> Needs:
     return needs
 
 
-def furthest_us(catalog: Catalog, status: StreamStatus, needs: Needs) -> int:
+def needs_here(catalog: Catalog) -> Needs:
+    """`needs_of`, with all that the catalog itself says of plans and fragments."""
+    while True:
+        documents = _documents(catalog)
+        planned = {plan: _fragments_of(document) for plan, document in documents.items()}
+        fragments = {
+            line.fragment: its[line.fragment]
+            for line in catalog.assignments()
+            if (its := planned.get(line.plan)) and line.fragment in its
+        }
+        found = needs_of(catalog, fragments, planned)
+        # A plan that came between the two looks may read further back than those seen.
+        if _documents(catalog).keys() == documents.keys():
+            return found
+
+
+def _documents(catalog: Catalog) -> dict[PlanId, str]:
+    return {plan.id: plan.document for plan in catalog.plans(superseded=True)}
+
+
+@lru_cache(maxsize=64)
+def _fragments_of(document: str) -> Mapping[str, Fragment] | None:
+    try:
+        network = network_of_document(json.loads(document)["network"])
+        return {f.id: f for f in fragments_for(check_network(network))}
+    except Refused:
+        return None  # an expression that was allowed once
+
+
+def furthest_us(catalog: Catalog, status: LineStatus, needs: Needs) -> int:
     """Up to where nothing holds a line."""
     asked = trim_once(catalog, status, FOREVER_US, needs, segments_max=0, explain=True)
     return FOREVER_US if asked.held_by is None else asked.held_by.from_us
 
 
-def trim_once(catalog: Catalog, status: StreamStatus, before_us: int, needs: Needs, *,
+def trim_once(catalog: Catalog, status: LineStatus, before_us: int, needs: Needs, *,
               segments_max: int | None = None, explain: bool = False) -> Trimmed:  # fmt: skip
     """One call of `Catalog.trim`."""
     stream = status.stream.name
@@ -76,7 +122,7 @@ def trim_once(catalog: Catalog, status: StreamStatus, before_us: int, needs: Nee
     )
 
 
-def explain_trim(catalog: Catalog, status: StreamStatus, before_us: int, needs: Needs) -> Freed:
+def explain_trim(catalog: Catalog, status: LineStatus, before_us: int, needs: Needs) -> Freed:
     """What a trim would do; nothing is done."""
     everything = 2**31 - 1
     trimmed = trim_once(catalog, status, before_us, needs, segments_max=everything, explain=True)
@@ -84,24 +130,36 @@ def explain_trim(catalog: Catalog, status: StreamStatus, before_us: int, needs: 
 
 
 def trim_line(
-    catalog: Catalog, root: Path, status: StreamStatus, before_us: int, needs: Needs
+    catalog: Catalog, root: Path, status: LineStatus, before_us: int, needs: Needs
 ) -> Freed:
     """Trim a line before an event time, or as far as nothing holds it, and remove its files."""
     whole = Freed(status, trim_once(catalog, status, before_us, needs))
-    whole = replace(whole, removed=_remove(root, whole.trimmed))
+    whole = replace(whole, removed=remove_files(root, whole.trimmed))
     while whole.trimmed.has_more:
         more = trim_once(catalog, status, before_us, needs)
-        whole = Freed(status, _together(whole.trimmed, more), whole.removed + _remove(root, more))
+        whole = Freed(
+            status, _together(whole.trimmed, more), whole.removed + remove_files(root, more)
+        )
     return whole
 
 
-def before_of(keep_us: int | None, before_us: int | None) -> Callable[[StreamStatus], int | None]:
+def before_of_retentions(retentions: Mapping[StreamName, int]) -> Before:
+    """As `before_of`, by what is declared in ms for each stream; None where nothing is."""
+
+    def before(status: LineStatus) -> int | None:
+        kept_ms = retentions.get(status.stream.name)
+        return None if kept_ms is None else before_of(kept_ms * 1_000, None)(status)
+
+    return before
+
+
+def before_of(keep_us: int | None, before_us: int | None) -> Before:
     """Before when a line is trimmed: a time, or so long behind its stable prefix's end.
 
     None for a line that has not begun.
     """
 
-    def before(status: StreamStatus) -> int | None:
+    def before(status: LineStatus) -> int | None:
         through_us = status.stable_through_us
         if through_us is None or before_us is not None:
             return before_us if through_us is not None else None
@@ -110,7 +168,8 @@ def before_of(keep_us: int | None, before_us: int | None) -> Callable[[StreamSta
     return before
 
 
-def _remove(root: Path, trimmed: Trimmed) -> int:
+def remove_files(root: Path, trimmed: Trimmed) -> int:
+    """Remove what a trim freed from the disk; how many files were there."""
     reached("trim.committed")
     return sum(remove_file(root, file.path) for file in trimmed.files)
 

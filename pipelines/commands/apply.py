@@ -8,25 +8,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from medusa_core.commits import Hold
 from medusa_core.errors import Refused
-from medusa_core.exchange import IMPORT_PURPOSE, READER_LIMIT_MS
-from medusa_core.grid import BEGINNING_US
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import Participant
+from medusa_core.nearest import did_you_mean
 from pipelines.commands.tables import table
 from pipelines.contracts.assigning import Asked
 from pipelines.contracts.changes import HomeChanges, Mark, decide_changes
 from pipelines.contracts.federation import Federation, read_federation
+from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.standing import Standing, read_standing
 from pipelines.contracts.storage import StorageRoot, check_storage
+from pipelines.exchange import first_holds
 from pipelines.home import Homes, known_homes, open_homes
 from pipelines.networks.deployed import keep_file
 from pipelines.report.times import counted, parse_time_us
 from pipelines.settings import Settings
+from pipelines.sinks.declaring import declare
 
 NOW = "now"
 
@@ -72,8 +72,7 @@ def _chosen(federation: Federation, contracts: Path, wanted: str | None) -> tupl
     if wanted is None:
         return names
     if wanted not in names:
-        near = get_close_matches(wanted, names, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(names)}"
+        hint = did_you_mean(wanted, names, f"there is {', '.join(names)}")
         raise Refused(f"{contracts} has no contract of participant {wanted!r}: {hint}")
     return (Participant(wanted),)
 
@@ -101,10 +100,20 @@ def _keep_files(settings: Settings, federation: Federation, chosen: Sequence[Par
 
 def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
     home = homes.make(changes.participant, root.given)
+    for network, needed in changes.reach.items():
+        hold_for_plan(home.catalog, network, needed)
     for deployment in changes.deployments:
         home.catalog.deploy(deployment)
     for stream, document in changes.sources.items():
         home.catalog.declare_source(stream, document)
+    for stream, retention_ms in changes.retentions.items():
+        home.catalog.declare_retention(stream, retention_ms)
+    # What goes first: another sink may take over its target.
+    for (stream, name), sink in sorted(changes.sinks.items(), key=lambda item: bool(item[1])):
+        if sink is None:
+            home.catalog.withdraw_sink(stream, name)
+        else:
+            declare(home.catalog, stream, name, sink)
 
 
 def _hold_for_readers(
@@ -113,31 +122,16 @@ def _hold_for_readers(
     roots: Mapping[Participant, StorageRoot],
     chosen: Sequence[Participant],
 ) -> None:
-    """What a partner is to read is held for it before it has read anything: S7 from the first day.
-
-    Its own acknowledgements move the hold up; one that never comes runs out by the limit.
-    """
-    wanted: dict[Participant, set[tuple[StreamName, Participant]]] = {}
+    """What partners are to read is held for them, where their own holds do not stand yet."""
     for network in federation.networks:
-        writer = {s: network.owners[f] for f, (_, outs) in network.wiring.items() for s in outs}
-        for fragment, (inputs, _) in network.wiring.items():
-            reader = network.owners[fragment]
-            for stream in inputs:
-                if writer[stream] != reader and writer[stream] in chosen:
-                    wanted.setdefault(writer[stream], set()).add((stream, reader))
-    for name, readings in wanted.items():
-        catalog = homes.make(name, roots[name].given).catalog
-        for stream, reader in sorted(readings):
-            holders = {h.holder for h in catalog.holds(stream) if h.purpose == IMPORT_PURPOSE}
-            if reader not in holders:
-                hold = Hold(
-                    stream=stream,
-                    holder=reader,
-                    purpose=IMPORT_PURPOSE,
-                    from_us=BEGINNING_US,
-                    limit_ms=READER_LIMIT_MS,
-                )
-                catalog.place_hold(hold)
+        for name, holds in first_holds.first_holds(network.wiring, network.owners).items():
+            if name not in chosen:
+                continue
+            catalog = homes.make(name, roots[name].given).catalog
+            for hold in holds:
+                standing = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
+                if (hold.holder, hold.purpose) not in standing:
+                    catalog.place_hold(hold)
 
 
 # ------------------------------------------------------------ showing
@@ -164,9 +158,6 @@ def _notes(
     changed = [c for home in decided for c in home.changes if c.mark is Mark.CHANGED]
     if asked is not None and not any(change.what == "network" for change in changed):
         notes.append("--from had no effect: it is for networks that have changed")
-    kept = [name for name, its in federation.streams.items() if its.retention_us is not None]
-    if kept:
-        notes.append(f"retention of {', '.join(kept)} has no effect yet: no bucket is trimmed")
     contracted = {contract.participant for contract in federation.participants}
     others = sorted(set(known_homes(settings.directory)) - contracted)
     if others:

@@ -1,6 +1,8 @@
 """`medusa trim`: let go of what nobody needs, compact small files, remove what nothing names.
 
-Each is asked for by an option of its own. With --explain everything is told and nothing is done.
+Compaction and orphans are asked for by options of their own. What goes is what --keep or --before
+say, without them and without those options what lies behind the declared retentions. With --explain
+everything is told and nothing is done.
 """
 
 from __future__ import annotations
@@ -9,22 +11,29 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, parse_duration_us
+from medusa_core.nearest import did_you_mean
 from medusa_core.segments import Segment
 from medusa_core.trims import HeldBack
-from pipelines.catalog.interface import StreamStatus
+from pipelines.catalog.interface import LineStatus
 from pipelines.commands.tables import facts, table
 from pipelines.compacting import Compacted, compact_run, runs_of_line
 from pipelines.home import Home, chosen_participant, open_home
 from pipelines.orphans import GRACE_S, GRACE_S_MIN, Orphan, find_orphans, remove_orphans
-from pipelines.report.deployed import fragments_in_force
 from pipelines.report.times import counted, duration, iso, parse_time_us, size_of
 from pipelines.settings import Settings
-from pipelines.trimming import Freed, before_of, explain_trim, needs_of, trim_line
+from pipelines.trimming import (
+    Before,
+    Freed,
+    before_of,
+    before_of_retentions,
+    explain_trim,
+    needs_here,
+    trim_line,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +59,15 @@ def run_trim(settings: Settings, participant: str | None, wanted: Wanted, *, as_
             f"--grace {wanted.grace} could take files that a running step has yet to commit: give "
             "1m or more"
         )
-    trims = keep_us is not None or before_us is not None
-    if not (trims or wanted.compact or wanted.orphans):
-        raise Refused("say what to let go: --keep DURATION or --before TIME, --compact, --orphans")
+    says_what = keep_us is not None or before_us is not None
+    trims = says_what or not (wanted.compact or wanted.orphans)
     with open_home(settings, chosen_participant(settings, participant)) as home:
         lines = _lines(home, wanted.streams)
         document: dict[str, Any] = {"participant": home.participant, "explained": wanted.explain}
         texts: list[str] = []
         if trims:
-            freed = _trim(home, lines, keep_us, before_us, explain=wanted.explain)
+            before = before_of(keep_us, before_us) if says_what else _before_retained(home, lines)
+            freed = _trim(home, lines, before, explain=wanted.explain)
             document["lines"] = [_freed_document(one) for one in freed]
             texts.append(_freed_text(freed, explain=wanted.explain))
         if wanted.compact:
@@ -73,37 +82,39 @@ def run_trim(settings: Settings, participant: str | None, wanted: Wanted, *, as_
     return 0
 
 
-def _lines(home: Home, wanted: Sequence[str]) -> list[StreamStatus]:
+def _lines(home: Home, wanted: Sequence[str]) -> list[LineStatus]:
     """The lines of the streams asked for, all by default; Refused for a stream that is not here."""
-    lines = home.catalog.streams()
+    lines = home.catalog.lines()
     known = sorted({str(line.stream.name) for line in lines})
     for name in wanted:
         if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.5)
-            others = ", ".join(known) or "none"
-            hint = f"did you mean {near[0]!r}?" if near else f"it has {others}"
+            hint = did_you_mean(name, known, "it has " + (", ".join(known) or "none"))
             raise Refused(f"the home of {home.participant} has no stream {name!r}: {hint}")
     return [line for line in lines if not wanted or line.stream.name in wanted]
+
+
+def _before_retained(home: Home, lines: Sequence[LineStatus]) -> Before:
+    """By the declared retentions; Refused if none of the lines has one."""
+    retentions = home.catalog.retentions()
+    if not any(line.stream.name in retentions for line in lines):
+        raise Refused(
+            f"what was asked for is kept for good in the home of {home.participant}: say what to "
+            "let go with --keep DURATION, --before TIME, --compact or --orphans, or declare a "
+            "retention in the stream's contract"
+        )
+    return before_of_retentions(retentions)
 
 
 # ------------------------------------------------------------ doing
 
 
-def _trim(
-    home: Home,
-    lines: Sequence[StreamStatus],
-    keep_us: int | None,
-    before_us: int | None,
-    *,
-    explain: bool,
-) -> list[Freed]:
-    before = before_of(keep_us, before_us)
-    needs = needs_of(home.catalog, fragments_in_force(home.catalog))
+def _trim(home: Home, lines: Sequence[LineStatus], before: Before, *, explain: bool) -> list[Freed]:
+    needs = needs_here(home.catalog)
     freed: list[Freed] = []
     for line in lines:
         line_before_us = before(line)
         if line_before_us is None:
-            continue  # it has not begun: nothing is there to go
+            continue  # it has not begun, or is kept for good
         line_before_us = min(max(line_before_us, BEGINNING_US), FOREVER_US)
         if explain:
             freed.append(explain_trim(home.catalog, line, line_before_us, needs))
@@ -112,11 +123,11 @@ def _trim(
     return freed
 
 
-Made = list[tuple[StreamStatus, Compacted | tuple[Segment, ...]]]
+Made = list[tuple[LineStatus, Compacted | tuple[Segment, ...]]]
 
 
-def _compact(home: Home, lines: Sequence[StreamStatus], *, explain: bool) -> Made:
-    needs = needs_of(home.catalog, fragments_in_force(home.catalog))
+def _compact(home: Home, lines: Sequence[LineStatus], *, explain: bool) -> Made:
+    needs = needs_here(home.catalog)
     made: Made = []
     for line in lines:
         for run in runs_of_line(home.catalog, line, needs):
@@ -217,9 +228,7 @@ def _made_text(made: Made, *, explain: bool) -> str:
     return "\n".join(lines)
 
 
-def _made_document(
-    status: StreamStatus, done: Compacted | tuple[Segment, ...]
-) -> Mapping[str, Any]:
+def _made_document(status: LineStatus, done: Compacted | tuple[Segment, ...]) -> Mapping[str, Any]:
     segments, files = _segments_and_files(done)
     path = done.file.path if isinstance(done, Compacted) else None
     return {

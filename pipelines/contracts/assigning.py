@@ -22,6 +22,7 @@ from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment
 from pipelines.contracts.federation import PlacedNetwork
+from pipelines.contracts.reach import check_reach
 from pipelines.contracts.standing import Standing
 from pipelines.deploying import FIRST_EPOCH
 from pipelines.report.times import duration, iso
@@ -42,8 +43,8 @@ def wanted_logs(
 ) -> Mapping[Participant, Mapping[str, Log]]:
     """Home -> fragment -> its whole log as it shall be, for every home with a part in the network.
 
-    Raises Refused if a fragment would move, or if a new plan has no bucket to begin at; Conflict if
-    the homes disagree about a line.
+    Raises Refused if a fragment would move, if a new plan has no bucket to begin at, or if it reads
+    what is trimmed; Conflict if the homes disagree about a line.
     """
     logs = {
         home: {
@@ -58,7 +59,7 @@ def wanted_logs(
     stand = [log[-1] for its in logs.values() for log in its.values() if log]
     changed = [line for line in stand if line.plan != network.plan.id]
     from_us = _from_us(network, standings, stand, changed[0].plan, asked) if changed else None
-    return {
+    wanted = {
         home: {
             fragment: _extended(log, fragment, network.owners_for(home)[fragment],
                                 network.plan.id, from_us)
@@ -66,6 +67,9 @@ def wanted_logs(
         }
         for home, its in logs.items()
     }  # fmt: skip
+    is_begun = any(line.plan == network.plan.id for line in stand)
+    check_reach(network, standings, wanted, may_ask=not is_begun)
+    return wanted
 
 
 def _merged_log(fragment: str, home: Participant, standings: Standings) -> Log:

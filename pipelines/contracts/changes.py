@@ -1,8 +1,8 @@
 """What `medusa apply` would change: decided as values, then shown or carried out.
 
 For each home: the streams, fragments and assignment lines that it lacks, as deployments, and the
-sources to declare. Deciding looks at the contracts and at what stands, and touches nothing. What
-cannot be changed in place is refused here, with what to do instead.
+sources, retentions and sinks to declare. Deciding looks at the contracts and at what stands, and
+touches nothing. What cannot be changed in place is refused here, with what to do instead.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
-from medusa_core.errors import Refused
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.frozen import freeze
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName
-from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.catalog.interface import Assignment, Deployment
 from pipelines.contracts.assigning import Asked, Log, wanted_logs
 from pipelines.contracts.federation import Federation, PlacedNetwork
+from pipelines.contracts.in_place import check_in_place
+from pipelines.contracts.reach import reach_of
 from pipelines.contracts.standing import Standing
+from pipelines.contracts.streams import SinkContract
 from pipelines.report.times import duration, iso
 
 
@@ -32,7 +34,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One line of the table: a home, network, fragment, source or some streams."""
+    """One line of the table: a home, network, fragment, source, retention, sink or some streams."""
 
     mark: Mark
     what: str
@@ -42,15 +44,23 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeChanges:
-    """What a home lacks: deployments in order (the last under the newest plan), sources as JSON."""
+    """What a home lacks: deployments in order (the last under the newest plan), sources as JSON.
+
+    `retentions` are those to declare, in ms (None: for good); `sinks` are those to declare, as JSON
+    (None: to withdraw), by stream and name; `reach` is from when on the lines that are new read the
+    streams of this home, by network.
+    """
 
     participant: Participant
     changes: tuple[Change, ...]
     deployments: tuple[Deployment, ...]
     sources: Mapping[StreamName, str]
+    retentions: Mapping[StreamName, int | None]
+    sinks: Mapping[tuple[StreamName, str], str | None]
+    reach: Mapping[str, Mapping[StreamName, int]]
 
     def __post_init__(self) -> None:
-        freeze(self, "sources")
+        freeze(self, "sources", "retentions", "sinks", "reach")
 
     @property
     def is_same(self) -> bool:
@@ -67,9 +77,7 @@ def decide_changes(
     """
     for network in federation.networks:
         for home, standing in standings.items():
-            if network.owners_for(home):
-                _check_streams(network, home, standing)
-            _check_fragments(network, home, standing)
+            check_in_place(network, home, standing)
     logs = {n.name: wanted_logs(n, standings, asked) for n in federation.networks}
     plans = {
         plan.id: plan.document
@@ -80,81 +88,6 @@ def decide_changes(
         _home(federation, home, standings[home], {n: its[home] for n, its in logs.items()}, plans)
         for home in sorted(standings)
     )
-
-
-# ------------------------------------------------------------ what cannot be changed in place
-
-
-def _check_streams(network: PlacedNetwork, home: Participant, standing: Standing) -> None:
-    for wanted in network.streams:
-        stands = standing.streams.get(wanted.name)
-        if stands is None:
-            continue
-        for fragment in standing.fragments.values():
-            if wanted.name in fragment.outputs and fragment.network != network.name:
-                raise Refused(
-                    f"stream {wanted.name} of network {network.name} belongs to network "
-                    f"{fragment.network} in the home of {home}: rename it in one of them"
-                )
-        for part, is_now, shall_be in _shape_differences(stands, wanted):
-            raise Refused(
-                f"stream {wanted.name} of network {network.name} stands in the home of {home} with "
-                f"{part} {is_now}, and its contract gives {shall_be}: that cannot be changed in "
-                "place; give the network and its streams other names"
-            )
-
-
-def _shape_differences(stands: StreamRecord, wanted: StreamRecord) -> Iterator[tuple[str, ...]]:
-    if stands.kind != wanted.kind:
-        yield "kind", stands.kind, wanted.kind
-    if stands.width_us != wanted.width_us:
-        yield "buckets of", duration(stands.width_us), duration(wanted.width_us)
-    if tuple(stands.columns.items()) != tuple(wanted.columns.items()):
-        yield "columns", _columns(stands), _columns(wanted)
-    if stands.key != wanted.key:
-        yield "key", f"({', '.join(stands.key)})", f"({', '.join(wanted.key)})"
-
-
-def _columns(record: StreamRecord) -> str:
-    return f"({', '.join(f'{name} {type_}' for name, type_ in record.columns.items())})"
-
-
-def _check_fragments(network: PlacedNetwork, home: Participant, standing: Standing) -> None:
-    wanted = network.owners_for(home)
-    begun = {line.stream for line in standing.lines if line.boundary_us is not None}
-    for name, stands in standing.fragments.items():
-        if stands.network != network.name:
-            if name in wanted:
-                raise Refused(
-                    f"fragment {name} belongs to network {stands.network} in the home of {home}, "
-                    f"not to {network.name}: rename its stream in one of them"
-                )
-            continue
-        if name not in wanted:
-            raise Refused(
-                f"fragment {name} of network {network.name} stands in the home of {home}, and the "
-                "contracts have it there no more: that cannot be changed in place; keep it, or "
-                "give the network and its streams other names"
-            )
-        inputs, outputs = _wiring(network, name)
-        is_same = (stands.inputs, stands.outputs) == (inputs, outputs)
-        if not is_same and begun & {*stands.outputs}:
-            raise Refused(
-                f"fragment {name} reads {_names(stands.inputs)} and writes "
-                f"{_names(stands.outputs)} in the home of {home}, and shall read {_names(inputs)} "
-                f"and write {_names(outputs)}: it has begun, so that cannot be changed in place; "
-                "give the network and its streams other names"
-            )
-
-
-def _wiring(
-    network: PlacedNetwork, fragment: str
-) -> tuple[tuple[StreamName, ...], tuple[StreamName, ...]]:
-    return network.wiring.get(fragment, ((), ()))
-
-
-def _names(streams: tuple[StreamName, ...]) -> str:
-    return ", ".join(streams) or "nothing"
 
 
 # ------------------------------------------------------------ what a home lacks
@@ -177,6 +110,9 @@ def _home(
     ]
     deployments: list[Deployment] = []
     sources: dict[StreamName, str] = {}
+    retentions: dict[StreamName, int | None] = {}
+    sinks: dict[tuple[StreamName, str], str | None] = {}
+    reach: dict[str, Mapping[StreamName, int]] = {}
     for network in federation.networks:
         its = logs[network.name]
         if not its:
@@ -189,11 +125,25 @@ def _home(
             changes.append(_source(stream, document, standing))
             if standing.sources.get(stream) != document:
                 sources[stream] = document
+        for stream in sorted(network.held_by(home)):
+            contract = federation.streams.get(stream)
+            wanted_ms = contract.retention_ms if contract is not None else None
+            changes += _retention(stream, wanted_ms, standing)
+            if standing.retentions.get(stream) != wanted_ms:
+                retentions[stream] = wanted_ms
+        shown, its_sinks = _sinks(dict(_wanted_sinks(network, federation, home)), network, standing)
+        changes += shown
+        sinks |= its_sinks
+        if needed := reach_of(network, home, standing, its):
+            reach[network.name] = needed
     return HomeChanges(
         participant=home,
         changes=tuple(changes),
         deployments=tuple(deployments),
         sources=sources,
+        retentions=retentions,
+        sinks=sinks,
+        reach=reach,
     )
 
 
@@ -249,9 +199,61 @@ def _source(stream: StreamName, document: str, standing: Standing) -> Change:
     return Change(mark=mark, what="source", name=stream, detail=document)
 
 
+def _retention(stream: StreamName, wanted_ms: int | None, standing: Standing) -> Iterator[Change]:
+    """Nothing to tell of a stream that is kept for good, and was."""
+    stands_ms = standing.retentions.get(stream)
+    if wanted_ms is None and stands_ms is None:
+        return
+    mark = Mark.SAME if stands_ms == wanted_ms else Mark.CHANGED
+    if stands_ms is None:
+        mark = Mark.NEW
+    kept = [_kept(ms) for ms in dict.fromkeys((stands_ms, wanted_ms))]
+    detail = " -> ".join(kept) if mark is Mark.CHANGED else _kept(wanted_ms)
+    yield Change(mark=mark, what="retention", name=stream, detail=detail)
+
+
+def _wanted_sinks(
+    network: PlacedNetwork, federation: Federation, home: Participant
+) -> Iterator[tuple[tuple[StreamName, str], SinkContract]]:
+    for stream, sink in network.delivered_by(home, federation.streams):
+        yield (stream, sink.name), sink
+
+
+def _sinks(
+    wanted: Mapping[tuple[StreamName, str], SinkContract],
+    network: PlacedNetwork,
+    standing: Standing,
+) -> tuple[list[Change], dict[tuple[StreamName, str], str | None]]:
+    """What is shown of the sinks of a network's streams, and what is to be done."""
+    streams = {record.name for record in network.streams}
+    stand = {key: text for key, text in standing.sinks.items() if key[0] in streams}
+    shown: list[Change] = []
+    changed: dict[tuple[StreamName, str], str | None] = {}
+    for key in sorted({*wanted, *stand}):
+        is_now = stand.get(key)
+        sink = wanted.get(key)
+        shall_be = None if sink is None else sink.document
+        mark = Mark.NEW if is_now is None else Mark.CHANGED
+        if is_now == shall_be:
+            mark = Mark.SAME
+        else:
+            changed[key] = shall_be
+        detail = "withdrawn" if sink is None else _delivered(sink)
+        shown.append(Change(mark=mark, what="sink", name="/".join(key), detail=detail))
+    return shown, changed
+
+
+def _delivered(sink: SinkContract) -> str:
+    return f"{sink.declaration.kind} into {sink.declaration.target}"
+
+
+def _kept(retention_ms: int | None) -> str:
+    return "for good" if retention_ms is None else duration(retention_ms * 1_000)
+
+
 def _is_wired(network: PlacedNetwork, fragment: str, standing: Standing) -> bool:
     stands = standing.fragments.get(fragment)
-    return stands is not None and (stands.inputs, stands.outputs) == _wiring(network, fragment)
+    return stands is not None and (stands.inputs, stands.outputs) == network.wires(fragment)
 
 
 def _deployments(
@@ -291,6 +293,6 @@ def _deployment(
         plan=plan,
         plan_document=document,
         streams=network.streams,
-        fragments={fragment: _wiring(network, fragment) for fragment in logs},
+        fragments={fragment: network.wires(fragment) for fragment in logs},
         assignments=lines,
     )

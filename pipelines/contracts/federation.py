@@ -18,13 +18,15 @@ from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import FragmentName, Participant, StreamName
+from medusa_core.nearest import did_you_mean
 from medusa_core.network import Function, Network
 from medusa_core.plans import Plan
 from pipelines.catalog.interface import StreamRecord
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.participants import ParticipantContract, Run, read_participants
-from pipelines.contracts.streams import StreamContract, read_streams
+from pipelines.contracts.sinks import check_sinks
+from pipelines.contracts.streams import SinkContract, StreamContract, read_streams
 from pipelines.contracts.yaml_values import Value
 from pipelines.deploying import (
     Wiring,
@@ -44,18 +46,20 @@ from pipelines.streams.landing import landing_fragment
 class PlacedNetwork:
     """A network under its plan, and who computes each fragment (`owners`, by fragment).
 
-    `file` is the user's file if it must be kept, because the network has Function boxes.
+    `fragments` are its pieces by their ids, landings and imports not among them. `file` is the
+    user's file if it must be kept, because the network has Function boxes.
     """
 
     plan: Plan
     streams: tuple[StreamRecord, ...]
+    fragments: Mapping[str, Fragment]
     wiring: Wiring
     owners: Mapping[str, Participant]
     width_us: int
     file: Path | None
 
     def __post_init__(self) -> None:
-        freeze(self, "wiring", "owners")
+        freeze(self, "fragments", "wiring", "owners")
 
     @property
     def name(self) -> str:
@@ -65,6 +69,30 @@ class PlacedNetwork:
     def owners_for(self, home: Participant) -> Mapping[str, Participant]:
         """Of the fragments that this home must know; empty if it has no part in the network."""
         return owners_in_home(self.wiring, self.owners, home)
+
+    def wires(self, fragment: str) -> tuple[tuple[StreamName, ...], tuple[StreamName, ...]]:
+        """The streams that a fragment reads and writes; an import is wired to nothing."""
+        return self.wiring.get(fragment, ((), ()))
+
+    def held_by(self, home: Participant) -> Iterator[StreamName]:
+        """The streams that a home holds: what it lands or computes, and copies of what it reads."""
+        for fragment in self.owners_for(home):
+            yield from self.wires(fragment)[1]
+
+    def delivered_by(
+        self, home: Participant, streams: Mapping[StreamName, StreamContract]
+    ) -> Iterator[tuple[StreamName, SinkContract]]:
+        """The sinks that a home delivers to: of what it writes, and what it is named for."""
+        for stream in sorted(self.held_by(home)):
+            contract = streams.get(stream)
+            for sink in contract.sinks if contract is not None else ():
+                if home == (sink.participant.name if sink.participant else self.writer_of(stream)):
+                    yield stream, sink
+
+    def writer_of(self, stream: StreamName) -> Participant:
+        """Who lands or computes a stream of the network."""
+        (fragment,) = (name for name, (_, outputs) in self.wiring.items() if stream in outputs)
+        return self.owners[fragment]
 
     def landed_by(self, participant: Participant) -> Iterator[StreamName]:
         """The sources that a participant lands."""
@@ -113,6 +141,19 @@ def read_federation(contracts: Path, directory: Path) -> Federation:
         networks = tuple(_placed(parts[name], loaded, folder) for name in sorted(parts))
     _check_streams_belong_to_one_network(networks)
     _check_contracts_of_streams(networks, streams, contracts)
+    check_sinks(
+        {record.name: record for network in networks for record in network.streams},
+        {
+            record.name: frozenset(
+                contract.participant
+                for contract in participants
+                if record.name in set(network.held_by(contract.participant))
+            )
+            for network in networks
+            for record in network.streams
+        },
+        streams,
+    )
     return Federation(
         participants=participants,
         networks=networks,
@@ -160,6 +201,7 @@ def _placed(
     return PlacedNetwork(
         plan=plan,
         streams=streams_of(plan, checked, fragments),
+        fragments={fragment.id: fragment for fragment in fragments},
         wiring=wiring,
         owners={**_landings(network, parts), **_computed(network, fragments, parts)},
         width_us=width_us,
@@ -209,9 +251,9 @@ def _each_by_one(
     places: dict[str, Value] = {}
     for participant, named in given:
         if named.name not in names:
+            hint = did_you_mean(named.name, names, f"it has {', '.join(names)}")
             raise named.at.refused(
-                f"is {named.name}, but network {network.name} has no such {kind}; it has "
-                f"{', '.join(names)}"
+                f"is {named.name}, but network {network.name} has no such {kind}: {hint}"
             )
         if named.name in owners:
             raise named.at.refused(
@@ -246,9 +288,9 @@ def _check_contracts_of_streams(
     kinds = {stream.name: stream.kind for network in networks for stream in network.streams}
     for contract in contracts:
         if contract.stream not in kinds:
-            known = ", ".join(kinds) or "none"
+            hint = did_you_mean(contract.stream, kinds, f"there is {', '.join(kinds) or 'none'}")
             raise contract.at.refused(
-                f"is {contract.stream}, which no network that anybody runs has; there is {known}"
+                f"is {contract.stream}, which no network that anybody runs has: {hint}"
             )
         if contract.source is not None and kinds[contract.stream] != "source":
             raise contract.source_at.refused(

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import check_name
+from medusa_core.nearest import did_you_mean
 from pipelines.contracts.yaml_values import Value
 
 
@@ -32,8 +32,7 @@ def fields_of(
         case dict() as fields:
             for name, inside in fields.items():
                 if name not in known:
-                    near = get_close_matches(name, known, n=1)
-                    hint = f"did you mean {near[0]}?" if near else f"write {_one_of(known)}"
+                    hint = did_you_mean(name, known, f"write {_one_of(known)}")
                     raise inside.refused(f"is not known here: {hint}")
             for name in required:
                 if name not in fields:

@@ -36,13 +36,14 @@ class StandingFragment:
 class StandingLine:
     """How far what a producer wrote of a stream reaches, `end_us` where it has ended.
 
-    `boundary_us` is None if it has not begun.
+    `boundary_us` is None if it has not begun; what lies before `trimmed_us` is gone.
     """
 
     stream: StreamName
     producer: Producer
     boundary_us: int | None
     end_us: int | None
+    trimmed_us: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +51,8 @@ class Standing:
     """A home's deployments: `log` holds a fragment's assignments, oldest first.
 
     A home that has not been made is one where nothing stands. `sources` maps a stream to the JSON
-    text of what feeds it; `clock_ms` is the catalog's clock.
+    text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
+    (with a name) to the JSON text of where it is delivered; `clock_ms` is the catalog's clock.
     """
 
     is_made: bool = False
@@ -60,10 +62,12 @@ class Standing:
     log: Mapping[str, tuple[Assignment, ...]] = field(default_factory=dict)
     lines: tuple[StandingLine, ...] = ()
     sources: Mapping[StreamName, str] = field(default_factory=dict)
+    retentions: Mapping[StreamName, int] = field(default_factory=dict)
+    sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     clock_ms: int | None = None
 
     def __post_init__(self) -> None:
-        freeze(self, "streams", "plans", "fragments", "log", "sources")
+        freeze(self, "streams", "plans", "fragments", "log", "sources", "retentions", "sinks")
 
 
 def read_standing(url: str, participant: Participant) -> Standing:
@@ -99,11 +103,17 @@ def _standing(connection: Connection) -> Standing:
     )
     lines = connection.execute(
         text(
-            "SELECT stream, participant, replica, boundary_us, end_us "
+            "SELECT stream, participant, replica, boundary_us, end_us, trimmed_us "
             "FROM medusa.stream_producer ORDER BY stream, participant, replica"
         )
     )
     sources = connection.execute(text("SELECT stream, document FROM medusa.source ORDER BY stream"))
+    promises = connection.execute(
+        text("SELECT stream, retention_ms FROM medusa.stream_promise ORDER BY stream")
+    )
+    sinks = connection.execute(
+        text("SELECT stream, name, document FROM medusa.sink ORDER BY stream, name")
+    )
     now_ms = connection.execute(text("SELECT medusa.to_ms(clock_timestamp())")).scalar_one()
     return Standing(
         is_made=True,
@@ -134,10 +144,15 @@ def _standing(connection: Connection) -> Standing:
                 producer=Producer(row.participant, row.replica),
                 boundary_us=row.boundary_us,
                 end_us=row.end_us,
+                trimmed_us=row.trimmed_us,
             )
             for row in lines
         ),
         sources={row.stream: row.document for row in sources},
+        retentions={
+            row.stream: row.retention_ms for row in promises if row.retention_ms is not None
+        },
+        sinks={(row.stream, row.name): row.document for row in sinks},
         clock_ms=now_ms,
     )
 

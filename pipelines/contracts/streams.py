@@ -1,4 +1,4 @@
-"""A stream's contract: what feeds it, if it is a source, and what is promised of it."""
+"""A stream's contract: what feeds it, if it is a source, what is promised, where it goes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,25 @@ from pathlib import Path
 
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
-from pipelines.contracts.fields import duration_us_of, fields_of
+from pipelines.contracts.fields import Named, duration_us_of, fields_of, items_of, name_of
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.yaml_values import Value, plain
+from pipelines.sinks.declaration import SinkDeclaration, document_of, parse_sink
 from pipelines.streams.live.declaration import parse_declaration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkContract:
+    """A sink of a stream: its name, its document (JSON, paths absolute) and what that means.
+
+    `participant` delivers it (None: who lands or computes the stream).
+    """
+
+    name: str
+    document: str
+    declaration: SinkDeclaration
+    participant: Named | None
+    at: Value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,13 +34,15 @@ class StreamContract:
     """What `contracts/streams/<name>.yaml` says.
 
     `source` is the JSON text of what feeds it, its paths absolute (None: it is computed);
-    `retention_us` is how long its buckets are kept at least (None: for good).
+    `retention_ms` is how long its buckets are kept at least (None: for good), in every home;
+    `sinks` are where it is delivered.
     """
 
     stream: StreamName
     source: str | None
     source_at: Value
-    retention_us: int | None
+    retention_ms: int | None
+    sinks: tuple[SinkContract, ...]
     at: Value
 
 
@@ -38,20 +55,30 @@ def read_streams(directory: Path) -> tuple[StreamContract, ...]:
 
 
 def _stream(directory: Path, document: Value, name: StreamName, at: Value) -> StreamContract:
-    fields = fields_of(document, required=("stream",), optional=("source", "retention"))
+    fields = fields_of(document, required=("stream",), optional=("source", "retention", "sinks"))
     return StreamContract(
         stream=name,
         source=_source(directory, name, fields["source"]) if "source" in fields else None,
         source_at=fields.get("source", at),
-        retention_us=duration_us_of(fields["retention"]) if "retention" in fields else None,
+        retention_ms=_retention_ms(fields["retention"]) if "retention" in fields else None,
+        sinks=_sinks(directory, name, fields["sinks"]) if "sinks" in fields else (),
         at=at,
     )
+
+
+def _retention_ms(value: Value) -> int:
+    retention_us = duration_us_of(value)
+    if retention_us % 1_000:
+        raise value.refused("is no whole number of milliseconds: write one, such as 7d")
+    return retention_us // 1_000
 
 
 def _source(directory: Path, stream: StreamName, value: Value) -> str:
     document = plain(value)
     if not isinstance(document, dict):
-        raise value.refused("must be a mapping that says its kind: directory, replay or generate")
+        raise value.refused(
+            "must be a mapping that says its kind: directory, replay, generate or spark"
+        )
     try:
         parse_declaration(stream, document)
     except Refused as error:
@@ -61,6 +88,48 @@ def _source(directory: Path, stream: StreamName, value: Value) -> str:
     if "paths" in document:
         document["paths"] = [_path(directory, value, path) for path in document["paths"]]
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def _sinks(directory: Path, stream: StreamName, value: Value) -> tuple[SinkContract, ...]:
+    sinks: dict[str, SinkContract] = {}
+    for item in items_of(value):
+        sink = _sink(directory, stream, item)
+        if sink.name in sinks:
+            raise item.refused(
+                f"is named {sink.name} like {sinks[sink.name].at.place}: give each sink of a "
+                "stream a name of its own, such as name: second"
+            )
+        sinks[sink.name] = sink
+    return tuple(sinks.values())
+
+
+def _sink(directory: Path, stream: StreamName, value: Value) -> SinkContract:
+    match value.content:
+        case dict() as fields:
+            pass
+        case _:
+            raise value.refused("must be a mapping that says its kind: parquet, csv or postgres")
+    named = name_of("sink", fields["name"]) if "name" in fields else None
+    by = name_of("participant", fields["participant"]) if "participant" in fields else None
+    document = {
+        name: plain(inside)
+        for name, inside in fields.items()
+        if name not in ("name", "participant")
+    }
+    try:
+        parse_sink(stream, document)
+        if "path" in document:
+            document["path"] = _path(directory, value, str(document["path"]))
+        declaration = parse_sink(stream, document)
+    except Refused as error:
+        raise value.refused(f"delivers nothing: {error}") from None
+    return SinkContract(
+        name=declaration.kind if named is None else named.name,
+        document=document_of(document),
+        declaration=declaration,
+        participant=by,
+        at=value,
+    )
 
 
 def _path(directory: Path, value: Value, written: str) -> str:

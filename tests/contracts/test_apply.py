@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,14 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from medusa_core.commits import LeaseKey
+from medusa_core.commits import Cause, Commit, LeaseKey, OutputSegment
 from medusa_core.errors import Refused
+from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
-from medusa_core.segments import Producer
+from medusa_core.segments import Producer, Stability
 from pipelines.catalog.homes import drop_home
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.cli import main
+from pipelines.contracts.reach import PURPOSE
 from pipelines.contracts.standing import read_standing
+from pipelines.deploying import FIRST_EPOCH
 from pipelines.home import known_homes, open_home, open_homes
 from pipelines.networks.deployed import kept_file, network_of_plan
 from pipelines.settings import REPOSITORY, Settings
@@ -32,6 +36,24 @@ from tests.contracts.writing import (
 )
 
 MINUTE_US = 60_000_000
+HOUR_MS = 3_600_000
+WEEK_MS = 7 * 24 * HOUR_MS
+WINDOWS = '''"""Sums of ticks."""
+from medusa_core.network import Aggregate, Network, Output, Source
+
+network = Network(
+    name="mine",
+    sources=(Source(name="ticks", columns={"ts_us": "bigint", "n": "int"}, time="ts_us"),),
+    boxes=(Aggregate(name="sums", input="ticks", size="20s", advance="10s",
+                     columns={"most": "max(n)"}),),
+    outputs=(Output(name="result", input="sums"),),
+)
+'''
+WINDOWED = {
+    "mine.py": WINDOWS,
+    "participants/alpha.yaml": ALPHA.replace("[first]", "[main]"),
+    "streams/ticks.yaml": TICKS,
+}
 CHANGED = {**FILES, "mine.py": NETWORK.replace("n > 1", "n > 2")}
 
 
@@ -209,7 +231,7 @@ def test_wrong_contracts_are_one_sentence_and_touch_nothing(
     assert len(ran.err.splitlines()) == 1
     unknown = apply("--participant", "alpa")
     assert unknown.code == 2
-    assert "no contract of participant 'alpa': did you mean alpha?" in unknown.err
+    assert "no contract of participant 'alpa': did you mean 'alpha'?" in unknown.err
     assert apply("--from", "tomorrow").code == 2
     assert not settings.directory.exists()
 
@@ -284,7 +306,79 @@ def test_two_at_once_are_a_conflict(apply: Apply, settings: Settings) -> None:
         assert apply("--explain").code == 0
 
 
-def test_a_retention_that_has_no_effect_yet_is_said_to_have_none(apply: Apply) -> None:
-    ran = apply("--explain", files={**FILES, "streams/ticks.yaml": TICKS + "retention: 7d\n"})
-    assert ran.code == 0
-    assert "retention of ticks has no effect yet" in ran.out
+def test_retentions_come_into_every_home_that_holds_the_stream(
+    apply: Apply, settings: Settings
+) -> None:
+    week = {**FILES, "streams/large.yaml": "stream: large\nretention: 7d\n"}
+    kept = {**week, "streams/ticks.yaml": TICKS + "retention: 1h\n"}
+
+    def declared() -> list[Mapping[StreamName, int]]:
+        found = []
+        for name in ("alpha", "beta"):
+            with open_home(settings, Participant(name)) as home:
+                found.append(home.catalog.retentions())
+        return found
+
+    first = apply(files=kept)
+    assert re.search(r"\+ +alpha +retention +ticks +1 h", first.out)
+    assert declared() == [{"large": WEEK_MS, "ticks": HOUR_MS}, {"large": WEEK_MS}]
+    assert set(apply(files=kept).marks) == {"="}
+    longer = apply(files={**week, "streams/ticks.yaml": TICKS + "retention: 2h\n"})
+    assert re.search(r"~ +alpha +retention +ticks +1 h -> 2 h", longer.out)
+    assert longer.marks.count("~") == 1
+    without = apply()
+    assert re.search(r"~ +beta +retention +large +7 d -> for good", without.out)
+    assert declared() == [{}, {}]
+    assert set(apply().marks) == {"="}
+
+
+def test_a_plan_that_reads_what_is_trimmed_is_refused(apply: Apply, settings: Settings) -> None:
+    assert apply(files=WINDOWED).code == 0
+    begin(settings, 0)
+    with open_home(settings, Participant("alpha")) as home:
+        (plan,) = home.catalog.plans()
+        for fragment, stream in (("landing/ticks", "ticks"), ("mine/main", "result")):
+            key = LeaseKey(fragment=fragment, producer=Producer(Participant("alpha")))
+            lease = home.catalog.acquire_lease(key, FIRST_EPOCH, "me", 60_000)
+            segment = OutputSegment(
+                stream=StreamName(stream),
+                range=Range(0, 10 * MINUTE_US),
+                stability=Stability.STABLE,
+                buckets={},
+            )
+            home.catalog.commit(
+                Commit(lease=lease, plan=plan.id, cause=Cause.NORMAL, segments=(segment,))
+            )
+            home.catalog.release_lease(lease)
+        status = next(s for s in home.catalog.streams() if s.stream.name == "ticks")
+        trimmed = home.catalog.trim(
+            status.stream.name,
+            status.producer,
+            8 * MINUTE_US,
+            needed={"mine/main": 8 * MINUTE_US},
+            segments_max=9,
+        )
+        assert trimmed.trimmed_us == 8 * MINUTE_US
+    wider = {**WINDOWED, "mine.py": WINDOWS.replace("20s", "5m")}
+    refused = apply("--from", "1970-01-01T00:10:00Z", files=wider)
+    assert refused.code == 2
+    assert (
+        "fragment mine/main reads stream ticks from 1970-01-01T00:05:10Z on, and the home of alpha "
+        "keeps it from 1970-01-01T00:08:00Z on: the earliest bucket that works is "
+        "1970-01-01T00:12:50Z; say --from 1970-01-01T00:12:50Z"
+    ) in refused.err
+    assert len(logs(settings, "alpha")["mine/main"]) == 1
+    assert apply("--from", "1970-01-01T00:12:40Z", files=wider).code == 2
+    assert apply("--from", "1970-01-01T00:12:50Z", files=wider).code == 0
+    with open_home(settings, Participant("alpha")) as home:
+        (hold,) = [h for h in home.catalog.holds(StreamName("ticks")) if h.purpose == PURPOSE]
+        assert (hold.from_us, hold.holder) == (8 * MINUTE_US, "mine")
+        assert hold.limit_ms is not None, "it runs out by itself"
+        asked = home.catalog.trim(
+            status.stream.name,
+            status.producer,
+            9 * MINUTE_US,
+            needed={"mine/main": 9 * MINUTE_US},
+            segments_max=9,
+        )
+        assert asked.trimmed_us == 8 * MINUTE_US, "a trim that knew nothing of the plan stops there"

@@ -26,6 +26,7 @@ from tests.contracts.writing import (
     brought_in,
     nothing,
     reached,
+    trimmed,
     write_contracts,
 )
 
@@ -274,6 +275,72 @@ def test_an_owner_that_only_one_home_knows_is_a_conflict(read: Reader) -> None:
     stood = {**homes, A: replace(homes[A], log={**homes[A].log, "mine/first": moved})}
     with pytest.raises(Conflict, match="beta has it under plan"):
         decide_changes(read(), stood, None)
+
+
+SECOND_BOX = '        Map(name="doubled", input="big", columns={"m": "n * 2"}, fragment="second"),'
+WINDOWS = NETWORK.replace(
+    SECOND_BOX,
+    '        Aggregate(name="doubled", input="big", size="20s", columns={"m": "max(n)"}, '
+    'fragment="second"),',
+).replace("import Filter", "import Aggregate, Filter")
+WINDOWED = {**FILES, "mine.py": WINDOWS}
+WIDER = {**FILES, "mine.py": WINDOWS.replace('"20s"', '"60s"')}
+
+
+def test_a_plan_that_reads_what_a_home_has_trimmed_is_refused_with_a_bucket_that_works(
+    read: Reader,
+) -> None:
+    whole = begun(applied(read(WINDOWED), ALL))
+    gone = {**whole, B: trimmed(whole[B], "large", 20 * SECOND)}
+    with pytest.raises(Refused) as refused:
+        decide_changes(read(WIDER), gone, Asked(40 * SECOND))
+    assert str(refused.value) == (
+        "fragment mine/second reads stream large from 1970-01-01T00:00:00Z on, and the home of "
+        "beta keeps it from 1970-01-01T00:00:20Z on: the earliest bucket that works is "
+        "1970-01-01T00:01:00Z; say --from 1970-01-01T00:01:00Z"
+    )
+    with pytest.raises(Refused, match="the earliest bucket that works is 1970-01-01T00:01:00Z"):
+        decide_changes(read(WIDER), gone, Asked(50 * SECOND))
+    after = applied(read(WIDER), gone, Asked(60 * SECOND))
+    assert logs(after, "mine/second") == [[(1, "beta", None), (2, "beta", 60 * SECOND)]]
+    assert is_settled(read(WIDER), after)
+    assert logs(applied(read(WIDER), whole, Asked(40 * SECOND)), "mine/second"), "all is there"
+
+
+def test_a_home_that_has_trimmed_before_it_knows_the_plan_of_the_others_is_told_so(
+    read: Reader,
+) -> None:
+    whole = begun(applied(read(WINDOWED), ALL))
+    half = applied(read(WIDER), whole, Asked(40 * SECOND), only=("alpha",))
+    gone = {**half, B: trimmed(half[B], "large", 20 * SECOND)}
+    with pytest.raises(Refused, match="some homes know this plan already, change the network"):
+        decide_changes(read(WIDER), gone, None)
+
+
+def test_what_a_new_plan_reads_is_to_be_held_for_it(read: Reader) -> None:
+    whole = begun(applied(read(WINDOWED), ALL))
+    for_alpha, for_beta = decide_changes(read(WIDER), whole, Asked(70 * SECOND))
+    assert for_alpha.reach == {"mine": {"ticks": 70 * SECOND}}
+    assert for_beta.reach == {"mine": {"large": 60 * SECOND}}
+    assert not any(home.reach for home in decide_changes(read(WINDOWED), whole, None))
+
+
+def test_a_retention_is_new_the_same_changed_and_gone(read: Reader) -> None:
+    def with_retention(text: str) -> Federation:
+        return read({**FILES, "streams/large.yaml": f"stream: large\n{text}"})
+
+    homes = applied(with_retention("retention: 1h\n"), applied(read(), ALL))
+    assert [home.retentions for home in homes.values()] == [{"large": 3_600_000}] * 2
+    assert is_settled(with_retention("retention: 1h\n"), homes)
+    longer = decide_changes(with_retention("retention: 2h\n"), homes, None)
+    assert marks(longer, "retention") == [("~", "large")] * 2
+    gone = decide_changes(with_retention(""), homes, None)
+    assert [(c.mark, c.detail) for c in gone[1].changes if c.what == "retention"] == [
+        (Mark.CHANGED, "1 h -> for good")
+    ]
+    assert is_settled(read(), applied(read(), homes))
+    with pytest.raises(Refused, match="is no whole number of milliseconds"):
+        with_retention("retention: 1500us\n")
 
 
 def test_every_change_has_a_mark_and_a_word_for_it(read: Reader) -> None:

@@ -108,8 +108,27 @@ def brought_in(standing: Standing, changes: HomeChanges) -> Standing:
         log=log,
         lines=tuple(lines.values()),
         sources={**standing.sources, **changes.sources},
+        retentions={
+            stream: kept_ms
+            for stream, kept_ms in {**standing.retentions, **changes.retentions}.items()
+            if kept_ms is not None
+        },
+        sinks={
+            key: text
+            for key, text in {**standing.sinks, **changes.sinks}.items()
+            if text is not None
+        },
         clock_ms=1_000_000,
     )
+
+
+def trimmed(standing: Standing, stream: str, trimmed_us: int) -> Standing:
+    """The home, when a stream is trimmed before an event time in it."""
+    lines = tuple(
+        replace(line, trimmed_us=trimmed_us) if line.stream == stream else line
+        for line in standing.lines
+    )
+    return replace(standing, lines=lines)
 
 
 def reached(

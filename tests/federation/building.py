@@ -20,6 +20,7 @@ from pipelines.leases import LeaseKeeper
 from pipelines.participant import ParticipantLoop
 from pipelines.running import loop_of, wait_for_leases
 from pipelines.settings import Settings
+from pipelines.sinks.delivering import Turn
 from pipelines.streams.live.interface import Polled
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class Heard:
     steps: list[Applied] = field(default_factory=list)
     imports: list[Imported] = field(default_factory=list)
     landed: list[tuple[StreamName, Polled]] = field(default_factory=list)
+    deliveries: list[Turn] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
 
     def decided(self, decision: Decision) -> None:
@@ -49,6 +51,9 @@ class Heard:
 
     def polled(self, stream: StreamName, polled: Polled) -> None:
         self.landed.append((stream, polled))
+
+    def delivered(self, turn: Turn) -> None:
+        self.deliveries.append(turn)
 
     def error(self, error: Exception) -> None:
         self.errors.append(error)

@@ -1,19 +1,51 @@
-"""Killed between any two numbered steps, a participant goes on as if nothing had been."""
+"""Killed between any two numbered steps, a participant goes on as if nothing had been.
+
+alpha lands a recording and beta imports and computes it; gamma lands from a watched folder, beside
+them; in the end the homes are trimmed by their retentions, compacted and freed of orphans.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from medusa_core.grid import floor_us
+from medusa_core.names import Participant, StreamName
+from pipelines.commands.apply import run_apply
 from pipelines.failpoints import POINTS
+from pipelines.federation import take_seat
 from pipelines.streams.generate import write_generated
-from tests.federation.processes import Installation, contents, installation
+from tests.federation.housekeeping import command, kept, kill_command_at
+from tests.federation.processes import Installation, contents, installation, kill
+from tests.waiting import until
 
 LANDING = tuple(p for p in POINTS if p.startswith(("land.", "close.")))
 COMPUTING = tuple(p for kind in ("import.", "step.") for p in POINTS if p.startswith(kind))
+KEEPING_HOUSE = (
+    (("trim",), ("trim.committed",)),
+    (("trim", "--compact"), ("compact.written", "compact.committed")),
+    (("trim", "--orphans", "--grace", "1m"), ("orphans.aside",)),
+)
+"""The commands of housekeeping in their order, and the points that each comes to."""
+
+RETAINED = "retained"
+SEEN = StreamName("seen")
+WATCHED_US = 20_000_000
+SEEN_RECORDS = 6_000
 SEEDS = range(10)
+WATCHED = """
+from medusa_core.network import Filter, Network, Output, Source
+
+seen = Source(name="seen", columns={"ts_us": "bigint", "orig_h": "string"}, time="ts_us")
+some = Filter(name="some", input="seen", cases={"yes": "orig_h > '198.18.9'"})
+network = Network(
+    name="watched", sources=(seen,), boxes=(some,), outputs=(Output(name="few", input="some"),)
+)
+"""
 
 
 def write_contracts(folder: Path, file: Path) -> Path:
@@ -34,24 +66,107 @@ def write_contracts(folder: Path, file: Path) -> Path:
     return folder
 
 
+def add_retentions(folder: Path) -> None:
+    """What alpha lands is kept for a while, and so is beta's copy of it."""
+    with (folder / "streams" / "connections.yaml").open("a") as contract:
+        contract.write("retention: 400s\n")
+    (folder / "streams" / "scanning_sources.yaml").write_text(
+        "stream: scanning_sources\nretention: 200s\n"
+    )
+
+
+def add_watched(folder: Path, watched: Path) -> None:
+    """gamma lands what is in a folder; delta is to compute something of it, and is not run."""
+    (folder / "watched.py").write_text(WATCHED)
+    runs = "runs:\n  - network: watched.py\n    bucket: 20s\n"
+    (folder / "participants" / "gamma.yaml").write_text(
+        f"participant: gamma\n{runs}    sources: [seen]\n"
+    )
+    (folder / "participants" / "delta.yaml").write_text(
+        f"participant: delta\n{runs}    fragments: [main]\n"
+    )
+    (folder / "streams" / "seen.yaml").write_text(
+        f"stream: seen\nsource:\n  kind: directory\n  path: '{watched}'\n  disorder: 5s\n"
+    )
+
+
 @pytest.fixture(scope="module")
 def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("crashes")
-    (file,) = write_generated(folder / "input", seed=7, records=12_000)
-    return write_contracts(folder / "contracts", file)
+    (file,) = write_generated(folder / "input", seed=7, records=36_000)
+    write_generated(folder / "watched", seed=8, records=SEEN_RECORDS)
+    for name in ("contracts", RETAINED):
+        add_watched(write_contracts(folder / name, file), folder / "watched")
+    add_retentions(folder / RETAINED)
+    return folder / "contracts"
+
+
+Homes = dict[str, dict[str, object]]
 
 
 @pytest.fixture(scope="module")
-def undisturbed(contracts: Path) -> Iterator[dict[str, dict[str, object]]]:
+def undisturbed(contracts: Path) -> Iterator[Homes]:
     with installation(contracts) as installed:
-        yield run(installed)
+        with ThreadPoolExecutor() as beside:
+            watching = beside.submit(run_watching, installed)
+            for name in ("alpha", "beta"):
+                installed.run_to_the_end(name)
+            watching.result()
+        homes = {name: contents(installed, name) for name in ("alpha", "beta", "gamma")}
+        retain(installed, contracts)
+        for name in ("alpha", "beta"):
+            for words, _ in KEEPING_HOUSE:
+                keep_house(installed, name, words)
+            homes[f"{name}, kept"] = kept(installed, name)
+        yield homes
 
 
-def run(installed: Installation) -> dict[str, dict[str, object]]:
-    """Both participants to the end, and what their homes hold then."""
-    for name in ("alpha", "beta"):
-        installed.run_to_the_end(name)
-    return {name: contents(installed, name) for name in ("alpha", "beta")}
+def retain(installed: Installation, contracts: Path) -> None:
+    """Declare the retentions; before, a participant that runs long enough would trim by itself."""
+    run_apply(
+        installed.settings, contracts=contracts.parent / RETAINED, participant=None, from_=None,
+        explain=False, as_json=True,
+    )  # fmt: skip
+
+
+def keep_house(installed: Installation, name: str, words: tuple[str, ...]) -> None:
+    age_files(installed, name)
+    command(installed, name, *words)
+
+
+def age_files(installed: Installation, name: str) -> None:
+    """Let the grace of everything under the storage root have passed."""
+    with take_seat(installed.settings, Participant(name)) as seat:
+        for path in seat.home.storage.rglob("*.parquet*"):
+            os.utime(path, (0, 0))
+
+
+def run_watching(installed: Installation) -> None:
+    """gamma, until all that lies in the folder has landed and is closed as far as it can be."""
+    process = installed.start("gamma")
+    try:
+        until(
+            lambda: has_landed(installed) or process.poll() is not None,
+            "gamma lands and closes what is in its folder",
+            seconds_max=180,
+        )
+        assert process.poll() is None, "it watches until it is stopped"
+    finally:
+        kill(process)
+
+
+def has_landed(installed: Installation) -> bool:
+    with take_seat(installed.settings, Participant("gamma")) as seat:
+        catalog = seat.home.catalog
+        line = next(s for s in catalog.streams() if s.stream.name == SEEN)
+        landed = sum(
+            records
+            for query_id in catalog.landed_queries(SEEN)
+            for records in catalog.landed_batches(SEEN, query_id).values()
+        )
+        if line.promised_us is None or landed + catalog.quarantine_count() < SEEN_RECORDS:
+            return False
+        return line.boundary_us == floor_us(line.promised_us, WATCHED_US)
 
 
 def passed(point: str, seed: int) -> str:
@@ -64,21 +179,38 @@ def passed(point: str, seed: int) -> str:
     "seed", [0, *(pytest.param(seed, marks=pytest.mark.crash) for seed in SEEDS[1:])]
 )
 def test_killed_at_every_gap_the_homes_end_as_if_nothing_had_been(
-    contracts: Path,
-    undisturbed: dict[str, dict[str, object]],
-    seed: int,
-    capsys: pytest.CaptureFixture[str],
+    contracts: Path, undisturbed: Homes, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hit: dict[str, bool] = {}
     with installation(contracts) as installed:
-        for name, points in (("alpha", LANDING), ("beta", COMPUTING)):
-            for point in points:
-                hit[point] = installed.kill_at(name, passed(point, seed))
-            installed.run_to_the_end(name)
-        found = {name: contents(installed, name) for name in ("alpha", "beta")}
+
+        def watch() -> None:
+            # Closing does not depend on what landed: once is enough where time is short.
+            for point in LANDING if seed else [p for p in LANDING if p.startswith("land.")]:
+                hit[f"{point} (watched)"] = installed.kill_at("gamma", point)
+            run_watching(installed)
+
+        with ThreadPoolExecutor() as beside:
+            watching = beside.submit(watch)
+            for name, points in (("alpha", LANDING), ("beta", COMPUTING)):
+                for point in points:
+                    hit[point] = installed.kill_at(name, passed(point, seed))
+                installed.run_to_the_end(name)
+            watching.result()
+        found = {name: contents(installed, name) for name in ("alpha", "beta", "gamma")}
+        retain(installed, contracts)
+        victim = ("alpha", "beta")[seed % 2]
+        for name in ("alpha", "beta"):
+            for words, points in KEEPING_HOUSE:
+                for point in points if name == victim else ():
+                    age_files(installed, name)
+                    hit[point] = kill_command_at(installed, name, point, *words)
+                keep_house(installed, name, words)
+            found[f"{name}, kept"] = kept(installed, name)
     with capsys.disabled():
         print(f"\ngap x seed {seed}")
         for point, was_hit in hit.items():
-            print(f"  {point:<20} {'killed' if was_hit else 'NOT HIT'}")
+            print(f"  {point:<24} {'killed' if was_hit else 'NOT HIT'}")
+    assert set(POINTS) <= {point.partition(" ")[0] for point in hit}
     assert all(hit.values())
     assert found == undisturbed

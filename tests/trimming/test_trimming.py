@@ -130,6 +130,23 @@ def test_reading_begins_where_the_trim_is(
     )
 
 
+def test_without_a_word_of_what_it_is_the_declared_retentions_that_count(
+    store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
+) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SUMS, 30_000)
+    store.home.catalog.declare_retention(BIG, 3_600_000)
+    asked = store.document(monkeypatch, capsys, "trim", "--explain")
+    assert [line["stream"] for line in asked["lines"]] == [BIG, SUMS], "`src` is kept for good"
+    done = store.document(monkeypatch, capsys, "trim")
+    assert [of(done, s)["trimmed_before_us"] for s in (BIG, SUMS)] == [None, 4 * WIDTH_US]
+    assert store.command(monkeypatch, "trim", "src") == 2
+    assert "src" not in [line["stream"] for line in done["lines"]]
+    assert "say what to let go" in capsys.readouterr().err
+    only_files = store.document(monkeypatch, capsys, "trim", "--compact")
+    assert "lines" not in only_files, "what is asked for alone is done alone"
+
+
 @pytest.mark.parametrize(
     ("words", "reason"),
     [

@@ -1,0 +1,129 @@
+"""How far back a new plan reads, against what the homes still keep.
+
+Windows of the buckets from its first one on must find all of their records: one that was trimmed is
+not missing but gone, and a bucket computed without it would be wrong for good.
+
+Limit: what a fragment of another home reads is looked at where that home is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from medusa_core.commits import Hold
+from medusa_core.errors import Conflict, Refused
+from medusa_core.grid import BEGINNING_US, FOREVER_US
+from medusa_core.names import Participant, StreamName
+from medusa_core.trims import begins_us, earliest_bucket_us
+from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.contracts.federation import PlacedNetwork
+from pipelines.contracts.standing import Standing
+from pipelines.report.times import iso
+
+PURPOSE = "plan"
+LIMIT_MS = 15 * 60_000
+"""For how long what a new plan reads is held for it: a trim that knew nothing of the plan when it
+began has ended long before, and all others know it."""
+
+Logs = Mapping[Participant, Mapping[str, tuple[Assignment, ...]]]
+
+
+def check_reach(
+    network: PlacedNetwork, standings: Mapping[Participant, Standing], logs: Logs, *, may_ask: bool
+) -> None:
+    """Refused if a fragment's new line begins with buckets that read what is trimmed.
+
+    `may_ask`: whether another first bucket may still be asked for.
+    """
+    worst: tuple[int, str] | None = None
+    for home, standing in standings.items():
+        kept = {line.stream: line.trimmed_us for line in standing.lines if line.trimmed_us}
+        for fragment, from_us in _beginning(network, home, standing, logs[home]):
+            shape = network.fragments[fragment]
+            begins = begins_us(shape, from_us) if from_us != BEGINNING_US else {}
+            inside = {s: kept[s] for s in shape.input_streams if s in kept}
+            short = [s for s in inside if begins.get(s, BEGINNING_US) < inside[s]]
+            if not short:
+                continue
+            stream = min(short, key=lambda s: begins.get(s, BEGINNING_US) - inside[s])
+            needs = (
+                f"fragment {fragment} reads stream {stream} from "
+                f"{iso(begins.get(stream, BEGINNING_US))} on, and the home of {home} keeps it from "
+                f"{iso(inside[stream])} on"
+            )
+            if from_us == BEGINNING_US:
+                raise Refused(
+                    f"{needs}: a fragment that is new begins with the first bucket, which none "
+                    "works for; give the changed network and its streams other names"
+                )
+            first_us = earliest_bucket_us(shape, from_us, network.width_us, inside)
+            worst = max(worst or (first_us, needs), (first_us, needs))
+    if worst is None:
+        return
+    first_us, needs = worst
+    what = f"say --from {iso(first_us)}"
+    if not may_ask:
+        what = "as some homes know this plan already, change the network again for that bucket"
+    raise Refused(f"{needs}: the earliest bucket that works is {iso(first_us)}; {what}")
+
+
+def reach_of(
+    network: PlacedNetwork,
+    home: Participant,
+    standing: Standing,
+    logs: Mapping[str, tuple[Assignment, ...]],
+) -> Mapping[StreamName, int]:
+    """From when on each stream must be kept in a home for the lines that are new in it."""
+    needed: dict[StreamName, int] = {}
+    for fragment, from_us in _beginning(network, home, standing, logs):
+        for stream, begin_us in begins_us(network.fragments[fragment], from_us).items():
+            needed[stream] = min(begin_us, needed.get(stream, FOREVER_US))
+    return needed
+
+
+def hold_for_plan(catalog: Catalog, holder: str, needed: Mapping[StreamName, int]) -> None:
+    """Hold what a new plan will read before it is deployed, against a trim that is under way.
+
+    Raises Conflict if one was faster.
+    """
+    lines = catalog.lines()
+    held = {line.stream.name for line in lines} & set(needed)
+    for stream in sorted(held):
+        catalog.place_hold(
+            Hold(
+                stream=stream,
+                holder=holder,
+                purpose=PURPOSE,
+                from_us=needed[stream],
+                limit_ms=LIMIT_MS,
+            )
+        )
+    for line in catalog.lines():
+        stream, trimmed_us = line.stream.name, line.trimmed_us
+        if stream in held and trimmed_us is not None and trimmed_us > needed[stream]:
+            for other in held:
+                catalog.release_hold(other, holder, PURPOSE)
+            raise Conflict(
+                f"stream {stream} was trimmed before {iso(trimmed_us)} meanwhile, and the new plan "
+                f"reads it from {iso(needed[stream])} on: run medusa apply again"
+            )
+
+
+def _beginning(
+    network: PlacedNetwork,
+    home: Participant,
+    standing: Standing,
+    logs: Mapping[str, tuple[Assignment, ...]],
+) -> Iterator[tuple[str, int]]:
+    """The fragments that a home computes and has no line of the newest plan for: from when on.
+
+    One that is new there is computed from the beginning, wherever its first line begins.
+    """
+    for fragment, log in logs.items():
+        if fragment not in network.fragments or network.owners[fragment] != home:
+            continue
+        stands = standing.log.get(fragment, ())
+        if len(stands) < len(log):
+            from_us = log[-1].from_us
+            is_new = not stands or from_us is None
+            yield fragment, BEGINNING_US if is_new or from_us is None else from_us

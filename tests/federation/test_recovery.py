@@ -1,0 +1,150 @@
+"""A driver that waits for its leases is ready when it gets them, and gets them when it can."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from medusa_core.errors import Conflict
+from medusa_core.knowledge import Limits
+from medusa_core.names import Participant
+from pipelines.commands.apply import run_apply
+from pipelines.failpoints import FILE, POINT
+from pipelines.federation import take_seat
+from pipelines.leases import LeaseKeeper
+from pipelines.running import Engines, has_ended, load_works, loop_of, wait_for_leases
+from pipelines.streams.generate import write_generated
+from pipelines.warming import warm_up
+from pipelines.watching.jvm import jvms_of
+from tests.federation.building import Heard, Running, federation_of, rounds_until, seated
+from tests.federation.processes import Installation, installation, kill
+from tests.federation.test_crashes import write_contracts
+from tests.federation.test_faults import logged
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+BETA = Participant("beta")
+
+
+@pytest.fixture(scope="module")
+def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("recovery")
+    (file,) = write_generated(folder / "input", seed=4, records=6_000)
+    return write_contracts(folder / "contracts", file)
+
+
+@pytest.fixture
+def beta(
+    postgres_server: EmbeddedServer, spark: SparkSession, contracts: Path, tmp_path: Path
+) -> Iterator[Running]:
+    """beta, in this process, once alpha has landed everything."""
+    with federation_of(postgres_server, tmp_path / "homes") as settings:
+        run_apply(
+            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=True
+        )
+        with seated(settings, "alpha", lambda: spark) as alpha:
+            rounds_until([alpha], lambda: has_ended(alpha.seat))
+        with seated(settings, "beta", lambda: spark) as running:
+            yield running
+
+
+@contextmanager
+def second_driver(of: Running) -> Iterator[LeaseKeeper]:
+    with LeaseKeeper(of.seat.home.catalog, "second", lease_ms=200) as leases:
+        yield leases
+
+
+def test_a_driver_gets_ready_once_while_it_waits_and_is_refused_if_the_other_lives(
+    beta: Running,
+) -> None:
+    readied: list[bool] = []
+    with second_driver(beta) as leases, pytest.raises(Conflict, match="is held by"):
+        wait_for_leases(beta.seat, leases, 200, beta.heard, get_ready=lambda: readied.append(True))
+    assert readied == [True]
+
+
+def test_a_driver_whose_leases_are_free_does_not_wait_to_be_ready(beta: Running) -> None:
+    beta.leases.__exit__(None, None, None)
+    readied: list[bool] = []
+    with second_driver(beta) as leases:
+        wait_for_leases(beta.seat, leases, 200, beta.heard, get_ready=lambda: readied.append(True))
+    assert readied == []
+
+
+def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(
+    beta: Running,
+) -> None:
+    engines = Engines(beta.seat, beta.session)
+    works = load_works(beta.seat)
+    assert warm_up(works, engines.engine_of) == sum(len(work.fragments) for work in works) == 1
+    heard = Heard()
+    with ExitStack() as stack:
+        few = Limits(records_per_step_max=3_000)
+        loop = loop_of(beta.seat, beta.leases, beta.session, heard, stack, few, engines)
+        while not has_ended(beta.seat):
+            loop.tick()
+    phases = [step.commit.metrics.phases_ms for step in heard.steps]
+    assert any("spark" in ms for ms in phases)
+    assert not any("plan" in ms for ms in phases)
+
+
+@pytest.fixture
+def installed(contracts: Path) -> Iterator[Installation]:
+    """An installation in which alpha has landed everything."""
+    with installation(contracts) as made:
+        made.run_to_the_end("alpha")
+        yield made
+
+
+def test_a_standby_outlives_driver_and_catalog_and_takes_over_with_its_spark_open(
+    installed: Installation,
+) -> None:
+    reached = installed.folder / "reached"
+    first = installed.start("beta", environment={POINT: "step.synced", FILE: str(reached)})
+    standby = None
+    try:
+        until(reached.exists, "the first driver is about to commit", seconds_max=150)
+        standby = installed.start("beta", "--standby")
+        until(
+            lambda: logged(installed, "beta", "is held by"),
+            "the standby waits for the leases",
+            seconds_max=150,
+        )
+        ((jvm, _),) = jvms_of(standby.pid)
+        os.killpg(first.pid, signal.SIGKILL)
+        killed = postmaster_of(installed)
+        psutil.Process(killed).kill()
+        until(
+            lambda: postmaster_of(installed) not in (killed, 0),
+            "the standby brings the catalog back",
+            seconds_max=60,
+        )
+        until(lambda: outputs_have_ended(installed), "the standby computes all", seconds_max=150)
+        assert standby.poll() is None
+        assert [pid for pid, _ in jvms_of(standby.pid)] == [jvm]
+    finally:
+        for process in filter(None, (first, standby)):
+            kill(process)
+
+
+def postmaster_of(installed: Installation) -> int:
+    """The process id of the server; 0 while there is none."""
+    file = installed.folder / "postgres" / "cluster" / "data" / "postmaster.pid"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return int(lines[0]) if lines else 0
+
+
+def outputs_have_ended(installed: Installation) -> bool:
+    with take_seat(installed.settings, BETA) as seat:
+        return has_ended(seat)

@@ -1,0 +1,167 @@
+"""A running participant trims by the declared retentions, in pieces that no step waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from medusa_core.commits import Hold
+from medusa_core.errors import Unavailable
+from pipelines.catalog.postgres import catalog_url
+from pipelines.home import known_homes
+from pipelines.housekeeping import EVERY_S, Housekeeper
+from pipelines.orphans import find_orphans
+from tests.catalog.building import ALPHA
+from tests.trimming.building import BIG, SRC, SUMS, WIDTH_US, Store
+
+NEVER = 1e18
+
+
+@dataclass
+class Clock:
+    """A clock that a test sets."""
+
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Kept:
+    """A housekeeper with its clock, and what it told."""
+
+    store: Store
+    clock: Clock = field(default_factory=Clock)
+    told: list[Exception] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.housekeeper = Housekeeper(
+            self.store.home.catalog, self.store.root, self.told.append, now_s=self.clock
+        )
+
+    def round(self) -> int:
+        """Turns with nothing else to do until the round is over; how many pieces it had."""
+        pieces = 0
+        while self.housekeeper.turn(is_idle=True):
+            pieces += 1
+        return pieces
+
+    def trimmed(self, stream: str) -> int | None:
+        trimmed_us = next(
+            s.trimmed_us for s in self.store.home.catalog.streams() if s.stream.name == stream
+        )
+        return None if trimmed_us is None else trimmed_us // WIDTH_US
+
+
+def written(store: Store, count: int = 12) -> None:
+    """Buckets of `src`, landed and closed, all of them computed, and read in the end."""
+    for at in range(count):
+        store.land(at, at + 1, at)
+    store.promise(count)
+    for at in range(count):
+        store.write(SRC, at, at + 1)
+        store.write(SUMS, at, at + 1)
+    store.write(BIG, 0, count)
+
+
+def test_what_is_older_than_its_retention_goes_and_what_has_none_stays(store: Store) -> None:
+    written(store)
+    kept = Kept(store)
+    assert kept.round() == 0
+    assert (kept.trimmed(SRC), kept.trimmed(SUMS)) == (None, None)
+    store.home.catalog.declare_retention(SRC, 40_000)
+    kept.clock.now_s += EVERY_S
+    kept.round()
+    assert (kept.trimmed(SRC), kept.trimmed(SUMS)) == (8, None), "40 s of 12 buckets stay"
+    assert len(store.rows(SRC)) == 4 * 3
+    assert find_orphans(store.root, store.home.catalog.named_files, NEVER, 0) == ()
+    assert kept.told == []
+
+
+def test_what_somebody_holds_stays_however_old_it_is(store: Store) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SUMS, 1_000)
+    hold = Hold(stream=SUMS, holder="beta", purpose="import", from_us=5 * WIDTH_US)
+    store.home.catalog.place_hold(hold)
+    kept = Kept(store)
+    kept.round()
+    assert kept.trimmed(SUMS) == 5
+    store.home.catalog.release_hold(SUMS, "beta", "import")
+    kept.clock.now_s += EVERY_S
+    kept.round()
+    assert kept.trimmed(SUMS) == 11
+
+
+def test_a_round_is_cut_into_pieces_and_waits_for_its_time(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SRC, 20_000)
+    monkeypatch.setattr("pipelines.housekeeping.SEGMENTS_PER_PIECE", 2)
+    kept = Kept(store)
+    assert kept.housekeeper.turn(is_idle=True)
+    assert len(store.segments(SRC)) == 10, "two segments at a turn"
+    kept.round()
+    assert len(store.segments(SRC)) == 2
+    store.home.catalog.declare_retention(SUMS, 20_000)
+    kept.clock.now_s += EVERY_S - 1
+    assert not kept.housekeeper.turn(is_idle=True)
+    assert kept.trimmed(SUMS) is None
+    kept.clock.now_s += 1
+    kept.round()
+    assert kept.trimmed(SUMS) == 10
+
+
+def test_a_loop_that_always_has_something_to_do_comes_to_it_all_the_same(store: Store) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SRC, 20_000)
+    kept = Kept(store)
+    assert not kept.housekeeper.turn(is_idle=False)
+    assert kept.trimmed(SRC) is None, "steps come first"
+    kept.clock.now_s += EVERY_S
+    while kept.housekeeper.turn(is_idle=False):
+        pass
+    assert kept.trimmed(SRC) == 10
+
+
+def test_a_round_that_takes_too_long_is_begun_anew_and_loses_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SRC, 20_000)
+    monkeypatch.setattr("pipelines.housekeeping.SEGMENTS_PER_PIECE", 2)
+    kept = Kept(store)
+    turns = 0
+    while len(store.segments(SRC)) > 2:
+        kept.housekeeper.turn(is_idle=True)
+        kept.clock.now_s += EVERY_S
+        turns += 1
+        assert turns < 50
+    assert kept.trimmed(SRC) == 10
+
+
+def test_a_catalog_that_is_away_is_told_and_the_next_round_goes_on(store: Store) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SRC, 20_000)
+    kept = Kept(store)
+    url = store.settings.catalog_url_of("postgres")
+    assert url is not None
+    server = create_engine(catalog_url(url), isolation_level="AUTOCOMMIT")
+    database = known_homes(store.settings.directory)[ALPHA]
+    allow = f'ALTER DATABASE "{database}" ALLOW_CONNECTIONS {{}}'
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = :name"
+    with server.connect() as connection:
+        connection.execute(text(allow.format("false")))
+        try:
+            connection.execute(text(end), {"name": database})
+            assert not kept.housekeeper.turn(is_idle=True)
+        finally:
+            connection.execute(text(allow.format("true")))
+    server.dispose()
+    assert [type(error) for error in kept.told] == [Unavailable]
+    kept.clock.now_s += EVERY_S
+    kept.round()
+    assert kept.trimmed(SRC) == 10
