@@ -27,9 +27,9 @@ from medusa_core.segments import SegmentFile
 from pipelines.catalog.homes import create_home
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
+from pipelines.networks.check import check_network
 from pipelines.spark.files import new_attempt
-from pipelines.spark.results import Written
-from pipelines.spark.step import StepResult
+from pipelines.spark.results import StepResult, Written
 
 FILL = Path(__file__).parent / "fill.sql"
 SEGMENTS_PER_WINDOW = 4.3
@@ -132,7 +132,8 @@ def _filled(admin_url: str, size: int, folder: Path) -> Iterator[tuple[Site, int
     catalog = PostgresCatalog(urls.job, PARTICIPANT)
     try:
         engine = InstantEngine()
-        with Site(catalog, folder / f"storage_{size}", WORKLOAD, lambda: engine) as site:
+        checked = check_network(WORKLOAD.network)
+        with Site(catalog, folder / f"storage_{size}", checked, lambda: engine) as site:
             windows = max(round(size / SEGMENTS_PER_WINDOW), 1)
             yield site, windows, _fill(urls.owner, site.plan.id, windows)
     finally:

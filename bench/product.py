@@ -28,7 +28,7 @@ from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_
 from pipelines.driver import Driver
 from pipelines.home import make_home
 from pipelines.leases import LeaseKeeper
-from pipelines.networks.check import check_network
+from pipelines.networks.check import CheckedNetwork, check_network
 from pipelines.settings import Settings
 from pipelines.streams.landing import landed_batch, landing_fragment
 
@@ -45,11 +45,17 @@ ONE_WINDOW = Limits(buckets_per_step_max=1)
 class Site:
     """A home with a deployed network, its leases, and drivers over it."""
 
-    def __init__(self, catalog: Catalog, root: Path, workload: Workload, engine: Any) -> None:
-        network = workload.network
+    def __init__(
+        self,
+        catalog: Catalog,
+        root: Path,
+        checked: CheckedNetwork,
+        engine: Any,
+        width_us: int = WIDTH_US,
+    ) -> None:
         self.catalog, self.root = TimedCatalog(catalog), root
-        self.checked = check_network(network)
-        self.plan = plan_of(network, self.checked, WIDTH_US, root)
+        self.checked, self._width_us = checked, width_us
+        self.plan = plan_of(checked.network, checked, width_us, root)
         self.producer = Producer(PARTICIPANT)
         self.fragments = fragments_for(self.checked)
         self._engine = engine
@@ -84,7 +90,7 @@ class Site:
         lease_key = LeaseKey(fragment=landing_fragment(STREAM), producer=self.producer)
         for window in windows:
             records = window_records(workload, window)
-            batch = landed_batch(self.root, STREAM, "bench", window, records, WIDTH_US)
+            batch = landed_batch(self.root, STREAM, "bench", window, records, self._width_us)
             self.catalog.land(self.leases.lease(lease_key), batch)
         self.catalog.promise(
             self.leases.lease(lease_key),
@@ -94,9 +100,9 @@ class Site:
             end_us=None,
         )
 
-    def close_windows(self) -> None:
+    def close_windows(self, limits: Limits = ONE_WINDOW) -> None:
         """Make segments of what has landed, a window in each."""
-        driver = self.driver((), ONE_WINDOW)
+        driver = self.driver((), limits)
         while driver.tick():
             pass
 
@@ -112,8 +118,9 @@ class Product:
         settings = Settings(catalog_url=None, directory=folder / "home", test_data=folder)
         home = self._stack.enter_context(make_home(settings, PARTICIPANT, keep=False))
         self.root = home.storage
-        engine = StepEngine(session, home.storage, check_network(workload.network))
-        site = Site(home.catalog, home.storage, workload, lambda: engine)
+        checked = check_network(workload.network)
+        engine = StepEngine(session, home.storage, checked)
+        site = Site(home.catalog, home.storage, checked, lambda: engine)
         self.site = self._stack.enter_context(site)
         self._driver = site.driver(site.fragments, ONE_WINDOW)
 

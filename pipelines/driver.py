@@ -6,12 +6,15 @@ docs/architecture.md; every number is a place at which the driver may die.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, assert_never
+from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
-from medusa_core.commits import Commit, Committed, LeaseKey
+from medusa_core.columns import Column
+from medusa_core.commits import Commit, Committed, Lease, LeaseKey
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait, decide
 from medusa_core.errors import OutcomeUnknown, Unavailable
 from medusa_core.fragments import Fragment
@@ -28,9 +31,18 @@ from pipelines.streams.landing import close_buckets, landing_fragment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pipelines.spark.step import StepEngine
+    from pipelines.spark.results import StepResult
 
 COMMIT_TRIES = 5
+
+ONE_BY_ONE_MAX = 16
+"""How many decisions are carried out one after the other; more are done many at a time."""
+
+AT_ONCE_MAX = 256
+_THREADS = ThreadPoolExecutor(4, "medusa-driver")
+
+Doable: TypeAlias = CloseBuckets | ComputeStep
+Computed: TypeAlias = "tuple[ComputeStep, StepResult]"
 _POINTS = {CloseBuckets: "close", ComputeStep: "step"}
 
 
@@ -38,9 +50,31 @@ _POINTS = {CloseBuckets: "close", ComputeStep: "step"}
 class Applied:
     """A decision that was carried out, and what the catalog answered."""
 
-    decision: CloseBuckets | ComputeStep
+    decision: Doable
     commit: Commit
     committed: Committed
+
+
+class Engine(Protocol):
+    """What computes steps; `pipelines.spark.step.StepEngine` says the rest."""
+
+    def compute(self, step: ComputeStep) -> StepResult: ...
+    def swear_in(self, step: ComputeStep, result: StepResult) -> None: ...
+    def compute_together(self, steps: Sequence[ComputeStep]) -> Iterator[list[Computed]]: ...
+
+
+class Close(Protocol):
+    """What writes the segment of closed buckets: `pipelines.streams.landing.close_buckets`."""
+
+    def __call__(
+        self,
+        decision: CloseBuckets,
+        catalog: Catalog,
+        root: Path,
+        columns: Sequence[Column],
+        lease: Lease,
+        plan: PlanId,
+    ) -> Commit: ...
 
 
 class Said(Protocol):
@@ -66,10 +100,11 @@ class Driver:
         checked: CheckedNetwork,
         fragments: Sequence[Fragment],
         leases: LeaseKeeper,
-        engine: Callable[[], StepEngine],
+        engine: Callable[[], Engine],
         limits: Limits,
         said: Said | None = None,
         stands_for: Collection[PlanId] = (),
+        close: Close = close_buckets,
     ) -> None:
         self._catalog = catalog
         self._root = root
@@ -81,6 +116,7 @@ class Driver:
         self._engine = engine
         self._limits = limits
         self._said = said
+        self._close_buckets = close
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
@@ -99,30 +135,83 @@ class Driver:
 
     def tick(self) -> list[Applied]:
         """One round: decide, then apply in order. Empty when there is nothing to do."""
-        applied = []
-        away: Unavailable | None = None
+        work = []
         for decision in self.decide():
             if self._said:
                 self._said.decided(decision)
-            if isinstance(decision, Wait):
-                continue
+            if not isinstance(decision, Wait):
+                work.append(decision)
+        applied: list[Applied] = []
+        away: list[Unavailable] = []
+        if len(work) <= ONE_BY_ONE_MAX:
+            self._apply(work, applied, away)
+        else:
+            self._apply_many(work, applied, away)
+        if away:
+            raise away[0]
+        return applied
+
+    def _apply(
+        self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
+    ) -> None:
+        """Do one after the other."""
+        for decision in work:
             try:
                 commit = self._commit_of(decision)
             except Unavailable as error:
                 # A file or the disk: what another fragment needs may be there.
-                away = away or error
+                away.append(error)
                 continue
-            committed = commit_until_known(self._catalog, commit)
-            reached(f"{_POINTS[type(decision)]}.committed")
-            done = Applied(decision=decision, commit=commit, committed=committed)
-            if self._said:
-                self._said.applied(done)
-            applied.append(done)
-        if away is not None:
-            raise away
-        return applied
+            self._note(decision, commit, commit_until_known(self._catalog, commit), applied)
 
-    def _commit_of(self, decision: CloseBuckets | ComputeStep) -> Commit:
+    def _apply_many(
+        self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
+    ) -> None:
+        """Do what is alike together: steps share jobs, waiting for disk and catalog overlaps."""
+        steps = [d for d in work if isinstance(d, ComputeStep)]
+        left = {id(step): step for step in steps}
+        try:
+            for batch in self._engine().compute_together(steps) if steps else ():
+                made = [(step, self._commit_of_step(step, result)) for step, result in batch]
+                self._commit_all(made, applied)
+                for step, _ in batch:
+                    del left[id(step)]
+        except Unavailable:
+            # Whose file it is shows when each is tried alone.
+            self._apply(list(left.values()), applied, away)
+        closes = [d for d in work if isinstance(d, CloseBuckets)]
+        for at in range(0, len(closes), AT_ONCE_MAX):
+            chunk = closes[at : at + AT_ONCE_MAX]
+            found = list(_THREADS.map(self._closed, chunk))
+            away += [error for error in found if isinstance(error, Unavailable)]
+            self._commit_all(
+                [(d, c) for d, c in zip(chunk, found, strict=True) if isinstance(c, Commit)],
+                applied,
+            )
+
+    def _closed(self, decision: CloseBuckets) -> Commit | Unavailable:
+        try:
+            return self._close(decision)
+        except Unavailable as error:
+            return error
+
+    def _commit_all(self, made: Sequence[tuple[Doable, Commit]], applied: list[Applied]) -> None:
+        """Commit each (5), several at a time: they touch different lines."""
+        commits = [commit for _, commit in made]
+        answers = _THREADS.map(partial(commit_until_known, self._catalog), commits)
+        for (decision, commit), committed in zip(made, answers, strict=True):
+            self._note(decision, commit, committed, applied)
+
+    def _note(
+        self, decision: Doable, commit: Commit, committed: Committed, applied: list[Applied]
+    ) -> None:
+        reached(f"{_POINTS[type(decision)]}.committed")
+        done = Applied(decision=decision, commit=commit, committed=committed)
+        if self._said:
+            self._said.applied(done)
+        applied.append(done)
+
+    def _commit_of(self, decision: Doable) -> Commit:
         match decision:
             case CloseBuckets():
                 return self._close(decision)
@@ -138,17 +227,22 @@ class Driver:
             LeaseKey(fragment=landing_fragment(landing.stream), producer=landing.producer)
         )
         columns = self._checked.columns[Port(landing.stream)]
-        commit = close_buckets(decision, self._catalog, self._root, columns, lease, self._plan_id)
+        commit = self._close_buckets(
+            decision, self._catalog, self._root, columns, lease, self._plan_id
+        )
         reached("close.written")
         return commit
 
     def _compute(self, step: ComputeStep) -> Commit:
-        from pipelines.spark.step import commit_of
-
         reached("step.decided")
         engine = self._engine()
         result = engine.compute(step)
         engine.swear_in(step, result)
+        return self._commit_of_step(step, result)
+
+    def _commit_of_step(self, step: ComputeStep, result: StepResult) -> Commit:
+        from pipelines.spark.step import commit_of
+
         reached("step.synced")
         known = step.fragment
         lease = self._leases.lease(

@@ -24,6 +24,7 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US, ceil_us, floor_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, StreamName
+from medusa_core.nearest import did_you_mean
 from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
@@ -81,7 +82,8 @@ def inputs_of_network(network: Network, given: Sequence[str]) -> dict[StreamName
                 )
             name, path = network.sources[0].name, word
         if name not in files:
-            raise Refused(f"network {network.name} has no source {name!r}; it has {names}")
+            hint = did_you_mean(name, files, f"it has {names}")
+            raise Refused(f"network {network.name} has no source {name!r}: {hint}")
         files[StreamName(name)].append(Path(path))
     for source, paths in files.items():
         if not paths:
@@ -92,6 +94,11 @@ def inputs_of_network(network: Network, given: Sequence[str]) -> dict[StreamName
         for file in paths:
             if not _is_there(file):
                 raise Refused(f"input file {file} does not exist: give the path of a recorded file")
+            if file.is_dir():
+                raise Refused(f"input {file} is a folder: name the files inside it")
+            if file.is_char_device() or file.is_block_device():
+                raise Refused(f"input {file} is a device: give the path of a recorded file")
+        check_named_once(paths)
     return {name: tuple(paths) for name, paths in files.items()}
 
 

@@ -17,7 +17,8 @@ that may be left out, `*` one that may be repeated or left out.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
+
+from medusa_core.nearest import did_you_mean
 
 
 def names(text: str) -> frozenset[str]:
@@ -241,5 +242,5 @@ REFUSED: dict[str, str] = {
 
 def suggestion(name: str, known: frozenset[str]) -> str:
     """`; did you mean 'count'?`, or nothing if no known name is near."""
-    near = get_close_matches(name.lower(), sorted(known), n=1, cutoff=0.6)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = did_you_mean(name, sorted(known))
+    return f"; {near}" if near else ""

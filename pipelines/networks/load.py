@@ -8,12 +8,12 @@ code that the user chose to run, with the user's rights.
 from __future__ import annotations
 
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
 from medusa_core.errors import Refused
+from medusa_core.nearest import did_you_mean
 from medusa_core.network import Network
 from pipelines.networks.sources import function_sources
 
@@ -29,12 +29,16 @@ def load_network(name_or_path: str) -> Network:
         network = import_module(f"pipelines.networks.{name_or_path}").network
         assert isinstance(network, Network)
         return network
-    path = Path(name_or_path).expanduser()
-    if path.is_dir():
+    try:
+        path = Path(name_or_path).expanduser()
+        is_folder, is_file = path.is_dir(), path.is_file()
+    except (OSError, RuntimeError, ValueError):
+        raise Refused(f"{name_or_path!r} names neither a network nor a file: check it") from None
+    if is_folder:
         raise Refused(f"{name_or_path} is a folder: name the network file inside it")
-    if path.suffix != ".py" and not path.is_file():
-        near = get_close_matches(name_or_path, SHIPPED, n=1)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+    if path.suffix != ".py" and not is_file:
+        near = did_you_mean(name_or_path, SHIPPED)
+        hint = f"{near} " if near else ""
         raise Refused(
             f"there is no network {name_or_path!r}: {hint}name one of {', '.join(SHIPPED)}, or a "
             "Python file of your own"
@@ -56,6 +60,8 @@ def _network_of_file(path: Path) -> Network:
         raise Refused(f"{path}{line}: {error.msg}; correct the Python") from None
     except ValueError as error:
         raise Refused(f"{path} is not Python ({error}): name a network file") from None
+    except (MemoryError, RecursionError):
+        raise Refused(f"{path} is nested too deeply for Python: write it flatter") from None
     module = ModuleType(_MODULE)
     module.__file__ = str(path)
     # Known by name only while it runs (dataclasses look themselves up): later its functions are
@@ -71,11 +77,18 @@ def _network_of_file(path: Path) -> Network:
             "beside what is installed"
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's own code raises
-        says = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise Refused(f"{_place(path, error)}: {' '.join(says.split())}") from None
+        raise Refused(f"{_place(path, error)}: {_said(error)}") from None
     finally:
         del sys.modules[_MODULE]
     return _value(path, module)
+
+
+def _said(error: BaseException) -> str:
+    try:
+        text = " ".join(str(error).split())
+    except Exception:  # noqa: BLE001 - a user's error may fail to tell itself
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _value(path: Path, module: ModuleType) -> Network:

@@ -21,6 +21,8 @@ def parse_time_us(option: str, given: str) -> int:
         f"{option} {given!r} is no time: write ISO 8601, such as 2024-04-19T08:00:00Z, or Unix "
         "seconds"
     )
+    if not (given.isascii() and given.isprintable()):
+        raise refused
     try:
         seconds = Decimal(given)
     except InvalidOperation:
@@ -31,7 +33,7 @@ def parse_time_us(option: str, given: str) -> int:
         if moment.tzinfo is None:
             moment = moment.replace(tzinfo=UTC)
         return (moment - _EPOCH) // timedelta(microseconds=1)
-    if not seconds.is_finite() or abs(seconds) > FOREVER_US // 1_000_000:
+    if not seconds.is_finite() or seconds.copy_abs() > FOREVER_US // 1_000_000:
         raise refused
     return int(seconds * 1_000_000)
 

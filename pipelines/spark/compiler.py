@@ -12,7 +12,7 @@ record as JSON and which expression it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
@@ -65,6 +65,16 @@ class FallibleBox:
 
 
 @dataclass(frozen=True, slots=True)
+class PaneShape:
+    """A box whose panes are given from outside too, and come out under a tag of their own."""
+
+    box: str
+    tag: int
+    columns: tuple[Column, ...]
+    slots: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class CompiledFragment:
     """What the step runs: statements in order, the last statement, and how to read its rows."""
 
@@ -72,6 +82,7 @@ class CompiledFragment:
     sql: str
     outputs: tuple[OutputShape, ...]
     fallible: tuple[FallibleBox, ...]
+    panes: tuple[PaneShape, ...] = ()
 
 
 def input_view(stream: StreamName) -> str:
@@ -79,9 +90,16 @@ def input_view(stream: StreamName) -> str:
     return f"medusa_in_{stream}"
 
 
-def compile_fragment(fragment: Fragment, checked: CheckedNetwork) -> CompiledFragment:
-    """The fragment as SQL."""
-    return _Compiler(fragment, checked).compile()
+def pane_view(box: str) -> str:
+    """The name under which the step offers the panes that a box has made before."""
+    return f"medusa_panes_{box}"
+
+
+def compile_fragment(
+    fragment: Fragment, checked: CheckedNetwork, panes: Collection[str] = ()
+) -> CompiledFragment:
+    """The fragment as SQL; boxes of `panes` take some from outside, and give those they make."""
+    return _Compiler(fragment, checked, panes).compile()
 
 
 @dataclass
@@ -90,6 +108,7 @@ class _Compiler:
 
     fragment: Fragment
     checked: CheckedNetwork
+    panes: Collection[str]
     relations: dict[str, str] = field(default_factory=dict)
     reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     statements: list[Statement] = field(default_factory=list)
@@ -246,6 +265,15 @@ class _Compiler:
             columns += [f"CASE {whens} END AS {ERROR}"]
         grouped = f"SELECT {', '.join(columns)} FROM {rows} GROUP BY {group}"
         name = self._relation(Port(box.name))
+        if box.name in self.panes:
+            assert not whens, "a partial value fails on nothing"
+            made = f"{box.name}MADE"
+            self._add(made, grouped, rows)
+            self._keep(made)
+            own = ", ".join((*_names(self.checked.columns[Port(box.name)]), STIME))
+            given = f"SELECT {own} FROM {pane_view(box.name)}"
+            self._add(name, f"SELECT {own} FROM {made} UNION ALL {given}", made)
+            return
         if not whens:
             self._add(name, grouped, rows)
             return
@@ -322,12 +350,21 @@ class _Compiler:
             fallible.append(FallibleBox(box, tag, expressions, taken))
             by_slot = {taken[0]: ERROR, taken[1]: f"to_json(struct({relation}.*))"}
             branches[str(tag)] = _Branch(relation, by_slot, {str(tag): []})
+        panes: list[PaneShape] = []
+        for box in self.panes:
+            columns = self.checked.columns[Port(box)]
+            tag = len(outputs) + len(panes)
+            pane = PaneShape(box, tag, columns, slots.take([c.type for c in columns]))
+            panes.append(pane)
+            by_slot = dict(zip(pane.slots, _names(columns), strict=True))
+            branches[f"{box} panes"] = _Branch(f"{box}MADE", by_slot, {str(tag): []})
         selects = " UNION ALL ".join(b.sql(slots) for b in branches.values())
         return CompiledFragment(
             statements=tuple(self.statements),
             sql=self._with(*(b.relation for b in branches.values())) + selects,
             outputs=tuple(outputs),
             fallible=tuple(fallible),
+            panes=tuple(panes),
         )
 
     def _unfiltered(self, relation: str) -> tuple[str, list[str]]:

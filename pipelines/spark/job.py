@@ -6,26 +6,30 @@ from was opened by name and version, so nothing here can see more than lineage w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
+from medusa_core.names import StreamName
 from pipelines.failpoints import reached
 from pipelines.networks.check import CheckedNetwork
 from pipelines.spark.compiler import Statement, compile_fragment, input_view
 from pipelines.spark.files import check_file
 from pipelines.spark.inputs import InputRecords, open_relation, read_table
+from pipelines.spark.panes import PaneKeeper, Saved, keeps_panes
 from pipelines.spark.phases import Phases
 from pipelines.spark.prepared import SLOT_BYTES, Given, PreparedFragment
 from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
 from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Way
-from pipelines.streams.schemas import STIME
+from pipelines.streams.schemas import STIME, record_schema
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 EVENT_TIME = "stime"
@@ -38,12 +42,22 @@ class FragmentJobs:
     """The jobs of one fragment in one session: compiled once, prepared once."""
 
     def __init__(
-        self, session: SparkSession, root: Path, checked: CheckedNetwork, fragment: Fragment
+        self,
+        session: SparkSession,
+        root: Path,
+        checked: CheckedNetwork,
+        fragment: Fragment,
+        folded: Collection[str] = (),
     ) -> None:
+        """The fragment and network are over panes; `folded` names the boxes that make them."""
         self._session = session
         self._root = root
         self.compiled = compile_fragment(fragment, checked)
         self._prepared: PreparedFragment | None = None
+        boxes = keeps_panes(fragment, folded)
+        # Outputs lie in the same slots either way.
+        self._to_prepare = compile_fragment(fragment, checked, boxes) if boxes else self.compiled
+        self.panes = PaneKeeper(self._to_prepare.panes)
 
     def run(
         self,
@@ -54,10 +68,28 @@ class FragmentJobs:
         *,
         rows_expected: float,
         shuffled: bool = False,
-    ) -> Results:
-        """Run the job and write what comes out; phases are plan, read, spark and write."""
+        saved: Saved | None = None,
+    ) -> tuple[Results, pa.Table | None]:
+        """Run the job and write what comes out; phases are plan, read, spark and write.
+
+        A prepared job is given the panes that are saved, and its tagged relation is returned too.
+        """
         if way is Way.PREPARED:
-            return self._run_prepared(inputs, target, phases)
+            table = self._run_prepared(inputs, phases, saved)
+            with phases.phase("write"):
+                return write_in_driver(target, table), table
+        return self._run_anew(way, inputs, target, phases, rows_expected, shuffled=shuffled), None
+
+    def _run_anew(
+        self,
+        way: Way,
+        inputs: Sequence[InputRecords],
+        target: Target,
+        phases: Phases,
+        rows_expected: float,
+        *,
+        shuffled: bool,
+    ) -> Results:
         with ExitStack() as stack:
             with phases.phase("plan"):
                 tagged = self._plan(way, inputs, stack, shuffled=shuffled)
@@ -69,20 +101,28 @@ class FragmentJobs:
             with phases.phase("write"):
                 return write_in_driver(target, table)
 
-    def _run_prepared(
-        self, inputs: Sequence[InputRecords], target: Target, phases: Phases
-    ) -> Results:
+    def warm_up(self, columns: Mapping[StreamName, Sequence[Column]]) -> None:
+        """Prepare the job, unless that was done, and run it over nothing."""
+        self._prepare(columns).run({s: record_schema(c).empty_table() for s, c in columns.items()})
+
+    def _prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> PreparedFragment:
         if self._prepared is None:
+            self._prepared = PreparedFragment(self._session, self._to_prepare, columns)
+        return self._prepared
+
+    def _run_prepared(
+        self, inputs: Sequence[InputRecords], phases: Phases, saved: Saved | None
+    ) -> pa.Table:
+        prepared = self._prepared
+        if prepared is None:
             with phases.phase("plan"):
-                columns = {i.stream: i.columns for i in inputs}
-                self._prepared = PreparedFragment(self._session, self.compiled, columns)
+                prepared = self._prepare({i.stream: i.columns for i in inputs})
         with phases.phase("read"):
             given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
-            table = self._prepared.run(given)
+            table = prepared.run(given, (saved or self.panes.nothing()).panes)
         reached("step.computed")
-        with phases.phase("write"):
-            return write_in_driver(target, table)
+        return table
 
     def _given(self, records: InputRecords) -> Given:
         """The one file that holds the records and no others, else the records."""

@@ -4,7 +4,7 @@ Spark would parse, analyse and plan the same statements again for each step, wri
 code, and send its settings to the tasks, all of which takes longer than to run them over a thousand
 records. Here the plan scans files of fixed names (slots), in one partition: without an exchange a
 job keeps nothing of its last run, and so the very same one runs again over what lies in the slots
-now. Only what several boxes read is kept in memory, within a run; it is dropped before the next.
+now. Only what several boxes read is kept in memory, within a run; it is dropped behind it.
 
 Limits: one core for a step, which is what pays up to some hundred thousand records (a plan in two
 partitions took 115 ms over 250,000 where this one took 70). A Function may look at its input while
@@ -19,6 +19,7 @@ import os
 import shutil
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -30,7 +31,7 @@ import pyarrow.parquet as pq
 from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
-from pipelines.spark.compiler import CompiledFragment, input_view
+from pipelines.spark.compiler import CompiledFragment, input_view, pane_view
 from pipelines.streams.schemas import STIME, record_schema
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ _SETTINGS = {
     # A broadcast would be kept from the first run.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
+_DROPPING = ThreadPoolExecutor(1, "medusa-dropping")
 _KEEPS_STATE = ("Exchange", "Subquery")
 
 
@@ -75,9 +77,10 @@ class PreparedFragment:
         # A plan is made for the session that is active in this thread, whoever opened it.
         java.org.apache.spark.sql.classic.SparkSession.setActiveSession(own._jsparkSession)
         self._slots: dict[str, _Slot] = {}
-        for stream, columns in inputs.items():
+        views = {input_view(stream): columns for stream, columns in inputs.items()}
+        views |= {pane_view(pane.box): pane.columns for pane in compiled.panes}
+        for view, columns in views.items():
             fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
-            view = input_view(stream)
             self._slots[view] = _Slot(folder / f"{view}.parquet", record_schema(columns))
             self._slots[view].offer(own, view, f"{fields}, {STIME} bigint")
         self._kept: list[_Kept] = []
@@ -85,14 +88,27 @@ class PreparedFragment:
             assert statement.function is None
             self._kept.append(_Kept(own, statement.view, own.sql(statement.sql)))
         self._job = _Job(own.sql(compiled.sql))
+        self._dropped: Future[None] | None = None
 
-    def run(self, given: Mapping[StreamName, Given]) -> pa.Table:
-        """The tagged relation over these inputs."""
+    def run(
+        self, given: Mapping[StreamName, Given], panes: Mapping[str, pa.Table] | None = None
+    ) -> pa.Table:
+        """The tagged relation over these inputs, and over panes by box, if it takes any."""
         for stream, records in given.items():
             self._slots[input_view(stream)].put(records)
+        for box, rows in (panes or {}).items():
+            self._slots[pane_view(box)].put(rows)
+        if self._dropped is not None:
+            self._dropped.result()
+        try:
+            return self._job.run()
+        finally:
+            # While the results are written: the next run must find nothing of this one.
+            self._dropped = _DROPPING.submit(self._drop) if self._kept else None
+
+    def _drop(self) -> None:
         for kept in self._kept:
             kept.drop()
-        return self._job.run()
 
 
 class _Slot:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from medusa_core.commits import QuarantinedRecord
+from medusa_core.commits import QuarantinedRecord, StepMetrics
 from medusa_core.digest import Digest
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
@@ -31,7 +31,6 @@ from pipelines.streams.schemas import BUCKET, STIME, file_schema
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-CONTENT_LENGTH_MAX = 1_024
 MANIFEST_SCHEMA = (
     "tag int, path string, size_bytes bigint, sha256 string, rows bigint, detail string"
 )
@@ -44,6 +43,15 @@ class Written:
     stream: StreamName
     files: tuple[SegmentFile, ...]
     buckets: Mapping[int, Digest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What a step made, not yet committed."""
+
+    written: tuple[Written, ...]
+    quarantine: tuple[QuarantinedRecord, ...]
+    metrics: StepMetrics
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,13 +109,13 @@ def failed_records(target: Target, tagged: pa.Table) -> Iterator[QuarantinedReco
         mine = tagged.filter(pc.and_(mask, pc.less(tagged[STIME], part.to_us)))
         rows = mine.select([STIME, *box.slots]).to_pylist()
         for row in sorted(rows, key=lambda r: (r[STIME], r[box.slots[1]] or "")):
-            yield QuarantinedRecord(
+            yield QuarantinedRecord.of(
+                row[box.slots[1]] or "",
                 stream=target.shapes[0].stream,
                 origin=f"box {box.box}",
                 position=row[STIME],
                 field=box.expressions[row[box.slots[0]]],
                 reason="the expression failed on this record",
-                content=(row[box.slots[1]] or "")[:CONTENT_LENGTH_MAX],
             )
 
 
@@ -170,7 +178,8 @@ def write_partition(target: Target, batches: Iterator[pa.RecordBatch]) -> Iterat
     rows = [_manifest_row(tags[w.stream], file, w.buckets) for w in written for file in w.files]
     rows += [
         {"tag": -1, "path": None, "size_bytes": None, "sha256": None, "rows": None,
-         "detail": json.dumps([f.stream, f.origin, f.position, f.field, f.reason, f.content])}
+         "detail": json.dumps([f.stream, f.origin, f.position, f.field, f.reason, f.content,
+                               f.size_bytes, f.sha256])}
         for f in failed
     ]  # fmt: skip
     if rows:
@@ -211,10 +220,11 @@ def read_manifest(
     for row in manifest:
         tag, detail = int(str(row["tag"])), json.loads(str(row["detail"]))
         if tag < 0:
-            stream, origin, position, field, reason, content = detail
+            stream, origin, position, field, reason, content, size_bytes, hashed = detail
             failed.append(
                 QuarantinedRecord(stream=stream, origin=origin, position=position, field=field,
-                                  reason=reason, content=content)
+                                  reason=reason, content=content, size_bytes=size_bytes,
+                                  sha256=hashed)
             )  # fmt: skip
             continue
         files[tag].append(

@@ -11,41 +11,44 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from medusa_core.commits import Commit, Lease, OutputSegment, QuarantinedRecord, StepMetrics
+from medusa_core.commits import Cause, Commit, Lease, OutputSegment, QuarantinedRecord, StepMetrics
 from medusa_core.decide import ComputeStep, reads_of
 from medusa_core.digest import Digest, sum_of
 from medusa_core.errors import Refused
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range, floor_us
 from medusa_core.names import StreamName
 from medusa_core.network import Function
 from pipelines.failpoints import reached
 from pipelines.networks.check import CheckedNetwork
+from pipelines.networks.panes import over_panes
+from pipelines.networks.shapes import Shape, Shaped, shaped
 from pipelines.spark.failures import spark_errors
-from pipelines.spark.files import sync_folders
+from pipelines.spark.files import new_attempt, sync_folders
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
+from pipelines.spark.panes import Saved
 from pipelines.spark.phases import Phases
-from pipelines.spark.results import Written, target_of
-from pipelines.spark.ways import rows_out_guess, way_of
+from pipelines.spark.results import StepResult, Written, target_of
+from pipelines.spark.together import SharedJob, Together, in_batches
+from pipelines.spark.ways import (
+    PREPARED_RECORDS_MAX,
+    RESULT_ROWS_IN_DRIVER_MAX,
+    Way,
+    rows_out_guess,
+    way_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
 STEPS_PER_OATH = 1_000
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepResult:
-    """What a step made, not yet committed."""
-
-    written: tuple[Written, ...]
-    quarantine: tuple[QuarantinedRecord, ...]
-    metrics: StepMetrics
+Computed: TypeAlias = tuple[ComputeStep, StepResult]
 
 
 class StepEngine:
@@ -55,7 +58,14 @@ class StepEngine:
         self.session = session
         self.root = root
         self.checked = checked
+        self._paned, self._folds = over_panes(checked)
+        self._over_panes = (
+            {f.id: f for f in fragments_of(self._paned.network)} if self._folds else {}
+        )
         self._jobs: dict[str, FragmentJobs] = {}
+        self._shapes: dict[str, Shape | None] = {}
+        self._shaped: dict[str, Shaped | None] = {}
+        self._shared_jobs: dict[str, SharedJob] = {}
         self._rows_out_per_record: dict[str, float] = {}
         self._steps_with_functions: dict[str, int] = {}
 
@@ -66,11 +76,16 @@ class StepEngine:
         """
         phases = Phases()
         fragment = step.fragment.fragment
-        inputs = self._inputs(step)
-        records_in = sum(i.rows for i in inputs)
-        ratio = self._rows_out_per_record.get(fragment.id, rows_out_guess(fragment))
-        way = way_of(fragment, records_in, ratio * records_in)
         jobs = self._jobs_of(fragment)
+        ratio = self._ratio_of(fragment)
+        saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
+        inputs = self._inputs(step, saved)
+        records_in = sum(i.rows for i in inputs)
+        way = way_of(fragment, records_in, ratio * records_in)
+        if way is not Way.PREPARED and saved is not None:
+            # A plan that is made anew knows of no panes.
+            saved, inputs = None, self._inputs(step)
+            records_in = sum(i.rows for i in inputs)
         target = target_of(
             jobs.compiled,
             self.root,
@@ -81,16 +96,18 @@ class StepEngine:
         written = [Written(stream=s.stream, files=(), buckets={}) for s in target.shapes]
         failed: list[QuarantinedRecord] = []
         spark_jobs = 0
-        if records_in:
+        if records_in or (saved and saved.rows):
             with (
                 self._grouped(target.attempt, fragment.id) as group,
                 spark_errors(f"{fragment.id} over {step.range}"),
             ):
-                written, failed = jobs.run(
+                (written, failed), tagged = jobs.run(
                     way, inputs, target, phases, rows_expected=ratio * records_in,
-                    shuffled=shuffled,
+                    shuffled=shuffled, saved=saved,
                 )  # fmt: skip
                 spark_jobs = group.count()
+            if saved is not None and tagged is not None:
+                jobs.panes.keep(step, saved, tagged)
         reached("step.written")
         with phases.phase("sync"):
             sync_folders(self.root, [f for w in written for f in w.files])
@@ -104,6 +121,74 @@ class StepEngine:
             phases_ms=phases.ms,
         )
         return StepResult(written=tuple(written), quarantine=tuple(failed), metrics=metrics)
+
+    def compute_together(self, steps: Sequence[ComputeStep]) -> Iterator[list[Computed]]:
+        """Run steps, those of fragments of one shape in one job; in batches, as they are written.
+
+        Raises what `compute` raises, for the whole batch in which something is the matter.
+        """
+        alike: dict[str, list[Together]] = {}
+        for step in steps:
+            shaped_as = self._shaped_as(step.fragment.fragment)
+            if shaped_as is None:
+                result = self.compute(step)
+                self.swear_in(step, result)
+                yield [(step, result)]
+                continue
+            together = Together(step=step, shaped=shaped_as, inputs=self._inputs(step))
+            alike.setdefault(shaped_as.shape.key, []).append(together)
+        for key, members in alike.items():
+            ratios = [self._ratio_of(m.step.fragment.fragment) for m in members]
+            batches = in_batches(
+                members,
+                records_max=PREPARED_RECORDS_MAX // 4,
+                rows_expected=[r * m.records for r, m in zip(ratios, members, strict=True)],
+                rows_max=RESULT_ROWS_IN_DRIVER_MAX,
+            )
+            for batch in batches:
+                if len(batch) == 1:
+                    yield [(batch[0].step, self.compute(batch[0].step))]
+                else:
+                    yield self._computed(self._shared_job_of(key), batch)
+
+    def _computed(self, job: SharedJob, members: Sequence[Together]) -> list[Computed]:
+        fragment = members[0].step.fragment.fragment
+        with (
+            self._grouped(new_attempt(), f"{len(members)} fragments like {fragment.id}"),
+            spark_errors(f"{len(members)} fragments like {fragment.id}"),
+        ):
+            results = job.compute(members)
+        for member, result in zip(members, results, strict=True):
+            if member.records:
+                ratio = result.metrics.records_out / member.records
+                self._rows_out_per_record[member.step.fragment.fragment.id] = ratio
+        return [(m.step, r) for m, r in zip(members, results, strict=True)]
+
+    def _shaped_as(self, fragment: Fragment) -> Shaped | None:
+        if fragment.id not in self._shaped:
+            self._shaped[fragment.id] = shaped(fragment, self.checked, self._shapes)
+        return self._shaped[fragment.id]
+
+    def _shared_job_of(self, key: str) -> SharedJob:
+        if key not in self._shared_jobs:
+            shape = self._shapes[key]
+            assert shape is not None
+            self._shared_jobs[key] = SharedJob(self.session, self.root, shape)
+        return self._shared_jobs[key]
+
+    def _ratio_of(self, fragment: Fragment) -> float:
+        """How many rows come out for a record, as far as it is known."""
+        return self._rows_out_per_record.get(fragment.id, rows_out_guess(fragment))
+
+    def warm_up(self, fragment: Fragment) -> None:
+        """Make the fragment's plan and run it over empty inputs, so that its first step is quick.
+
+        A fragment that is planned anew at every step is left alone: there is nothing to keep.
+        """
+        by_stream = {stream: port for port, stream in fragment.inputs.items()}
+        columns = {stream: self.checked.columns[port] for stream, port in by_stream.items()}
+        if way_of(fragment, 0, 0) is Way.PREPARED:
+            self._jobs_of(fragment).warm_up(columns)
 
     def swear_in(self, step: ComputeStep, result: StepResult) -> None:
         """A fragment's Functions must see neither order nor cut: look before committing.
@@ -135,16 +220,20 @@ class StepEngine:
                     "steps: make each row depend on one input row alone"
                 )
 
-    def _inputs(self, step: ComputeStep) -> list[InputRecords]:
+    def _inputs(self, step: ComputeStep, saved: Saved | None = None) -> list[InputRecords]:
         by_stream = {s: p for p, s in step.fragment.fragment.inputs.items()}
+        reads = step.reads if saved is None else saved.reads
         return [
-            input_records(name, self.checked.columns[by_stream[name]], known.segments, step.reads)
+            input_records(name, self.checked.columns[by_stream[name]], known.segments, reads)
             for name, known in step.fragment.inputs.items()
         ]
 
     def _jobs_of(self, fragment: Fragment) -> FragmentJobs:
         if fragment.id not in self._jobs:
-            self._jobs[fragment.id] = FragmentJobs(self.session, self.root, self.checked, fragment)
+            over = self._over_panes.get(fragment.id, fragment)
+            self._jobs[fragment.id] = FragmentJobs(
+                self.session, self.root, self._paned, over, self._folds
+            )
         return self._jobs[fragment.id]
 
     @contextmanager
@@ -152,6 +241,11 @@ class StepEngine:
         context = self.session.sparkContext
         context.setJobGroup(attempt, f"step of {fragment}")
         yield _JobGroup(context, attempt)
+
+
+def _is_next(step: ComputeStep) -> bool:
+    """Whether it is a step at the frontier, for all outputs; others come at any time and place."""
+    return step.cause is Cause.NORMAL and set(step.outputs) == set(step.fragment.outputs)
 
 
 @dataclass(frozen=True, slots=True)
