@@ -1,4 +1,4 @@
-"""Blocks of CSV records as typed rows: at once where all goes well, with care where it does not.
+"""Blocks of records in fields as typed rows: at once where all goes well, with care where not.
 
 The fast way lets pyarrow parse whole numbers, doubles and strings straight into columns. It is
 taken back whenever it fails, or meets something that it would read more kindly than
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,15 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from medusa_core.columns import Column
+from pipelines.streams.bound_columns import Bound
 from pipelines.streams.csv_records import RECORD_BYTES_MAX, Block, are_quotes_sound
+from pipelines.streams.instants import convert_instants
 from pipelines.streams.recorded_rows import Problem, Rows
-from pipelines.streams.recorded_text import convert_text, decode_text
+from pipelines.streams.recorded_text import Failures, convert_text, decode_text
 from pipelines.streams.schemas import arrow_type
 
 _PARSED_DIRECTLY = ("int", "bigint", "double", "string")
+_ESCAPE = re.compile(rb"\\(?:x([0-9A-Fa-f]{2})|\\)")
 _BLOCK_BYTES = 2 * RECORD_BYTES_MAX  # pyarrow wants a record to fit into one of its blocks
 
 Int64s = NDArray[np.int64]
@@ -35,12 +38,32 @@ Int64s = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the fields of a file lie: its delimiter, its header, where each declared column is."""
+    """How the fields of a file lie: its delimiter, its header, and what fills which column.
+
+    `nulls` are the texts that stand for NULL. `is_quoted`: a field may stand in quotes. `escaped`
+    tells of which bound columns `\\x` and two hexadecimal digits are a byte.
+    """
 
     delimiter: str
     names: tuple[str, ...]
-    columns: tuple[Column, ...]
-    positions: tuple[int, ...]
+    bound: tuple[Bound, ...]
+    nulls: tuple[str, ...] = ("",)
+    is_quoted: bool = True
+    escaped: frozenset[str] = frozenset()
+
+    @property
+    def raw_types(self) -> list[str]:
+        """As what each column is read at once: text, where pyarrow's reading is not ours."""
+        return [
+            b.column.type if b.column.type in _PARSED_DIRECTLY and not b.conversion else "string"
+            for b in self.bound
+        ]
+
+    def as_text(self, name: str) -> Layout:
+        """The layout with one column alone, as the text that stands in the file."""
+        (bound,) = (b for b in self.bound if b.column.name == name)
+        text = Bound(column=Column(name, "string"), name=bound.name)
+        return replace(self, bound=(text,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +77,8 @@ class Parsed:
 
 def parse_block(block: Block, layout: Layout) -> Parsed:
     """The records of a block as rows of the declared columns."""
-    if not block.broken and b"\0" not in block.text:
+    is_plain = not layout.escaped or b"\\" not in block.text
+    if is_plain and not block.broken and b"\0" not in block.text:
         rows = _parse_fast(block, layout)
         if rows:
             return Parsed(rows, np.arange(len(block.ends)), {})
@@ -63,17 +87,19 @@ def parse_block(block: Block, layout: Layout) -> Parsed:
 
 def _read(text: bytes, layout: Layout, types: list[pa.DataType], has_newlines: bool) -> pa.Table:
     names = [str(i) for i in range(len(layout.names))]
-    wanted = [names[position] for position in layout.positions]
+    wanted = [names[layout.names.index(bound.name)] for bound in layout.bound]
     return pyarrow.csv.read_csv(
         pa.BufferReader(text),
         read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
         parse_options=pyarrow.csv.ParseOptions(
-            delimiter=layout.delimiter, newlines_in_values=has_newlines
+            delimiter=layout.delimiter,
+            quote_char='"' if layout.is_quoted else False,
+            newlines_in_values=has_newlines and layout.is_quoted,
         ),
         convert_options=pyarrow.csv.ConvertOptions(
             column_types=dict(zip(wanted, types, strict=True)),
             include_columns=wanted,
-            null_values=[""],
+            null_values=list(layout.nulls),
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,
         ),
@@ -82,7 +108,7 @@ def _read(text: bytes, layout: Layout, types: list[pa.DataType], has_newlines: b
 
 def _parse_fast(block: Block, layout: Layout) -> Rows | None:
     """All records as rows, or None if they do not go as simply as that."""
-    types = [c.type if c.type in _PARSED_DIRECTLY else "string" for c in layout.columns]
+    types = layout.raw_types
     is_integer = any(t in ("int", "bigint") for t in types)
     if is_integer and (b"0x" in block.text or b"0X" in block.text):
         return None
@@ -94,15 +120,15 @@ def _parse_fast(block: Block, layout: Layout) -> Rows | None:
         return None  # blank lines
     values: list[Any] = []
     problems: dict[int, Problem] = {}
-    for column, type_, given in zip(layout.columns, types, table.columns, strict=True):
-        if column.type == type_:
+    for bound, type_, given in zip(layout.bound, types, table.columns, strict=True):
+        if bound.column.type == type_ and not bound.conversion:
             if type_ == "double" and pc.any(pc.is_inf(given)).as_py():
                 return None
             values.append(given)
             continue
-        converted, failures = convert_text(given.combine_chunks(), column.type)
+        converted, failures = convert_bound(given.combine_chunks(), bound)
         values.append(converted)
-        _note(problems, column, failures)
+        note_problems(problems, bound.column, failures)
     return Rows(tuple(values), problems)
 
 
@@ -112,7 +138,7 @@ def _parse_carefully(block: Block, layout: Layout) -> Parsed:
     is_sound = np.ones(len(block.ends), np.bool_)
     is_sound[list(malformed)] = False
     is_sound &= ~_are_blank(block, starts)
-    counts = _field_counts(block, starts, layout.delimiter)
+    counts = _field_counts(block, starts, layout)
     expected = len(layout.names)
     for i in np.flatnonzero(is_sound & (counts != expected)).tolist():
         noun = "field" if counts[i] == 1 else "fields"
@@ -122,20 +148,48 @@ def _parse_carefully(block: Block, layout: Layout) -> Parsed:
     values: list[Any] = []
     problems: dict[int, Problem] = {}
     if not len(records):
-        values = [pa.array([], arrow_type(column.type)) for column in layout.columns]
+        values = [pa.array([], arrow_type(bound.column.type)) for bound in layout.bound]
         return Parsed(Rows(tuple(values), {}), records, malformed)
-    types = [pa.binary()] * len(layout.columns)
+    types = [pa.binary()] * len(layout.bound)
     table = _read(_only(block, starts, is_sound), layout, types, True)
     assert len(table) == len(records), "pyarrow sees other records than we do"
-    for column, given in zip(layout.columns, table.columns, strict=True):
-        texts, undecoded = decode_text(given.combine_chunks())
-        converted, failures = convert_text(texts, column.type)
+    for bound, given in zip(layout.bound, table.columns, strict=True):
+        raw = given.combine_chunks()
+        if bound.column.name in layout.escaped:
+            raw = unescaped(raw)
+        texts, undecoded = decode_text(raw)
+        converted, failures = convert_bound(texts, bound)
         values.append(converted)
-        _note(problems, column, undecoded | failures)
+        note_problems(problems, bound.column, undecoded | failures)
     return Parsed(Rows(tuple(values), problems), records, malformed)
 
 
-def _note(problems: dict[int, Problem], column: Column, failures: Mapping[int, str]) -> None:
+def convert_bound(texts: Any, bound: Bound) -> tuple[Any, Failures]:
+    """Text of a file's column as values of the declared one, NULL where it will not go, and why."""
+    if bound.conversion is None:
+        return convert_text(texts, bound.column.type)
+    return convert_instants(texts, bound.column.type, bound.conversion)
+
+
+def unescaped(raw: Any) -> Any:
+    """A binary array with the byte itself for `\\x` and its two digits, one `\\` for two."""
+    if not pc.any(pc.match_substring(raw, b"\\")).as_py():
+        return raw
+    listed = [
+        value if value is None or b"\\" not in value else _ESCAPE.sub(_byte, value)
+        for value in raw.to_pylist()
+    ]
+    return pa.array(listed, pa.binary())
+
+
+def _byte(match: re.Match[bytes]) -> bytes:
+    digits = match[1]
+    return bytes.fromhex(digits.decode()) if digits else b"\\"
+
+
+def note_problems(
+    problems: dict[int, Problem], column: Column, failures: Mapping[int, str]
+) -> None:
     for row, why in failures.items():
         problems.setdefault(row, Problem(column.name, why))
 
@@ -156,13 +210,15 @@ def _are_blank(block: Block, starts: Int64s) -> NDArray[np.bool_]:
     return is_blank
 
 
-def _field_counts(block: Block, starts: Int64s, delimiter: str) -> Int64s:
+def _field_counts(block: Block, starts: Int64s, layout: Layout) -> Int64s:
     """Fields per record: delimiters outside quotes, and one."""
-    array = np.frombuffer(block.text, np.uint8)
+    array, delimiter = np.frombuffer(block.text, np.uint8), layout.delimiter
     places = np.flatnonzero(array == ord(delimiter))
-    quotes = np.flatnonzero(array == b'"'[0])
+    quotes = np.flatnonzero(array == b'"'[0]) if layout.is_quoted else places[:0]
     # Lines of a broken record may end inside quotes: no counting over them then.
-    is_sound = not block.broken and are_quotes_sound(array, quotes, delimiter)
+    is_sound = not layout.is_quoted or (
+        not block.broken and are_quotes_sound(array, quotes, delimiter)
+    )
     if is_sound and len(quotes):
         places = places[np.searchsorted(quotes, places) % 2 == 0]
     counts: Int64s = np.diff(np.searchsorted(places, block.ends), prepend=0) + 1

@@ -44,7 +44,7 @@ def export_csv(path: Path, columns: Sequence[Column], tables: Iterable[pa.Table]
     for table in tables:
         part = table.select(schema.names).cast(schema)
         for column in columns:
-            reason = _unspeakable(part.column(column.name), column.type)
+            reason = unspeakable(part.column(column.name), column.type)
             if reason:
                 raise Refused(f"{path} is not written: column {column.name!r} has {reason}")
         parts.append(part)
@@ -69,7 +69,7 @@ def export_csv(path: Path, columns: Sequence[Column], tables: Iterable[pa.Table]
     return len(rows)
 
 
-def _unspeakable(values: Any, type_: str) -> str | None:
+def unspeakable(values: Any, type_: str) -> str | None:
     """What the column holds that has no spelling, or None."""
     if type_ == "string":
         try:
@@ -106,7 +106,8 @@ def _lines(rows: pa.Table, columns: Sequence[Column]) -> Iterator[bytes]:
     for start in range(0, len(rows), _ROWS_AT_ONCE):
         part = rows.slice(start, _ROWS_AT_ONCE).combine_chunks()
         texts = [
-            pc.fill_null(_texts(part.column(c.name).combine_chunks(), c.type), "") for c in columns
+            pc.fill_null(field_texts(part.column(c.name).combine_chunks(), c.type), "")
+            for c in columns
         ]
         if len(texts) == 1:
             # A line without anything would be no record.
@@ -115,7 +116,7 @@ def _lines(rows: pa.Table, columns: Sequence[Column]) -> Iterator[bytes]:
         yield "".join(f"{line}\n" for line in lines.to_pylist()).encode()
 
 
-def _texts(values: Any, type_: str) -> Any:
+def field_texts(values: Any, type_: str) -> Any:
     """Values of one type as the text of CSV fields, NULL staying NULL."""
     if type_ == "string":
         return _quoted(values)

@@ -8,9 +8,8 @@ CSV fields, so that they may be declared as any type.
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -21,21 +20,18 @@ import pyarrow.parquet
 from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
-from pipelines.streams.csv_records import RECORD_BYTES_MAX, TOO_LONG
+from pipelines.streams.arrow_values import can_hold, can_tell, convert_values, decoded, is_text
+from pipelines.streams.bound_columns import Bound, bind_columns
+from pipelines.streams.instants import settle_unit
 from pipelines.streams.recorded_rows import Problem, Rows, Target, make_records
-from pipelines.streams.recorded_text import (
-    Failures,
-    convert_text,
-    decode_text,
-    keep_years,
-    null_if_empty,
-)
-from pipelines.streams.schemas import arrow_type
-from pipelines.streams.times import SAMPLE_RECORDS, Int64s, recognise_unit
+from pipelines.streams.times import SAMPLE_RECORDS, Int64s
 
-_FLOATS = (pa.float32(), pa.float64())
 _READ_BYTES = 1 << 20
 _BATCH_RECORDS = 65_536
+_PART_BYTES_MAX = 64 << 20
+
+TEXT_BYTES_MAX = 2 << 30
+"""Of the rows of a chunk, unpacked."""
 
 Records = tuple[pa.Table, Int64s, tuple[QuarantinedRecord, ...]]
 
@@ -51,11 +47,19 @@ def read_parquet(
     try:
         # Read through a small buffer: a row group of millions of rows must not be held whole.
         reader = pyarrow.parquet.ParquetFile(stream, buffer_size=_READ_BYTES, pre_buffer=False)
-        _check_columns(target, reader.schema_arrow)
+        bound = _bind(target, reader.schema_arrow)
         if not reader.metadata.num_rows:
             return
-        unit = _recognise_unit(target, reader)
-        yield from _read_chunks(target, reader, unit, chunk_records, skip)
+        if packed := _packed(reader, bound):
+            reader = pyarrow.parquet.ParquetFile(
+                stream,
+                metadata=reader.metadata,
+                read_dictionary=packed,
+                buffer_size=_READ_BYTES,
+                pre_buffer=False,
+            )
+        bound, unit = _settle_unit(target, reader, bound)
+        yield from _read_chunks(target, reader, bound, unit, chunk_records, skip)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise Refused(
@@ -64,9 +68,41 @@ def read_parquet(
         ) from None
 
 
+def _packed(reader: pyarrow.parquet.ParquetFile, bound: Sequence[Bound]) -> list[str]:
+    """The columns of text that a file keeps each value of once: they are read as they are packed.
+
+    A text of a MiB in each of 65,536 rows is a MiB in the file, and would be 64 GiB at once.
+    """
+    groups = [reader.metadata.row_group(at) for at in range(reader.num_row_groups)]
+    columns = [group.column(at) for group in groups for at in range(group.num_columns)]
+    named = {c.path_in_schema for c in columns if any("DICTIONARY" in e for e in c.encodings)}
+    types = {b.name: reader.schema_arrow.field(b.name).type for b in bound}
+    return [name for name, type_ in types.items() if name in named and _is_bytes(type_)]
+
+
+def _is_bytes(given: pa.DataType) -> bool:
+    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    return given in kinds
+
+
+def _text_bytes(batch: pa.RecordBatch) -> int:
+    """How much text there is in a batch once it is unpacked."""
+    total = 0
+    for values in batch.columns:
+        if pa.types.is_dictionary(values.type) and _is_bytes(values.type.value_type):
+            lengths = pc.binary_length(values.dictionary).take(values.indices)
+        elif _is_bytes(values.type):
+            lengths = pc.binary_length(values)
+        else:
+            continue
+        total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
+    return total
+
+
 def _read_chunks(
     target: Target,
     reader: pyarrow.parquet.ParquetFile,
+    bound: Sequence[Bound],
     unit: str,
     chunk_records: int,
     skip: int,
@@ -82,12 +118,12 @@ def _read_chunks(
     batches = reader.iter_batches(
         min(chunk_records, _BATCH_RECORDS),
         row_groups=range(group, groups),
-        columns=[c.name for c in target.columns],
+        columns=[b.name for b in bound],
     )
     pieces: list[pa.Table] = []
     numbers: list[Int64s] = []
     quarantined: list[QuarantinedRecord] = []
-    wanted = chunk_records
+    wanted, size = chunk_records, 0
     for batch in batches:
         if start + len(batch) <= first_row:
             start += len(batch)
@@ -95,7 +131,17 @@ def _read_chunks(
         offset = max(first_row - start, 0)
         while offset < len(batch):
             part = batch.slice(offset, wanted)
-            table, at, bad = _make_records(target, part, unit, start + offset)
+            part_bytes = _text_bytes(part)
+            if size + part_bytes > TEXT_BYTES_MAX:
+                raise Refused(
+                    f"{target.file} has more than {TEXT_BYTES_MAX >> 30} GiB of text in "
+                    f"{chunk_records:,} rows: write it with shorter texts, or as JSON lines"
+                )
+            while part_bytes > _PART_BYTES_MAX and len(part) > 1:
+                part = part.slice(0, len(part) // 2)
+                part_bytes = _text_bytes(part)
+            size += part_bytes
+            table, at, bad = _make_records(target, bound, part, unit, start + offset)
             pieces.append(table)
             numbers.append(at)
             quarantined += bad
@@ -103,21 +149,20 @@ def _read_chunks(
             wanted -= len(part)
             if not wanted:
                 yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
-                pieces, numbers, quarantined, wanted = [], [], [], chunk_records
+                pieces, numbers, quarantined, wanted, size = [], [], [], chunk_records, 0
         start += len(batch)
     if wanted < chunk_records:
         yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
 
 
 def _make_records(
-    target: Target, batch: pa.RecordBatch, unit: str, first_row: int
+    target: Target, bound: Sequence[Bound], batch: pa.RecordBatch, unit: str, first_row: int
 ) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
     def content(row: int) -> str:
-        values = {c.name: batch.column(c.name)[row] for c in target.columns}
-        return record_text(values)
+        return record_text({b.name: batch.column(b.name)[row] for b in bound})
 
     numbers = np.arange(first_row + 1, first_row + len(batch) + 1)
-    return make_records(target, rows_of(target, batch), unit, numbers, content)
+    return make_records(target, rows_of(bound, batch), unit, numbers, content)
 
 
 def record_text(values: Mapping[str, Any]) -> str:
@@ -128,9 +173,11 @@ def record_text(values: Mapping[str, Any]) -> str:
 
 def _shown(value: Any) -> Any:
     """A value as it may stand in a report, even if it is not what its type promises."""
+    if pa.types.is_dictionary(value.type):
+        value = value.value
     if pa.types.is_string(value.type) or pa.types.is_binary(value.type):
         raw = value.cast(pa.binary()).as_py()
-        return None if raw is None else raw[: 4 * 1_024].decode(errors="replace")
+        return None if raw is None else raw.decode(errors="replace")
     if pa.types.is_temporal(value.type):
         try:
             return str(value.as_py()) if value.is_valid else None
@@ -139,137 +186,41 @@ def _shown(value: Any) -> Any:
     return value.as_py()
 
 
-def rows_of(target: Target, batch: pa.RecordBatch) -> Rows:
+def rows_of(bound: Sequence[Bound], batch: pa.RecordBatch) -> Rows:
     """A batch as rows of the declared columns."""
     values: list[Any] = []
     problems: dict[int, Problem] = {}
-    for column in target.columns:
-        converted, failures = _convert(batch.column(column.name), column)
+    for filling in bound:
+        converted, failures = convert_values(batch.column(filling.name), filling)
         values.append(converted)
         for row, why in failures.items():
-            problems.setdefault(row, Problem(column.name, why))
+            problems.setdefault(row, Problem(filling.column.name, why))
     return Rows(tuple(values), problems)
 
 
-def _recognise_unit(target: Target, reader: pyarrow.parquet.ParquetFile) -> str:
-    name = target.source.time
-    batch = next(reader.iter_batches(2 * SAMPLE_RECORDS, columns=[name]))
-    values, _ = _convert(batch.column(name), target.columns[target.time_position])
-    return recognise_unit(target.source, target.file, values)
+def _settle_unit(
+    target: Target, reader: pyarrow.parquet.ParquetFile, bound: Sequence[Bound]
+) -> tuple[tuple[Bound, ...], str]:
+    at = target.time_position
+    batch = next(reader.iter_batches(2 * SAMPLE_RECORDS, columns=[bound[at].name]))
+    values = decoded(batch.column(bound[at].name))
+    if bound[at].conversion is None:
+        values, _ = convert_values(values, bound[at])
+    elif is_text(values.type):
+        values, _ = convert_values(values, Bound(column=Column("time", "string"), name=""))
+    settled, unit = settle_unit(target.source, target.file, bound[at], values)
+    return tuple(settled if b is bound[at] else b for b in bound), unit
 
 
-def _check_columns(target: Target, schema: pa.Schema) -> None:
-    for column in target.columns:
-        count = schema.names.count(column.name)
-        if count > 1:
-            raise Refused(f"{target.file} has {count} columns {column.name!r}: rename all but one")
-        if not count:
-            near = difflib.get_close_matches(column.name, schema.names, 1)
-            hint = f"is it {near[0]!r}? " if near else ""
+def _bind(target: Target, schema: pa.Schema) -> tuple[Bound, ...]:
+    """What fills the declared columns; Refused if a type cannot hold the values at all."""
+    bound = bind_columns(target, schema.names)
+    for filling in bound:
+        given, column = schema.field(filling.name).type, filling.column
+        is_held = can_hold(given, column.type) if filling.conversion is None else can_tell(given)
+        if not is_held:
             raise Refused(
-                f"{target.file} has no column {column.name!r}; {hint}It has "
-                f"{', '.join(schema.names)}: rename one, or declare the source's columns as the "
-                "file names them"
-            )
-        given = schema.field(column.name).type
-        if not _can_hold(given, column.type):
-            raise Refused(
-                f"{target.file} has column {column.name!r} as {given}, declared {column.type} in "
+                f"{target.file} has column {filling.name!r} as {given}, declared {column.type} in "
                 f"source {target.source.name!r}: declare it as what it is, or convert the file"
             )
-
-
-def _can_hold(given: pa.DataType, declared: str) -> bool:
-    """Whether values of a file's type can be values of the declared type at all."""
-    if pa.types.is_dictionary(given):
-        given = given.value_type
-    if pa.types.is_null(given) or pa.types.is_string(given) or pa.types.is_large_string(given):
-        return True
-    is_integer: bool = pa.types.is_integer(given)
-    is_number = is_integer or pa.types.is_decimal(given) or given in _FLOATS
-    is_bytes = pa.types.is_binary(given) or pa.types.is_large_binary(given)
-    if declared in ("int", "bigint"):
-        return is_integer
-    if declared == "double" or declared.startswith("decimal"):
-        return bool(is_number)
-    holders: dict[str, bool] = {
-        "boolean": pa.types.is_boolean(given),
-        "date": pa.types.is_date(given),
-        "timestamp": pa.types.is_timestamp(given) or pa.types.is_date(given),
-        "string": is_bytes,
-        "binary": is_bytes or pa.types.is_fixed_size_binary(given),
-    }
-    return holders[declared]
-
-
-def _convert(values: Any, column: Column) -> tuple[Any, Failures]:
-    """A file's column as the declared type, NULL where a value will not go, and why."""
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    given, wanted = values.type, arrow_type(column.type)
-    is_text = pa.types.is_string(given) or pa.types.is_large_string(given)
-    if is_text or (column.type == "string" and not pa.types.is_null(given)):
-        return _convert_text(values, column.type)
-    if column.type == "binary":
-        return null_if_empty(pc.cast(values, wanted)), {}
-    if given == wanted and column.type not in ("date", "timestamp"):
-        return values, {}
-    if pa.types.is_decimal(wanted) or (pa.types.is_decimal(given) and column.type == "double"):
-        # By way of text, as a CSV of it would hold: of a double the shortest that is it and no
-        # other. Arrow's own casts look at types where we ask about values, and round.
-        return _convert_text(pc.cast(values, pa.string()), column.type)
-    converted = _cast(values, wanted)
-    if converted.null_count == values.null_count:
-        return converted, {}
-    lost = pc.and_(pc.is_valid(values), pc.is_null(converted)).to_numpy(zero_copy_only=False)
-    is_day = column.type in ("date", "timestamp")
-    why = "is out of the years 1 to 9999" if is_day else f"is out of range of {column.type}"
-    return converted, {int(row): why for row in np.flatnonzero(lost)}
-
-
-def _convert_text(values: Any, type_: str) -> tuple[Any, Failures]:
-    raw = pc.cast(values, pa.binary(), safe=False)
-    too_long: Failures = {}
-    lengths = pc.binary_length(raw)
-    if (pc.max(lengths).as_py() or 0) > RECORD_BYTES_MAX:
-        is_long = pc.greater(lengths, RECORD_BYTES_MAX)
-        rows = np.flatnonzero(pc.fill_null(is_long, False).to_numpy(zero_copy_only=False))
-        too_long = {int(row): TOO_LONG for row in rows}
-        raw = pc.if_else(is_long, None, raw)
-    texts, undecoded = decode_text(raw)
-    converted, failures = convert_text(texts, type_)
-    return converted, failures | undecoded | too_long
-
-
-def _cast(values: Any, wanted: pa.DataType) -> Any:
-    """The values as another type, NULL where one is beyond it."""
-    given = values.type
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(given):
-        return _cast_timestamp(values, given.unit)
-    if pa.types.is_timestamp(wanted) or pa.types.is_date(wanted):
-        days = pc.cast(pc.cast(values, pa.date32()), pa.timestamp("s"))
-        stamps = _cast_timestamp(days, "s")
-        return pc.cast(stamps, pa.date32()) if pa.types.is_date(wanted) else stamps
-    if pa.types.is_floating(wanted):
-        return pc.cast(values, wanted, safe=False)  # whole numbers beyond 2^53 as text reads them
-    try:
-        return pc.cast(values, wanted)
-    except pa.ArrowInvalid:
-        limit = 1 << (wanted.bit_width - 1)
-        listed = [v if v is not None and -limit <= v < limit else None for v in values.to_pylist()]
-        return pa.array(listed, wanted)
-
-
-def _cast_timestamp(values: Any, unit: str) -> Any:
-    """Microseconds, finer ones cut downwards; NULL outside the years 1 to 9999."""
-    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
-    raw = pc.cast(pc.cast(values, pa.timestamp(unit)), pa.int64())
-    if per_second <= 10**6:
-        factor = 10**6 // per_second
-        bound = (2**63 - 1) // factor
-        is_kept = pc.and_(pc.greater_equal(raw, -bound), pc.less_equal(raw, bound))
-        raw = pc.multiply(pc.if_else(is_kept, raw, None), factor)
-    else:
-        floored = np.floor_divide(pc.fill_null(raw, 0).to_numpy(), per_second // 10**6)
-        raw = pa.array(floored, mask=raw.is_null().to_numpy(zero_copy_only=False))
-    return keep_years(pc.cast(raw, arrow_type("timestamp")))
+    return bound

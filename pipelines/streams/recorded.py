@@ -1,11 +1,12 @@
 """Recorded files as the records of a source: good ones in file order, bad ones in quarantine.
 
-A file is Parquet, CSV text with a header, or that text in gzip. It is read in chunks, so memory is
-bounded by a chunk and not by the file, and a chunk depends on the file and `chunk_records` only:
-what was killed after n chunks goes on with `skip=n` and sees the same rest.
+A file is Parquet, CSV text with a header, a Zeek log, JSON lines, or such text in gzip; its content
+tells which. It is read in chunks, so memory is bounded by a chunk and not by the file, and a chunk
+depends on the file and `chunk_records` only: what was killed after n chunks goes on with `skip=n`
+and sees the same rest.
 
-* Text and Parquet read the same: empty text or binary is NULL in both;
-  values are converted by one grammar (`recorded_text`), times by one rule (`times`).
+* All formats read the same: empty text or binary is NULL in each; columns are found by one rule
+  (`bound_columns`), values converted by one grammar (`recorded_text`), times by one rule (`times`).
 * A record that cannot be used (malformed, a value of the wrong type or out of range, no time, a
   time outside the years 1 to 9999, invalid UTF-8, NUL, more than 1 MiB) goes to quarantine with
   its place: the physical line on which it begins, the header's being 1; in Parquet its row, from 1.
@@ -27,8 +28,8 @@ from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.network import Source
 from pipelines.streams.parquet_rows import read_parquet
-from pipelines.streams.recorded_csv import read_csv
-from pipelines.streams.recorded_files import PARQUET, open_recorded, text_pieces
+from pipelines.streams.recorded_files import open_recorded, text_pieces
+from pipelines.streams.recorded_formats import Format, format_of, read_text
 from pipelines.streams.recorded_rows import Target
 from pipelines.streams.times import Int64s
 
@@ -84,9 +85,9 @@ def read_recorded_file(
     assert chunk_records > 0
     target = Target.of(source, file)
     with open_recorded(file) as (stream, first):
-        if first.startswith(PARQUET):
+        if format_of(first) is Format.PARQUET:
             chunks = read_parquet(target, stream, chunk_records, skip)
         else:
-            chunks = read_csv(target, text_pieces(file, stream, first), chunk_records, skip)
+            chunks = read_text(target, text_pieces(file, stream, first), chunk_records, skip)
         for index, (records, positions, quarantined) in enumerate(chunks, skip):
             yield Chunk(file, index, records, positions, quarantined)

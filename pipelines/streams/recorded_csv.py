@@ -1,48 +1,40 @@
 """Recorded CSV: a header that names the columns in any order, then one record after the other.
 
-The delimiter is the one of comma, tab and semicolon by which the header names most declared
-columns. Columns that are not declared are passed over unread. Text is UTF-8; line ends are LF or
-CRLF; a byte order mark is dropped; blank lines are nothing, though they count as lines.
+The delimiter is the one of comma, tab and semicolon by which the header fills most declared columns
+(`bound_columns`). What fills none is passed over unread. Text is UTF-8; line ends are LF or CRLF;
+blank lines are nothing, though they count as lines.
 """
 
 from __future__ import annotations
 
 import csv
-import difflib
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 
-from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
+from pipelines.streams.bound_columns import bind_columns, find_columns
 from pipelines.streams.csv_fields import Layout, Parsed, parse_block
 from pipelines.streams.csv_records import RECORD_BYTES_MAX, Block, record_pattern, split_records
-from pipelines.streams.recorded_rows import Target, make_records
-from pipelines.streams.times import SAMPLE_RECORDS, Int64s, recognise_unit
+from pipelines.streams.instants import settle_unit
+from pipelines.streams.recorded_rows import Target
+from pipelines.streams.text_chunks import Records, read_chunks
+from pipelines.streams.times import SAMPLE_RECORDS
 
-CHUNK_BYTES_MAX = 256 << 20
-_BOM = b"\xef\xbb\xbf"
 _DELIMITERS = (",", "\t", ";")
-_SHOWN_NAMES_MAX = 40
-
-Records = tuple[pa.Table, Int64s, tuple[QuarantinedRecord, ...]]
 
 
 def read_csv(
-    target: Target, texts: Iterator[bytes], chunk_records: int, skip: int
+    target: Target, head: bytes, texts: Iterator[bytes], line: int, chunk_records: int, skip: int
 ) -> Iterator[Records]:
-    """The records of a CSV text, chunk by chunk, without the first `skip` chunks.
+    """The records of a CSV text, chunk by chunk (`text_chunks`), without the first `skip` chunks.
 
-    A chunk is `chunk_records` records of the text, good, bad or blank, or fewer where these make up
-    256 MiB of it; so it depends on nothing but the text. Raises Refused if the header will not do.
+    `head` is its beginning from the header on, which stands on line `line`, and holds all of it;
+    `texts` are the pieces behind. Raises Refused if the header will not do.
     """
-    head, texts = _read_head(texts)
-    line = 1
-    while head.startswith((b"\n", b"\r\n")):
-        head, line = head[head.index(b"\n") + 1 :], line + 1
     layout, length = read_layout(target, head)
     blocks = split_records(
         itertools.chain([head[length:]], texts),
@@ -52,31 +44,23 @@ def read_csv(
     first = next(blocks, None)
     if first is None:
         return
-    unit = _recognise_unit(target, first, layout)
-    pieces: list[pa.Table] = []
-    lines: list[Int64s] = []
-    quarantined: list[QuarantinedRecord] = []
-    for block, is_end in _cut_chunks(itertools.chain([first], blocks), chunk_records):
-        if skip:
-            skip -= is_end
-            continue
-        table, at, bad = _make_records(target, block, parse_block(block, layout), unit)
-        pieces.append(table)
-        lines.append(at)
-        quarantined += bad
-        if is_end:
-            yield pa.concat_tables(pieces), np.concatenate(lines), tuple(quarantined)
-            pieces, lines, quarantined = [], [], []
+    layout, unit = settle_layout(target, first, layout)
+    parser = _CsvParser(layout, unit)
+    yield from read_chunks(target, itertools.chain([first], blocks), parser, chunk_records, skip)
 
 
-def _read_head(texts: Iterator[bytes]) -> tuple[bytes, Iterator[bytes]]:
-    """The text's beginning, long enough to hold the header, and the pieces behind it."""
-    head = b""
-    for piece in texts:
-        head += piece
-        if len(head) > 2 * RECORD_BYTES_MAX:
-            break
-    return head.removeprefix(_BOM), texts
+@dataclass(frozen=True, slots=True)
+class _CsvParser:
+    """See `text_chunks.Parser`."""
+
+    layout: Layout
+    unit: str
+
+    def parse(self, block: Block) -> Parsed:
+        return parse_block(block, self.layout)
+
+    def pass_over(self, block: Block) -> None:
+        """What was passed over tells nothing of what follows."""
 
 
 def read_layout(target: Target, head: bytes) -> tuple[Layout, int]:
@@ -93,23 +77,17 @@ def read_layout(target: Target, head: bytes) -> tuple[Layout, int]:
             found.append((delimiter, names, match.end()))
     if not found:
         raise _not_csv(target.file, head)
-    delimiter, names, length = max(found, key=lambda f: len(set(declared) & set(f[1])))
-    missing = [name for name in declared if name not in names]
-    if len(missing) == len(declared):
+    filled = [sum(map(bool, find_columns(target, f[1], {}).values())) for f in found]
+    most = max(filled)
+    delimiter, names, length = found[filled.index(most)]
+    if not most:
         delimiter, names, length = max(found, key=lambda f: len(f[1]))
         line = head[:length].decode(errors="replace").strip()[:80]
         raise Refused(
             f"{target.file} has no header that names a column of source {target.source.name!r}: "
             f"its first line is {line!r}; write a first line that names {', '.join(declared)}"
         )
-    if missing:
-        raise _no_column(target.file, missing[0], names)
-    for name in declared:
-        if names.count(name) > 1:
-            raise Refused(f"{target.file} has {names.count(name)} columns {name!r}: rename all "
-                          "but one")  # fmt: skip
-    positions = tuple(names.index(name) for name in declared)
-    return Layout(delimiter, tuple(names), target.columns, positions), length
+    return Layout(delimiter, tuple(names), bind_columns(target, names)), length
 
 
 def _header_names(text: bytes, delimiter: str) -> list[str] | None:
@@ -119,7 +97,10 @@ def _header_names(text: bytes, delimiter: str) -> list[str] | None:
         return None
     if any(ord(c) < 32 and c not in "\t\r\n" for c in line):
         return None
-    fields = next(csv.reader([line], delimiter=delimiter), [])
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter), [])
+    except csv.Error:  # a name longer than any that could be meant
+        return None
     return [name.strip() for name in fields]
 
 
@@ -132,65 +113,16 @@ def _not_csv(file: Path, head: bytes) -> Refused:
     return Refused(f"{file} is neither Parquet, gzip nor CSV text with a header: convert it to one")
 
 
-def _no_column(file: Path, name: str, names: list[str]) -> Refused:
-    near = difflib.get_close_matches(name, names, 1)
-    more = len(names) - _SHOWN_NAMES_MAX
-    has = ", ".join(names[:_SHOWN_NAMES_MAX]) + (f" and {more} more" if more > 0 else "")
-    hint = f"is it {near[0]!r}? " if near else ""
-    return Refused(
-        f"{file} has no column {name!r}; {hint}It has {has}: rename one, or declare the source's "
-        "columns as the file names them"
-    )
+def settle_layout(target: Target, first: Block, layout: Layout) -> tuple[Layout, str]:
+    """The layout with the unit of event time settled by the first records, and that unit.
 
-
-def _recognise_unit(target: Target, block: Block, layout: Layout) -> str:
-    parsed = parse_block(block.part(0, min(len(block.ends), 2 * SAMPLE_RECORDS)), layout)
-    times = parsed.rows.values[target.time_position]
-    sample = times.combine_chunks() if isinstance(times, pa.ChunkedArray) else times
-    return recognise_unit(target.source, target.file, sample)
-
-
-def _cut_chunks(blocks: Iterator[Block], chunk_records: int) -> Iterator[tuple[Block, bool]]:
-    """Parts of blocks, each with whether it ends a chunk; the last part of all does."""
-    records, size = chunk_records, CHUNK_BYTES_MAX
-    waiting: Block | None = None
-    for block in blocks:
-        start, count = 0, len(block.ends)
-        while start < count:
-            if waiting:
-                yield waiting, False
-            before = int(block.ends[start - 1]) if start else 0
-            full = int(np.searchsorted(block.ends, before + size)) + 1
-            stop = min(start + records, full, count)
-            part = block.part(start, stop)
-            waiting, start = part, stop
-            records -= len(part.ends)
-            size -= len(part.text)
-            if not records or size <= 0:
-                yield part, True
-                waiting, records, size = None, chunk_records, CHUNK_BYTES_MAX
-    if waiting:
-        yield waiting, True
-
-
-def _make_records(
-    target: Target, block: Block, parsed: Parsed, unit: str
-) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
-    starts = block.starts
-
-    def content(record: int) -> str:
-        text = block.text[starts[record] : block.ends[record]][: 4 * 1_024]
-        return text.decode(errors="replace").rstrip("\r\n")
-
-    table, lines, bad = make_records(
-        target,
-        parsed.rows,
-        unit,
-        np.asarray(block.lines[parsed.records], np.int64),
-        lambda row: content(int(parsed.records[row])),
-    )
-    bad += [
-        target.quarantined(problem, int(block.lines[record]), content(record))
-        for record, problem in parsed.malformed.items()
-    ]
-    return table, lines, sorted(bad, key=lambda record: record.position or 0)
+    Raises Refused, asking for `time_unit`, if they do not tell.
+    """
+    (bound,) = (b for b in layout.bound if b.column.name == target.source.time)
+    looked = layout.as_text(target.source.time) if bound.conversion else layout
+    sample = parse_block(first.part(0, min(len(first.ends), 2 * SAMPLE_RECORDS)), looked)
+    values = sample.rows.values[0 if bound.conversion else target.time_position]
+    values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    settled, unit = settle_unit(target.source, target.file, bound, values)
+    columns = tuple(settled if b is bound else b for b in layout.bound)
+    return replace(layout, bound=columns), unit

@@ -20,10 +20,9 @@ from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.network import Source
+from pipelines.streams.csv_records import TOO_LONG
 from pipelines.streams.schemas import columns_of, record_schema
 from pipelines.streams.times import Int64s, event_times
-
-CONTENT_CHARACTERS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +75,18 @@ class Target:
         return [c.name for c in self.columns].index(self.source.time)
 
     def quarantined(
-        self, problem: Problem, position: int | None, content: str
+        self, problem: Problem, position: int | None, record: bytes | str
     ) -> QuarantinedRecord:
         """A record that could not be used, in text that any catalog can store."""
-        return QuarantinedRecord(
+        return QuarantinedRecord.of(
+            record,
             stream=StreamName(self.source.name),
             origin=os.fsencode(self.file).decode(errors="replace"),
             position=position,
             field=problem.field,
             reason=problem.reason,
-            content=content[:CONTENT_CHARACTERS].replace("\0", "\ufffd"),
+            # Of a line that is too long not all may have been kept.
+            is_whole=problem.reason != TOO_LONG,
         )
 
 
@@ -94,11 +95,11 @@ def make_records(
     rows: Rows,
     unit: str,
     positions: Int64s,
-    content: Callable[[int], str],
+    content: Callable[[int], bytes | str],
 ) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
     """The good rows as records with `_stime` and their positions, the others as quarantined ones.
 
-    `positions` tells where each row stands (line or row number), `content(row)` how it looks.
+    `positions` tells where each row stands (line or row number), `content(row)` what stands there.
     """
     times, timeless = event_times(rows.values[target.time_position], unit)
     time_problems = {row: Problem(target.source.time, why) for row, why in timeless.items()}

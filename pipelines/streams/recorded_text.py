@@ -40,7 +40,7 @@ _DOUBLE = NUMBER + r"|^[+-]?(?i:inf|infinity|nan|nan\([0-9A-Za-z_]*\))$"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _ZONE = r"(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
 _CLOCK = r"([01][0-9]|2[0-3])(:[0-5][0-9](:[0-5][0-9](\.[0-9]+)?)?)?"
-_TIMESTAMP = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ]{_CLOCK}{_ZONE}?)?$"
+ISO_TIME = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([T ]{_CLOCK}{_ZONE}?)?$"
 _ZONED = rf"[T ][0-9:.]+{_ZONE}$"
 
 _DAYS_MIN, _DAYS_MAX = -719_162, 2_932_896  # 0001-01-01, 9999-12-31
@@ -229,7 +229,7 @@ _GRAMMARS = {
         _DATE, "is no date", "is no date of the years 1 to 9999", _cast_date, _parse_date
     ),
     "timestamp": _Grammar(
-        _TIMESTAMP, "is no ISO-8601 time", "is no time of the years 1 to 9999",
+        ISO_TIME, "is no ISO-8601 time", "is no time of the years 1 to 9999",
         _cast_timestamp, _parse_timestamp,
     ),
     "binary": _Grammar(

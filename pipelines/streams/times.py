@@ -37,7 +37,7 @@ TIME_US_MAX = 253_402_300_799_999_999
 """The last microsecond of year 9999."""
 
 SAMPLE_RECORDS = 1_000
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SIZES = (("s", 1e8, 1e11), ("ms", 1e11, 1e14), ("us", 1e14, 1e17), ("ns", 1e17, 1e19))
 
 NO_TIME = "has no time"
@@ -50,10 +50,13 @@ Int64s = NDArray[np.int64]
 
 def declared_unit(source: Source) -> str | None:
     """The unit that the source or its time column's name tells, else None."""
-    if source.time_unit:
-        return source.time_unit
-    suffix = source.time.rpartition("_")[2]
-    return suffix if "_" in source.time and suffix in _PER_SECOND else None
+    return source.time_unit or named_unit(source.time)
+
+
+def named_unit(name: str) -> str | None:
+    """The unit at the end of a column's name (`_us`, `_ms`, `_ns`, `_s`), else None."""
+    suffix = name.rpartition("_")[2]
+    return suffix if "_" in name and suffix in PER_SECOND else None
 
 
 def recognise_unit(source: Source, file: Path, sample: pa.Array) -> str:
@@ -61,9 +64,16 @@ def recognise_unit(source: Source, file: Path, sample: pa.Array) -> str:
 
     Raises Refused, asking for `time_unit`, if the sample does not tell.
     """
-    unit = declared_unit(source)
-    if unit or pa.types.is_temporal(sample.type):
-        return unit or "us"
+    return declared_unit(source) or recognise_size(source, file, sample)
+
+
+def recognise_size(source: Source, file: Path, sample: pa.Array) -> str:
+    """The unit of times by their type and size alone, whatever is declared.
+
+    Raises Refused, asking for `time_unit`, if the sample does not tell.
+    """
+    if pa.types.is_temporal(sample.type):
+        return "us"
     if pa.types.is_string(sample.type):
         is_number = pc.match_substring_regex(sample, NUMBER)
         if not pc.any(is_number).as_py():
@@ -98,7 +108,7 @@ def event_times(values: Any, unit: str) -> tuple[Int64s, Failures]:
     elif pa.types.is_date32(type_):
         times, failures = _scaled_times(_int64s(pc.cast(values, pa.int32())), 86_400 * 10**6, 1)
     else:
-        per_second = _PER_SECOND[type_.unit if pa.types.is_timestamp(type_) else unit]
+        per_second = PER_SECOND[type_.unit if pa.types.is_timestamp(type_) else unit]
         raw = _int64s(pc.cast(values, pa.int64()))
         times, failures = _scaled_times(
             raw, max(10**6 // per_second, 1), max(per_second // 10**6, 1)
@@ -125,7 +135,7 @@ def _scaled_times(raw: Int64s, times: int, parts: int) -> tuple[Int64s, Failures
 def _float_times(values: Any, unit: str) -> tuple[Int64s, Failures]:
     """The microsecond whose double it is; what lies between two of them is cut downwards."""
     numbers = pc.fill_null(values, 0.0).to_numpy().astype(np.float64)
-    per_unit = 10**6 / _PER_SECOND[unit]
+    per_unit = 10**6 / PER_SECOND[unit]
     is_time = (numbers >= TIME_US_MIN / per_unit) & (numbers < (TIME_US_MAX + 1) / per_unit)
     absurd: Failures = {}
     if not is_time.all():
@@ -166,7 +176,7 @@ def _listed_times(values: list[Decimal | str | None], unit: str) -> tuple[Int64s
     """Exact, one by one: for decimals and numbers in text."""
     times = np.zeros(len(values), np.int64)
     absurd: Failures = {}
-    scale = Decimal(10**6) / _PER_SECOND[unit]
+    scale = Decimal(10**6) / PER_SECOND[unit]
     for row, value in enumerate(values):
         if value is None:
             continue

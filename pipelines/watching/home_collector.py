@@ -1,13 +1,14 @@
 """How a home stands, read from its catalog when a scraper asks: true also while the loop hangs.
 
-Boundaries, stable prefixes and lag per line, and the leases that are held here. If the catalog does
-not answer there is one figure, that it does not. Limit: a scrape counts the live segments.
+Boundaries, stable prefixes and lag per line, how far sinks are, and the leases that are held here.
+If the catalog does not answer there is one figure, that it does not. Limit: a scrape counts the
+live segments.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -15,9 +16,11 @@ from prometheus_client.registry import Collector
 from medusa_core.errors import MedusaError
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Catalog, LeaseRecord, StreamStatus
+from pipelines.sinks.facts import SinkFacts, sink_facts
 from pipelines.watching.home_status import behind_ms, is_finished
 
 LINE = ("participant", "stream", "producer")
+SINK = ("participant", "stream", "sink")
 
 
 class HomeCollector(Collector):
@@ -37,7 +40,7 @@ class HomeCollector(Collector):
         reachable = self._gauge("catalog_reachable", "1 if the catalog answers, else 0.")
         try:
             clock_ms, leases = self._catalog.read_clock_ms(), self._catalog.leases()
-            streams = self._catalog.streams()
+            streams, sinks = self._catalog.streams(), self._catalog.sinks()
         except MedusaError:
             reachable.add_metric((self._participant,), 0)
             yield reachable
@@ -46,6 +49,7 @@ class HomeCollector(Collector):
         yield reachable
         yield self._leases(leases)
         yield from self._lines(streams, clock_ms)
+        yield from self._sinks(sink_facts(sinks, streams, self._catalog.participant))
 
     def _gauge(
         self, name: str, text: str, labels: tuple[str, ...] = ("participant",)
@@ -74,6 +78,19 @@ class HomeCollector(Collector):
             if lag_ms is not None:
                 lag.add_metric(labels, lag_ms / 1_000)
         yield from (boundary, stable, lag)
+
+    def _sinks(self, found: Iterable[SinkFacts]) -> Iterator[GaugeMetricFamily]:
+        behind = self._gauge("sink_behind_seconds", "Stable through less delivered through.", SINK)
+        rows = self._gauge("sink_rows", "Rows that its target has got.", SINK)
+        stuck = self._gauge("sink_stuck", "1 if it does not go on, else 0.", SINK)
+        for facts in found:
+            sink = facts.sink
+            labels = (self._participant, self._safe(sink.stream), self._safe(sink.name))
+            if facts.behind_us is not None:
+                behind.add_metric(labels, facts.behind_us / 1e6)
+            rows.add_metric(labels, sink.rows)
+            stuck.add_metric(labels, 0 if sink.problem is None else 1)
+        yield from (behind, rows, stuck)
 
     def _labels(self, stream: str, producer: Producer) -> tuple[str, str, str]:
         return (self._participant, self._safe(stream), self._safe(producer))

@@ -15,6 +15,8 @@ from pipelines.catalog.interface import Assignment, LeaseRecord, StepRecord, Str
 from pipelines.home import Home
 from pipelines.report.deployed import decisions_of
 from pipelines.report.times import iso
+from pipelines.sinks.facts import SinkFacts, sink_facts
+from pipelines.watching.backlog import backlog_facts
 
 REASONS_MAX = 20
 
@@ -24,7 +26,7 @@ def home_status(home: Home) -> dict[str, Any]:
     catalog = home.catalog
     clock_ms = catalog.read_clock_ms()
     assignments, streams, last = catalog.assignments(), catalog.streams(), catalog.steps(1)
-    counts = catalog.step_counts()
+    counts, here = catalog.step_counts(), catalog.participant
     return {
         "participant": home.participant,
         "directory": str(home.directory),
@@ -34,6 +36,8 @@ def home_status(home: Home) -> dict[str, Any]:
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in catalog.leases()],
         "streams": [_stream(status, clock_ms) for status in streams],
+        "sinks": [_sink(f, clock_ms) for f in sink_facts(catalog.sinks(), streams, here)],
+        "sources": backlog_facts(home.directory, catalog.participant, catalog.sources()),
         "quarantine": {
             "records": catalog.quarantine_count(),
             "by_reason": [
@@ -102,6 +106,25 @@ def _stream(status: StreamStatus, clock_ms: int) -> Mapping[str, Any]:
         "has_ended": is_finished(status),
         "rows": status.rows,
         "segments": status.segments,
+    }
+
+
+def _sink(facts: SinkFacts, clock_ms: int) -> Mapping[str, Any]:
+    sink, behind_us = facts.sink, facts.behind_us
+    at_ms = sink.delivered_at_ms
+    return {
+        "stream": sink.stream,
+        "sink": sink.name,
+        "kind": facts.kind,
+        "target": facts.target,
+        "through": None if sink.through_us is None else iso(sink.through_us),
+        "through_us": sink.through_us,
+        "behind_ms": None if behind_us is None else behind_us // 1_000,
+        "has_ended": facts.is_finished,
+        "rows": sink.rows,
+        "lost_us": sink.lost_us,
+        "told_ago_ms": None if at_ms is None else max(clock_ms - at_ms, 0),
+        "problem": sink.problem,
     }
 
 

@@ -7,12 +7,14 @@ How the home stands is read when it is asked for: `home_collector`. docs/watchin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import (
     CollectorRegistry,
     Counter,
+    Gauge,
     Histogram,
     ProcessCollector,
     disable_created_metrics,
@@ -20,7 +22,9 @@ from prometheus_client import (
 
 from medusa_core.commits import StepMetrics
 from pipelines.catalog.interface import Catalog
+from pipelines.streams.live.interface import Polled
 from pipelines.watching.home_collector import HomeCollector
+from pipelines.watching.jvm_collector import JvmCollector
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 Safe = Callable[[object], str]
@@ -36,6 +40,7 @@ class Metrics:
         self._participant = safe(participant)
         self._safe = safe
         ProcessCollector(registry=self.registry)
+        self.registry.register(JvmCollector(os.getpid(), self._participant))
         if catalog is not None:
             self.registry.register(HomeCollector(catalog, safe))
         counter, histogram = self._counter, self._histogram
@@ -49,6 +54,11 @@ class Metrics:
         self._commits_again = counter("commits_again", again, "fragment")
         self._quarantined = counter("quarantined_records", "Records put aside.", "stream")
         self._landed = counter("landed_records", "Records landed.", "stream")
+        self._waiting_files = self._gauge("waiting_files", "Files seen and not landed.", "stream")
+        waiting = "Records seen and not landed."
+        self._waiting_records = self._gauge("waiting_records", waiting, "stream")
+        behind = "Since when a source has not caught up; 0 once it has."
+        self._behind_s = self._gauge("source_behind_seconds", behind, "stream")
         self._imported = counter("imported_segments", "Segments from partners.", "stream")
         self._not_imported = counter("failed_imports", "Times a partner gave no news.", "stream")
         self._waits = counter("waits", "Rounds in which a fragment had to wait.", "fragment")
@@ -68,7 +78,11 @@ class Metrics:
             name, text, names, namespace="medusa", registry=self.registry, buckets=SECONDS
         )
 
-    def _series(self, metric: Counter | Histogram, *values: object) -> Any:
+    def _gauge(self, name: str, text: str, *labels: str) -> Gauge:
+        names = ("participant", *labels)
+        return Gauge(name, text, names, namespace="medusa", registry=self.registry)
+
+    def _series(self, metric: Counter | Gauge | Histogram, *values: object) -> Any:
         return metric.labels(self._participant, *map(self._safe, values))
 
     def step(self, fragment: str, cause: str, cost: StepMetrics, ms: float) -> None:
@@ -91,6 +105,14 @@ class Metrics:
     def landed(self, stream: str, records: int) -> None:
         """Records of a source landed."""
         self._series(self._landed, stream).inc(records)
+
+    def waiting(self, stream: str, polled: Polled, behind_s: float) -> None:
+        """What a source has seen and not landed; of what it cannot tell there is no series."""
+        if polled.waiting_files is not None:
+            self._series(self._waiting_files, stream).set(polled.waiting_files)
+        if polled.waiting_records is not None:
+            self._series(self._waiting_records, stream).set(polled.waiting_records)
+        self._series(self._behind_s, stream).set(behind_s)
 
     def imported(self, stream: str, segments: int) -> None:
         """News of a partner's line came in."""

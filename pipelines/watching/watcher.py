@@ -24,13 +24,15 @@ from medusa_core.names import Participant, StreamName
 from pipelines.catalog.interface import Catalog
 from pipelines.settings import Settings
 from pipelines.streams.landing import landing_fragment
+from pipelines.watching.backlog import BacklogFile
 from pipelines.watching.json_log import JsonLog
-from pipelines.watching.lines import applied_fields, decision_fields
+from pipelines.watching.lines import applied_fields, decision_fields, range_fields
 from pipelines.watching.safe_text import SafeText
 
 if TYPE_CHECKING:
     from pipelines.driver import Applied
     from pipelines.exchange.importing import Imported
+    from pipelines.sinks.delivering import Turn
     from pipelines.streams.live.interface import Polled
     from pipelines.watching.metrics import Metrics
     from pipelines.watching.serving import MetricsServer
@@ -101,6 +103,7 @@ class Watcher:
         self._network_of = dict(network_of or {})
         self._safe = SafeText(secrets)
         self._log = log or JsonLog(directory / "logs" / f"{participant}.jsonl")
+        self._backlog = BacklogFile(directory, participant)
         self._monotonic, self._wall = monotonic, wall
         self._guard = threading.Lock()
         self._spans: dict[object, _Span] = {}
@@ -183,6 +186,9 @@ class Watcher:
             if self._metrics:
                 self._metrics.landed(stream, polled.landed)
                 self._metrics.quarantined(stream, polled.quarantined)
+            behind_s = self._backlog.tell(stream, polled, self._wall())
+            if self._metrics:
+                self._metrics.waiting(stream, polled, behind_s)
             if polled.batches or polled.quarantined:
                 self._tell(
                     {
@@ -221,6 +227,19 @@ class Watcher:
                 self._metrics.imported(imported.stream, imported.segments)
             elif self._metrics:
                 self._metrics.not_imported(imported.stream)
+
+    def delivered(self, turn: Turn) -> None:
+        """A sink was delivered into, or what was tentative in it was corrected."""
+        with self._guard:
+            fields: dict[str, Any] = {
+                "fragment": None,
+                "event": "deliver",
+                "streams": [turn.sink.stream],
+                "sink": turn.sink.name,
+            }
+            if turn.run is not None:
+                fields |= {**range_fields(turn.run.range), "records_out": turn.run.rows}
+            self._tell(fields | {"corrected": turn.corrected})
 
     def error(self, error: BaseException, decision: Decision | None = None) -> None:
         """Something went wrong, while a decision was carried out or between."""

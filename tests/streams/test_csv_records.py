@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from medusa_core.network import Source
 from pipelines.streams.csv_records import split_records
 from pipelines.streams.recorded import Chunk, read_recorded_file
-from pipelines.streams.recorded_csv import Records, read_csv
+from pipelines.streams.recorded_formats import read_text
 from pipelines.streams.recorded_rows import Target
+from pipelines.streams.text_chunks import Records
 
 # Few letters, so that quotes, delimiters and line ends meet in every way.
 TEXT = st.lists(
@@ -150,11 +151,11 @@ def test_a_chunk_does_not_depend_on_how_the_text_arrives() -> None:
     good, bad = '"x\n{0}",{0},{0}\n', 'oops\nx{0},{0},{0}\n"{0}"x,{0},{0}\n'
     lines = "".join((good if i % 7 else bad).format(i) for i in range(500))
     text = f"a,n,t_us\n{lines}".encode()
-    whole = list(read_csv(target, iter([text]), 60, 0))
+    whole = list(read_text(target, iter([text]), 60, 0))
     assert sum(len(records) for records, _, _ in whole) == 500
     for size in (1, 7, 100, 4_096):
         pieces = iter([text[i : i + size] for i in range(0, len(text), size)])
-        again = list(read_csv(target, pieces, 60, 0))
+        again = list(read_text(target, pieces, 60, 0))
         assert _listed(again) == _listed(whole)
 
 

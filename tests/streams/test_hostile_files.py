@@ -148,7 +148,7 @@ REFUSED_FILES = [
     (b"", "is empty, 0 bytes"),
     (gzip.compress(b""), "holds an empty text"),
     (b"1700000000000000,a,1,1.5\n", "has no header that names a column of source 'connections'"),
-    (b"ts_us,host,prot,size\n" + GOOD, "has no column 'port'; is it 'prot'\\? It has ts_us, host,"),
+    (b"ts_us,host,prot,size\n" + GOOD, "no column 'port'; did you mean 'prot'\\? It has ts_us, ho"),
     (b"ts_us,host,port,size,port\n", "has 2 columns 'port': rename all but one"),
     (bytes(range(256)) * 100, "is neither Parquet, gzip nor CSV text with a header"),
     (b"PK\x03\x04 and so on", "is a zip file: unpack it"),
@@ -260,7 +260,7 @@ def test_parquet_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     file.write_bytes(damaged)
     with pytest.raises(Refused, match=r"input\.parquet is a Parquet file that is damaged"):
         read(file)
-    with pytest.raises(Refused, match="no column 'port'; is it 'ports'"):
+    with pytest.raises(Refused, match="no column 'port'; did you mean 'ports'"):
         read(a_parquet(tmp_path, **{k if k != "port" else "ports": v for k, v in good.items()}))
     with pytest.raises(Refused, match=r"column 'port' as list<.*declared int"):
         read(a_parquet(tmp_path, **{**good, "port": [[1]]}))

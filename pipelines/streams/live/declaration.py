@@ -1,4 +1,4 @@
-"""What feeds a source, as declared: a watched directory, a paced replay, or the generator.
+"""What feeds a source, as declared: a directory, a paced replay, the generator, or Spark's sources.
 
 A declaration comes from a stream's contract as a mapping of plain values and is read strictly: an
 unknown field, or a value of another kind, is refused with the stream, the field and what to write.
@@ -10,50 +10,44 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from medusa_core.errors import Refused
-from medusa_core.grid import parse_duration_us
 from medusa_core.names import StreamName
+from medusa_core.nearest import did_you_mean
+from pipelines.streams.live.fields import RECORDS_PER_S_MAX, Fields, Timing
+from pipelines.streams.live.spark_feed import SparkFeed, spark_feed
 
-MAX_SKEW_US = 5_000_000
 RATE_PER_S_MAX = 65_536
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """What is declared of a source's time, in microseconds.
-
-    `time` names the event-time column, if the declaration says it; `disorder_us` None is what the
-    network's file says. `wall_time`: event time is the clock's; `idle_after_us` then has no effect.
-    The words are those of `medusa_core.lateness`.
-    """
-
-    time: str | None = None
-    disorder_us: int | None = None
-    max_jump_us: int | None = None
-    idle_after_us: int | None = None
-    max_skew_us: int = MAX_SKEW_US
-    wall_time: bool = False
+FILES_PER_POLL_MAX = 100_000
+FORMATS = ("csv", "json", "parquet", "zeek")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedDirectory:
-    """A folder into which whole files are moved; `format` csv or parquet refuses all others."""
+    """A folder into which whole files are moved; `format` (one of FORMATS) refuses all others.
+
+    `files_per_poll` and `records_per_s` are limits (None: as many as a batch holds).
+    """
 
     path: Path
     format: str | None
     timing: Timing
+    files_per_poll: int | None = None
+    records_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacedReplay:
-    """Recorded files, one behind the other; an hour of event time takes an hour / `speed`."""
+    """Recorded files, one behind the other; an hour of event time takes an hour / `speed`.
+
+    `records_per_s` is a limit (None: as many as are due).
+    """
 
     paths: tuple[Path, ...]
     speed: float
     timing: Timing
+    records_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +64,7 @@ class LiveGenerator:
     timing: Timing
 
 
-SourceDeclaration = WatchedDirectory | PacedReplay | LiveGenerator
+SourceDeclaration = WatchedDirectory | PacedReplay | LiveGenerator | SparkFeed
 
 
 def parse_declaration(
@@ -89,96 +83,30 @@ def parse_declaration(
         raise Refused(f"the source of {stream} is {document!r}: write a mapping with its kind")
     kind = document.get("kind")
     if not isinstance(kind, str) or kind not in _PARSERS:
-        raise Refused(
-            f"the source of {stream} has kind {kind!r}: write one of {', '.join(_PARSERS)}"
-        )
-    return _PARSERS[kind](_Fields(stream, document))
+        hint = did_you_mean(kind, _PARSERS, f"write one of {', '.join(_PARSERS)}")
+        raise Refused(f"the source of {stream} has kind {kind!r}: {hint}")
+    return _PARSERS[kind](Fields(stream, document))
 
 
-class _Fields:
-    """The fields of a declaration, taken one by one; what is left over is not known."""
-
-    def __init__(self, stream: StreamName, document: Mapping[str, object]) -> None:
-        self._stream = stream
-        self._left = {name: value for name, value in document.items() if name != "kind"}
-        self._known: list[str] = ["kind"]
-
-    def refused(self, field: str, value: object, wanted: str) -> Refused:
-        return Refused(f"the source of {self._stream} has {field} {value!r}: write {wanted}")
-
-    def take(self, field: str) -> object:
-        self._known.append(field)
-        return self._left.pop(field, None)
-
-    def text(self, field: str) -> str | None:
-        value = self.take(field)
-        if value is None or (isinstance(value, str) and value.strip()):
-            return value
-        raise self.refused(field, value, "a text that is not empty")
-
-    def path(self, field: str, value: object) -> Path:
-        if isinstance(value, str) and value.strip() and "\0" not in value:
-            return Path(value)
-        raise self.refused(field, value, "a path, such as /data/incoming")
-
-    def duration_us(self, field: str, *, or_none_at_all: bool = False) -> int | None:
-        value = self.take(field)
-        if value is None:
-            return None
-        if or_none_at_all and value in (0, "0", "0s") and value is not False:
-            return 0
-        try:
-            if isinstance(value, str | int):
-                return parse_duration_us(value)
-        except Refused:
-            pass
-        raise self.refused(field, value, "a duration of at most 366 days, such as 60s or 1h")
-
-    def flag(self, field: str, default: bool) -> bool:
-        value = self.take(field)
-        if value is None or isinstance(value, bool):
-            return default if value is None else value
-        raise self.refused(field, value, "true or false")
-
-    def whole(self, field: str, default: int | None, least: int, most: int) -> int | None:
-        value = self.take(field)
-        if value is None:
-            return default
-        if type(value) is int and least <= value <= most:
-            return value
-        raise self.refused(field, value, f"a whole number from {least} to {most}")
-
-    def timing(self, *, wall_time: bool = False) -> Timing:
-        max_skew_us = self.duration_us("max_skew", or_none_at_all=True)
-        return Timing(
-            time=self.text("time"),
-            disorder_us=self.duration_us("disorder", or_none_at_all=True),
-            max_jump_us=self.duration_us("max_jump"),
-            idle_after_us=self.duration_us("idle_after"),
-            max_skew_us=MAX_SKEW_US if max_skew_us is None else max_skew_us,
-            wall_time=self.flag("wall_time", wall_time),
-        )
-
-    def check_all_known(self) -> None:
-        for field in self._left:
-            near = get_close_matches(str(field), self._known, n=1)
-            raise Refused(
-                f"the source of {self._stream} has a field {field!r} that is not known: "
-                + (f"did you mean {near[0]}?" if near else f"write {', '.join(self._known)}")
-            )
-
-
-def _directory(fields: _Fields) -> WatchedDirectory:
+def _directory(fields: Fields) -> WatchedDirectory:
     path = fields.path("path", fields.take("path"))
     format_ = fields.text("format")
-    if format_ not in (None, "csv", "parquet"):
-        raise fields.refused("format", format_, "csv, parquet, or nothing for both")
+    if format_ not in (None, *FORMATS):
+        raise fields.refused("format", format_, f"{', '.join(FORMATS)}, or nothing for all")
+    files_per_poll = fields.whole("files_per_poll", None, 1, FILES_PER_POLL_MAX)
+    records_per_s = fields.whole("records_per_s", None, 1, RECORDS_PER_S_MAX)
     timing = fields.timing()
     fields.check_all_known()
-    return WatchedDirectory(path=path, format=format_, timing=timing)
+    return WatchedDirectory(
+        path=path,
+        format=format_,
+        timing=timing,
+        files_per_poll=files_per_poll,
+        records_per_s=records_per_s,
+    )
 
 
-def _replay(fields: _Fields) -> PacedReplay:
+def _replay(fields: Fields) -> PacedReplay:
     given = fields.take("paths")
     if not isinstance(given, list | tuple) or not given:
         raise fields.refused("paths", given, "a list of recorded files, such as [day.csv.gz]")
@@ -194,12 +122,13 @@ def _replay(fields: _Fields) -> PacedReplay:
         raise fields.refused("speed", speed, "how many times as fast as it was, such as 10")
     time, disorder_us = fields.text("time"), fields.duration_us("disorder", or_none_at_all=True)
     max_jump_us = fields.duration_us("max_jump")
+    records_per_s = fields.whole("records_per_s", None, 1, RECORDS_PER_S_MAX)
     fields.check_all_known()
     timing = Timing(time=time, disorder_us=disorder_us, max_jump_us=max_jump_us)
-    return PacedReplay(paths=paths, speed=float(speed), timing=timing)
+    return PacedReplay(paths=paths, speed=float(speed), timing=timing, records_per_s=records_per_s)
 
 
-def _generate(fields: _Fields) -> LiveGenerator:
+def _generate(fields: Fields) -> LiveGenerator:
     from pipelines.streams.generate_connections import SOURCES_MAX
 
     seed = fields.whole("seed", 0, 0, 2**63 - 1)
@@ -220,8 +149,9 @@ def _generate(fields: _Fields) -> LiveGenerator:
     )
 
 
-_PARSERS: Mapping[str, Callable[[_Fields], SourceDeclaration]] = {
+_PARSERS: Mapping[str, Callable[[Fields], SourceDeclaration]] = {
     "directory": _directory,
     "replay": _replay,
     "generate": _generate,
+    "spark": spark_feed,
 }

@@ -1,17 +1,19 @@
 """A watched directory: every file that is moved into it is read once, and lands with its batch.
 
-Structured Streaming only lists: it says, exactly once, which files are new and to which batch they
-belong, and remembers both in its checkpoint. Each file is then read strictly by the readers of
-recorded files, so what is wrong goes to quarantine with file, line and reason as in a replay. The
-number of the micro-batch is that of the landed batch: one that comes again, because its process
-died between landing and checkpoint, has landed and is passed over.
+What is new is written down in lists (`handover`), and Structured Streaming says, exactly once,
+which list is which micro-batch, and remembers it in its checkpoint. The files of the list are then
+read strictly by the readers of recorded files, so what is wrong goes to quarantine with file, line
+and reason as in a replay. The number of the micro-batch is that of the landed batch: one that comes
+again, because its process died between landing and checkpoint, has landed and is passed over.
 
 The order of the records is that of the batches, in a batch that of the files' modification times
 (to the millisecond, then by name), in a file that of its lines. A file is read when it appears
 under a name that neither begins with `.` or `_` nor ends in `.tmp`, so write it under such a name
 and rename it; what is later appended to it, or put in its place under its name, is not read again.
-An empty file is nothing, and a file that is taken away before it was read is not missed. Folders
-inside are not looked into. A batch is held in memory: about 256 MiB of files, or one file.
+An empty file is nothing, and a file that is taken away before it was read is not missed. What is
+no file (a folder, a pipe, a device, a link that leads nowhere) is told of once, in quarantine, and
+never opened. A batch is held in memory: about 256 MiB of files, or one file; a poll lands one, and
+says if there is more. What a poll costs is told by `arrivals`.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+import stat
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,22 +31,25 @@ import numpy as np
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.network import Source
+from pipelines.streams.live.arrivals import Arrivals
+from pipelines.streams.live.handover import Handed, HandOver
 from pipelines.streams.live.interface import Polled
 from pipelines.streams.live.lander import Lander, Piece
 from pipelines.streams.recorded import read_recorded_file
-from pipelines.streams.recorded_files import PARQUET, open_recorded
+from pipelines.streams.recorded_formats import check_format
 from pipelines.streams.recorded_rows import Problem, Target
 from pipelines.streams.schemas import columns_of, record_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SCHEMA = "path string, modificationTime timestamp, length bigint, content binary"
+FILES_PER_BATCH_MAX = 1_000
+BYTES_PER_BATCH_MAX = 256 << 20
 _SOURCE_OPTIONS = {
-    # Spark would pass over, in silence, files a week older than the newest.
+    # Spark would pass over, in silence, lists a week older than the newest.
     "maxFileAge": "36500d",
-    "maxBytesPerTrigger": str(256 << 20),
-    # No folder inside is taken for a partition; what lies in it is left out by us.
+    "maxFilesPerTrigger": "1",
+    # No folder above is taken for a partition.
     "recursiveFileLookup": "true",
 }
 _SESSION_SETTINGS = {
@@ -55,13 +61,17 @@ _SESSION_SETTINGS = {
     ),
 }
 _SPECIAL = re.compile(r"([\\*?\[\]{}])")
-
-ListedFile = tuple[Path, int]
-"""A file and its modification time in milliseconds."""
+_KINDS = (
+    (stat.S_ISDIR, "a folder: move the files that lie in it"),
+    (stat.S_ISFIFO, "a named pipe: write a file, and move it"),
+    (stat.S_ISSOCK, "a socket: write a file, and move it"),
+    (stat.S_ISCHR, "a device: write a file, and move it"),
+    (stat.S_ISBLK, "a device: write a file, and move it"),
+)
 
 
 class DirectorySource:
-    """See `LiveSource`. `checkpoint` is Spark's, in the home, for this source alone."""
+    """See `LiveSource`. `checkpoint` is a folder of the home for this source alone."""
 
     def __init__(
         self,
@@ -73,6 +83,7 @@ class DirectorySource:
         max_skew_us: int,
         checkpoint: Path,
         session: Callable[[], SparkSession],
+        files_per_poll: int | None = None,
     ) -> None:
         self._lander = lander
         self._source = source
@@ -81,10 +92,11 @@ class DirectorySource:
         self._max_skew_us = max_skew_us
         self._checkpoint = checkpoint.resolve()
         self._session = session
+        self._files_per_poll = files_per_poll or FILES_PER_BATCH_MAX
         self._schema = record_schema(columns_of(f"source {source.name!r}", source.columns))
         self._own_session: SparkSession | None = None
-        self._seen: frozenset[str] = frozenset()
-        self._is_current = False
+        self._arrivals = Arrivals(self._directory)
+        self._handover: HandOver | None = None
         self._now_ms = 0
         self._error: BaseException | None = None
         if not self._directory.is_dir():
@@ -94,51 +106,61 @@ class DirectorySource:
             )
 
     def poll(self, now_ms: int) -> Polled:
-        """Land the files that are new; see `LiveSource.poll`."""
-        is_resumed, self._is_current = not self._is_current, False
-        if is_resumed:
-            self._lander.resume()
-            self._check_checkpoint()
-            self._seen = frozenset()
+        """Land the next files that are new; see `LiveSource.poll`."""
+        # Left out until this poll has ended well: after an error all is read anew.
+        handover, self._handover = self._handover or self._resumed(), None
         self._now_ms = now_ms
-        # Listed before Spark does, so that what comes meanwhile is new to the next poll.
-        names = frozenset(self._names())
-        if names - self._seen or (is_resumed and self._numbers("offsets")):
-            self._run()
-        self._seen = names
-        self._lander.promise(now_ms * 1_000, has_all=True)
-        self._is_current = True
-        return self._lander.polled()
+        if handover.done < handover.last:
+            self._run(handover)
+        self._arrivals.look(handover.known)
+        taken = self._arrivals.take(self._files_per_poll, BYTES_PER_BATCH_MAX)
+        if taken:
+            handover.begin_generation_if_due(self._arrivals.present, now_ms)
+            handover.hand_over(taken, now_ms)
+            self._run(handover)
+        waiting = self._arrivals.waiting
+        self._lander.promise(now_ms * 1_000, has_all=not waiting)
+        self._handover = handover
+        return self._lander.polled(has_more=waiting > 0, waiting_files=waiting)
 
     def close(self) -> None:
         """No query runs between polls."""
-        self._is_current = False
+        self._handover = None
         self._own_session = None
 
-    def _names(self) -> Iterator[str]:
-        try:
-            with os.scandir(self._directory) as entries:
-                yield from (e.name for e in entries if is_whole_name(e.name) and e.is_file())
-        except OSError as error:
-            raise Unavailable(
-                f"folder {self._directory} cannot be listed now ({error.strerror}): bring it back"
-            ) from None
+    def _resumed(self) -> HandOver:
+        """What was handed over before; Refused if the catalog knows more of it, or less."""
+        self._lander.resume()
+        self._arrivals.forget()
+        handover = HandOver(self._checkpoint)
+        landed = self._lander.last_batch
+        if not (handover.done <= landed <= handover.begun <= handover.last <= landed + 1):
+            raise self._lost_checkpoint()
+        return handover
 
-    def _run(self) -> None:
-        """One query over all that is new, to its end."""
+    def _run(self, handover: HandOver) -> None:
+        """One query over the list that is new, to its end."""
         from pyspark.errors import PySparkException
 
-        frame = self._spark().readStream.format("binaryFile").schema(_SCHEMA)
+        def on_batch(lines: DataFrame, batch_id: int) -> None:
+            # What Spark calls; an error ends the query and is raised again by the poll.
+            try:
+                handed = [Handed.from_json(row["value"]) for row in lines.collect()]
+                self.land_files(handover.base + batch_id, handed)
+            except BaseException as error:
+                self._error = error
+                raise
+
+        frame = self._spark().readStream.format("text")
         for name, value in _SOURCE_OPTIONS.items():
             frame = frame.option(name, value)
-        files = frame.load(_SPECIAL.sub(r"\\\1", str(self._directory)))
-        listed = files.selectExpr("path", "unix_millis(modificationTime) AS at_ms")
-        writer = listed.writeStream.foreachBatch(self._on_batch).trigger(availableNow=True)
+        lines = frame.load(_SPECIAL.sub(r"\\\1", str(handover.lists)))
+        writer = lines.writeStream.foreachBatch(on_batch).trigger(availableNow=True)
         self._error = None
         logger = logging.getLogger("py4j.clientserver")
         logger.addFilter(self._is_unknown)
         try:
-            query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+            query = writer.option("checkpointLocation", str(handover.checkpoint)).start()
             try:
                 query.awaitTermination()
             finally:
@@ -147,8 +169,8 @@ class DirectorySource:
             if self._error is not None:
                 raise self._error from None
             raise Unavailable(
-                f"the files in {self._directory} cannot be listed now "
-                f"({_first_words(error)}): bring back what was taken away, or see the Spark log"
+                f"the files in {self._directory} cannot be landed now ({_first_words(error)}): see "
+                "the Spark log"
             ) from error
         finally:
             logger.removeFilter(self._is_unknown)
@@ -157,53 +179,37 @@ class DirectorySource:
         """Whether a message of py4j's is not about the error that the poll raises anyway."""
         return self._error is None
 
-    def _on_batch(self, listed: DataFrame, batch_id: int) -> None:
-        """What Spark calls; an error ends the query and is raised again by the poll."""
-        try:
-            if batch_id < self._lander.last_batch:
-                return
-            found = [(_path_of(row["path"]), row["at_ms"]) for row in listed.collect()]
-            self.land_files(batch_id, found)
-        except BaseException as error:
-            self._error = error
-            raise
-
-    def land_files(self, batch_id: int, listed: Sequence[ListedFile]) -> None:
-        """Land the files of a micro-batch as the batch of its number, unless they have landed.
+    def land_files(self, batch_id: int, handed: Sequence[Handed]) -> None:
+        """Land the files of a list as the batch of its number, unless they have landed.
 
         Raises Refused if this number has landed with other files: the checkpoint is not the one
         with which it did.
         """
-        mine = sorted(
-            ((at_ms, path) for path, at_ms in listed if self._is_ours(path)),
-            key=lambda file: (file[0], os.fsencode(file[1])),
-        )
-        words = "\n".join(f"{at_ms} {path}" for at_ms, path in mine)
+        mine = sorted(handed, key=lambda file: (file.at_ms, os.fsencode(file.name)))
+        words = "\n".join(f"{file.at_ms} {self._directory / file.name}" for file in mine)
         digest = sha256(words.encode(errors="surrogateescape")).hexdigest()
         if batch_id == self._lander.last_batch:
-            landed = self._lander.state.at
-            # Fewer: Spark does not list again what was taken away after it had landed.
-            if landed["digest"] != digest and landed["files"] <= len(mine):
+            if self._lander.state.at["digest"] != digest:
                 raise self._lost_checkpoint()
             return
         if batch_id != self._lander.last_batch + 1:
             raise self._lost_checkpoint()
         self._lander.land(
             batch_id,
-            [piece for _, path in mine for piece in self._read(path)],
+            [piece for file in mine for piece in self._read(self._directory / file.name)],
             now_ms=self._now_ms,
             limit_us=self._now_ms * 1_000 + self._max_skew_us,
             at={"files": len(mine), "digest": digest},
         )
 
-    def _is_ours(self, path: Path) -> bool:
-        return path.parent == self._directory and is_whole_name(path.name)
-
     def _read(self, path: Path) -> list[Piece]:
-        """A file's records; a file that cannot be used goes to quarantine whole."""
+        """A file's records; what cannot be used goes to quarantine whole."""
         origin = os.fsencode(path).decode(errors="replace")
         try:
-            self._check_format(path)
+            if not self._is_to_be_read(path):
+                return []
+            if self._format is not None:
+                check_format(self._source, path, self._format)
             return [
                 Piece(
                     origin=origin,
@@ -219,23 +225,28 @@ class DirectorySource:
             nowhere = np.zeros(0, np.int64)
             return [Piece(origin=origin, records=records, positions=nowhere, quarantined=(whole,))]
 
-    def _check_format(self, path: Path) -> None:
-        if self._format is None:
-            return
-        with open_recorded(path) as (_, first):
-            is_parquet = first.startswith(PARQUET)
-        if is_parquet != (self._format == "parquet"):
-            raise Refused(
-                f"{path} is {'a Parquet file' if is_parquet else 'no Parquet file'}, but the "
-                f"source of {self._source.name} is declared as {self._format}: convert it"
-            )
-
-    def _check_checkpoint(self) -> None:
-        """The checkpoint must begin the next batch to land, or the one that landed last."""
-        begun = max(self._numbers("offsets"), default=-1)
-        done = max(self._numbers("commits"), default=-1)
-        if not done <= self._lander.last_batch <= begun:
-            raise self._lost_checkpoint()
+    def _is_to_be_read(self, path: Path) -> bool:
+        """False for an empty file and one that was taken away; Refused for what is no file."""
+        try:
+            told = os.stat(path)
+        except FileNotFoundError:
+            if path.is_symlink():
+                raise Refused(f"{path} is a link to what is not there: move the file") from None
+            if not self._arrivals.is_still_there():
+                raise Unavailable(
+                    f"folder {self._directory} is not the one that was listed: bring it back"
+                ) from None
+            return False
+        except OSError as error:
+            if path.is_symlink():
+                raise Refused(
+                    f"{path} is a link that cannot be followed ({error.strerror}): move the file"
+                ) from None
+            raise Unavailable(f"{path} cannot be read now: {error.strerror or error}") from error
+        for is_of_kind, kind in _KINDS:
+            if is_of_kind(told.st_mode):
+                raise Refused(f"{path} is {kind} in under another name")
+        return told.st_size > 0
 
     def _lost_checkpoint(self) -> Refused:
         return Refused(
@@ -245,29 +256,12 @@ class DirectorySource:
             "another name"
         )
 
-    def _numbers(self, log: str) -> list[int]:
-        try:
-            names = os.listdir(self._checkpoint / log)
-        except FileNotFoundError:
-            return []
-        return [int(name) for name in names if name.isdecimal()]
-
     def _spark(self) -> SparkSession:
         if self._own_session is None:
             self._own_session = self._session().newSession()
             for name, value in _SESSION_SETTINGS.items():
                 self._own_session.conf.set(name, value)
         return self._own_session
-
-
-def is_whole_name(name: str) -> bool:
-    """Whether a file of this name is whole: not hidden, and not on its way under another name."""
-    return not name.startswith((".", "_")) and not name.endswith(".tmp")
-
-
-def _path_of(text: str) -> Path:
-    """The path in a URI as Spark writes it: not encoded, with one slash or three."""
-    return Path("/" + text.removeprefix("file:").lstrip("/"))
 
 
 def _first_words(error: Exception) -> str:

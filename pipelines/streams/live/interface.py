@@ -12,7 +12,8 @@ class Polled:
 
     `late` and `unconfirmed` are among the `quarantined`. `boundary_us` is what is promised now
     (None: nothing yet), and `because` why. `has_more`: more can be landed at once, so poll again
-    without waiting.
+    without waiting. `waiting_files` and `waiting_records` are how many were seen and have not
+    landed (None: the source cannot tell), `has_waiting` whether there are any.
     """
 
     landed: int = 0
@@ -24,6 +25,9 @@ class Polled:
     because: str = ""
     has_more: bool = False
     has_ended: bool = False
+    waiting_files: int | None = None
+    waiting_records: int | None = None
+    has_waiting: bool = False
 
 
 class LiveSource(Protocol):

@@ -32,7 +32,6 @@ from pipelines.streams.lateness import Int64s, Verdicts, judge_column
 from pipelines.streams.live.interface import Polled
 from pipelines.streams.live.state import HeldRecord, LiveState
 from pipelines.streams.parquet_rows import record_text
-from pipelines.streams.recorded_rows import CONTENT_CHARACTERS
 from pipelines.streams.schemas import STIME, columns_of, record_schema
 
 UNCONFIRMED = (
@@ -98,7 +97,7 @@ class Lander:
             self.last_batch = found[0]
             self.state = LiveState.from_json(self.stream, found[1])
         producer = self._lease().key.producer
-        for status in self._catalog.streams():
+        for status in self._catalog.lines():
             if (status.stream.name, status.producer) == (self.stream, producer):
                 self._origin_us, self._promised_us = status.origin_us, status.promised_us
                 self.has_ended = status.end_us is not None
@@ -211,15 +210,15 @@ class Lander:
                 is_behind = times[row] < before[row] - disorder_us
                 reason = by_sequence if is_behind else BEHIND_PROMISE
             origin, position = places.of(row)
-            content = record_text({name: taken[name][number] for name in taken.column_names})
+            whole = record_text({name: taken[name][number] for name in taken.column_names})
             found.append(
-                QuarantinedRecord(
+                QuarantinedRecord.of(
+                    whole,
                     stream=self.stream,
                     origin=origin,
                     position=position,
                     field=self._source.time,
                     reason=reason,
-                    content=content[:CONTENT_CHARACTERS],
                 )
             )
         return found
@@ -278,14 +277,23 @@ class Lander:
             firsts.append(floor_us(boundary_us, self._width_us))
         return min(firsts, default=0)
 
-    def polled(self, *, has_more: bool = False) -> Polled:
-        """What has been done since the last call."""
+    def polled(
+        self,
+        *,
+        has_more: bool = False,
+        waiting_files: int | None = None,
+        waiting_records: int | None = None,
+    ) -> Polled:
+        """What has been done since the last call, and what waits."""
         done = replace(
             self._polled,
             boundary_us=self._promised_us,
             because=self._because,
             has_more=has_more,
             has_ended=self.has_ended,
+            waiting_files=waiting_files,
+            waiting_records=waiting_records,
+            has_waiting=bool(has_more or waiting_files or waiting_records),
         )
         self._polled = Polled()
         return done

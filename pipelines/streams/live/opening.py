@@ -16,20 +16,24 @@ from pipelines.streams.live.declaration import (
     LiveGenerator,
     PacedReplay,
     SourceDeclaration,
-    Timing,
     WatchedDirectory,
 )
 from pipelines.streams.live.directory import DirectorySource
 from pipelines.streams.live.feeds import GeneratedFeed, RecordedFeed, check_generated
+from pipelines.streams.live.fields import Timing
 from pipelines.streams.live.interface import LiveSource
 from pipelines.streams.live.lander import Lander
-from pipelines.streams.live.paced import PacedSource
+from pipelines.streams.live.paced import RECORDS_PER_POLL, PacedSource
+from pipelines.streams.live.spark_feed import SparkFeed
+from pipelines.streams.live.spark_source import SparkSource
+from pipelines.streams.live.throttled import Throttled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 NO_DISORDER = "0s"
 DIRECTORY, REPLAY, GENERATE = "live-directory", "live-replay", "live-generate"
+SPARK = "live-spark"
 """The query ids under which each kind lands."""
 
 
@@ -49,8 +53,9 @@ def open_source(
 
     `source` is what the network says of the stream and `width_us` the width of its buckets, `root`
     the home's storage, `lease` the lease of the landing as last renewed. `checkpoints` is a folder
-    of the home for Spark's, and `session` gives the Spark session; both are used by a directory
-    only. Relative paths of the declaration are taken from `base` (default: the working directory).
+    of the home for Spark's, and `session` gives the Spark session; both are used by a directory and
+    by Spark's sources only. Relative paths of the declaration are taken from `base` (default: the
+    working directory).
 
     Raises Refused if the declaration contradicts the network, or what it names is not there.
     """
@@ -76,40 +81,52 @@ def open_source(
             boundary=boundary,
         )
 
+    live_boundary = BoundaryRule(
+        disorder_us=disorder_us,
+        wall_time=timing.wall_time,
+        idle_after_us=timing.idle_after_us,
+        max_skew_us=timing.max_skew_us,
+    )
     match declaration:
         case WatchedDirectory():
-            directory = (base / declaration.path).resolve()
-            if directory.is_relative_to(root.resolve()) or root.resolve().is_relative_to(directory):
-                raise Refused(
-                    f"the source of {source.name} watches {directory}, where Medusa keeps its own "
-                    "files: watch another folder"
-                )
-            return DirectorySource(
-                lander=lander(
-                    DIRECTORY,
-                    BoundaryRule(
-                        disorder_us=disorder_us,
-                        wall_time=timing.wall_time,
-                        idle_after_us=timing.idle_after_us,
-                        max_skew_us=timing.max_skew_us,
-                    ),
-                ),
+            directory = _outside(source, base / declaration.path, root)
+            watched = DirectorySource(
+                lander=lander(DIRECTORY, live_boundary),
                 source=source,
                 directory=directory,
                 format_=declaration.format,
                 max_skew_us=timing.max_skew_us,
                 checkpoint=checkpoints / source.name / DIRECTORY,
                 session=session,
+                files_per_poll=declaration.files_per_poll,
             )
+            return _limited(watched, declaration.records_per_s)
+        case SparkFeed():
+            path = None
+            if declaration.path is not None:
+                path = _outside(source, base / declaration.path, root)
+            fed = SparkSource(
+                lander=lander(SPARK, live_boundary),
+                source=source,
+                feed=declaration,
+                path=path,
+                checkpoint=checkpoints / source.name / SPARK,
+                session=session,
+            )
+            return _limited(fed, declaration.records_per_s)
         case PacedReplay():
             recorded = RecordedFeed(source, tuple(base / path for path in declaration.paths))
             recorded.check_files()
-            return PacedSource(
+            played = PacedSource(
                 lander=lander(REPLAY, BoundaryRule(disorder_us=disorder_us, wall_time=True)),
                 lateness=lateness,
                 feed_from=lambda start_us: recorded,
                 speed=declaration.speed,
+                records_per_poll=min(
+                    declaration.records_per_s or RECORDS_PER_POLL, RECORDS_PER_POLL
+                ),
             )
+            return _limited(played, declaration.records_per_s)
         case LiveGenerator():
             check_generated(source)
             return PacedSource(
@@ -128,6 +145,21 @@ def open_source(
             )
         case _:
             assert_never(declaration)
+
+
+def _limited(source: LiveSource, records_per_s: int | None) -> LiveSource:
+    return source if records_per_s is None else Throttled(source, records_per_s)
+
+
+def _outside(source: Source, folder: Path, root: Path) -> Path:
+    """The folder, absolute; Refused if it is where Medusa keeps its own files."""
+    found, own = folder.resolve(), root.resolve()
+    if found.is_relative_to(own) or own.is_relative_to(found):
+        raise Refused(
+            f"the source of {source.name} watches {found}, where Medusa keeps its own files: watch "
+            "another folder"
+        )
+    return found
 
 
 def _disorder_us(source: Source, timing: Timing) -> int:

@@ -143,7 +143,11 @@ class PacedSource:
             self._lander.promise_end()
         else:
             self._lander.promise(self._event_time_us(now_ms), has_all=has_all)
-        return self._lander.polled(has_more=self._playing is not None and not has_all)
+        if self._playing is None or has_all:
+            return self._lander.polled()
+        # Of the piece that is being played; what lies behind it is not known yet.
+        waiting = self._due_count(self._playing, now_ms) - self._row
+        return self._lander.polled(has_more=True, waiting_records=waiting)
 
     def _event_time_us(self, now_ms: int) -> int:
         """The event time that the feed has reached."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.settings import Settings
 from pipelines.streams.live.directory import DirectorySource
+from pipelines.streams.live.handover import Handed
 from pipelines.streams.live.opening import DIRECTORY
 from tests.streams.live.building import (
     NOW_MS,
@@ -41,7 +43,8 @@ def batches(landing: Landing) -> dict[int, int]:
 
 def begun_again(landing: Landing) -> None:
     """As if killed between landing and checkpoint: the last batch was begun, but not ended."""
-    commits = landing.folder / "checkpoints" / STREAM / DIRECTORY / "commits"
+    (generation,) = (landing.folder / "checkpoints" / STREAM / DIRECTORY).iterdir()
+    commits = generation / "spark" / "commits"
     last = max(int(name) for name in os.listdir(commits) if name.isdecimal())
     (commits / str(last)).unlink()
     (commits / f".{last}.crc").unlink(missing_ok=True)
@@ -97,20 +100,19 @@ def test_the_same_micro_batch_handed_over_twice_lands_once(watching: Landing) ->
     file = write_csv(watching.inbox / "a.csv", [100 * S])
     source = watching.watch()
     assert isinstance(source, DirectorySource)
-    listed = [(file, file.stat().st_mtime_ns // 10**6)]
+    at_ms = file.stat().st_mtime_ns // 10**6
+    listed = [Handed(name=file.name, at_ms=at_ms, handed_ms=NOW_MS)]
     source.poll(NOW_MS)
     source.land_files(0, listed)
     assert watching.records == 1
     with pytest.raises(Refused, match="nobody knows which files are new"):
-        source.land_files(0, [*listed, (file.with_name("b.csv"), 1)])
+        source.land_files(0, [*listed, Handed(name="b.csv", at_ms=1, handed_ms=NOW_MS)])
 
 
 def test_a_file_under_a_temporary_name_is_not_read(watching: Landing) -> None:
     source = watching.watch()
     for name in (".a.csv", "_a.csv", "a.csv.tmp", "_x=1.csv"):
         (watching.inbox / name).write_text("ts_us,orig_h,resp_p\n1000")
-    (watching.inbox / "inside").mkdir()
-    write_csv(watching.inbox / "inside" / "a.csv", [1])
     assert source.poll(NOW_MS).batches == 0
     write_csv(watching.inbox / "b.csv", [100 * S])
     source.poll(NOW_MS)
@@ -151,6 +153,88 @@ def test_a_file_that_cannot_be_used_is_in_quarantine_whole_and_the_rest_goes_on(
     assert set(found) == {"no_header.csv", "torn.parquet"}
     assert all(bad.position is None for bad in found.values())
     assert "damaged" in found["torn.parquet"].reason
+
+
+def test_what_is_no_file_is_told_of_once_and_never_opened(watching: Landing) -> None:
+    inbox = watching.inbox
+    os.mkfifo(inbox / "pipe.csv")
+    (inbox / "folder.csv").mkdir()
+    write_csv(inbox / "folder.csv" / "inside.csv", [1])
+    (inbox / "nowhere.csv").symlink_to(inbox / "not there.csv")
+    (inbox / "loop.csv").symlink_to(inbox / "loop.csv")
+    (inbox / "device.csv").symlink_to("/dev/zero")
+    (inbox / "empty.csv").touch()
+    write_csv(watching.folder / "real.csv", [101 * S])
+    (inbox / "link.csv").symlink_to(watching.folder / "real.csv")
+    with socket.socket(socket.AF_UNIX) as listening:
+        here = os.open(inbox, os.O_RDONLY)
+        listening.bind(f"/proc/self/fd/{here}/socket.csv")
+        os.close(here)
+        write_csv(inbox / "z.csv", [100 * S])
+        source = watching.watch(disorder="1h")
+        first = source.poll(NOW_MS)
+        write_csv(inbox / "later.csv", [102 * S])
+        second = source.poll(NOW_MS)
+    assert (first.landed, first.quarantined) == (2, 6)
+    assert (second.landed, second.quarantined) == (1, 0)
+    told = {Path(bad.origin).name: bad.reason for bad in watching.catalog.quarantined()}
+    for name, words in {
+        "pipe.csv": "a named pipe",
+        "folder.csv": "a folder",
+        "nowhere.csv": "a link to what is not there",
+        "loop.csv": "a link that cannot be followed",
+        "device.csv": "a device",
+        "socket.csv": "a socket",
+    }.items():
+        assert words in told.pop(name)
+    assert told == {}
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_a_file_that_may_not_be_read_is_in_quarantine_and_the_rest_goes_on(
+    watching: Landing,
+) -> None:
+    write_csv(watching.inbox / "a.csv", [100 * S]).chmod(0)
+    write_csv(watching.inbox / "b.csv", [101 * S])
+    assert watching.watch().poll(NOW_MS).landed == 1
+    (bad,) = watching.catalog.quarantined()
+    assert "give the permission" in bad.reason
+
+
+def test_a_backlog_lands_in_parts_with_the_same_records_late_whatever_the_parts(
+    watching: Landing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.streams.live.directory.FILES_PER_BATCH_MAX", 3)
+    for number in range(7):
+        file = write_csv(watching.inbox / f"{number}.csv", [(100 + 20 * number) * S, 105 * S])
+        os.utime(file, (1_000 + number, 1_000 + number))
+    source = watching.watch(disorder="60s", idle_after="1s")
+    polls = [source.poll(NOW_MS + 30_000 * at) for at in range(4)]
+    assert [(p.landed + p.late, p.has_more) for p in polls] == [
+        (6, True), (6, True), (2, False), (0, False),
+    ]  # fmt: skip
+    assert sum(p.late for p in polls) == 3
+    # Time alone promises nothing before all of the backlog has landed.
+    assert [p.boundary_us for p in polls] == [80 * S, 140 * S, 160 * S, 180 * S]
+
+
+def test_batches_go_on_in_a_new_generation_and_no_file_is_read_again(
+    watching: Landing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.streams.live.handover.BATCHES_PER_GENERATION", 2)
+    source = watching.watch()
+    for number in range(5):
+        write_csv(watching.inbox / f"{number}.csv", [(100 + number) * S])
+        source.poll(NOW_MS)
+    assert [p.name for p in (watching.folder / "checkpoints" / STREAM / DIRECTORY).iterdir()] == [
+        "000000000004"
+    ]
+    begun_again(watching)
+    again = watching.watch()
+    again.poll(NOW_MS)
+    write_csv(watching.inbox / "5.csv", [105 * S])
+    again.poll(NOW_MS)
+    assert batches(watching) == dict.fromkeys(range(6), 1)
 
 
 def test_a_declared_format_refuses_files_of_another(watching: Landing) -> None:

@@ -1,0 +1,140 @@
+"""What has newly come into a folder, at the cost of what is new.
+
+A folder that nothing was put into or taken out of since it was last listed is not listed again: its
+own modification time tells. What lies in it and is known is not looked at; only a new name costs a
+look. A folder that did change has to be listed whole (names alone): take away what has landed where
+that is too much.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.errors import Unavailable
+
+SETTLED_NS = 2_000_000_000
+"""Two changes this near to each other may leave the same time behind, whatever the file system."""
+
+LIST_ANYWAY_NS = 10_000_000_000
+"""A file system over a network may tell of a change late, or by a clock of its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrival:
+    """Something under a name of its own: when it was last written, in ms, and its size."""
+
+    name: str
+    at_ms: int
+    size_bytes: int
+
+    @property
+    def order(self) -> tuple[int, bytes]:
+        """Files are read in the order in which they were written, then by name."""
+        return self.at_ms, os.fsencode(self.name)
+
+
+class Arrivals:
+    """The names that are in a folder and have not been handed over yet."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._waiting: dict[str, Arrival] = {}
+        self._listed_at_ns: int | None = None
+        self._changed_at_ns = 0
+        self._identity = (0, 0)
+
+    @property
+    def waiting(self) -> int:
+        """How many were there when the folder was last listed and are not handed over."""
+        return len(self._waiting)
+
+    def look(self, known: Collection[str]) -> None:
+        """See what is there now beside what is `known`; Unavailable if the folder cannot be read.
+
+        What came and went between two looks was never there.
+        """
+        now_ns = time.time_ns()
+        try:
+            told = self._directory.stat()
+            if not self._is_settled(told, now_ns):
+                with_names = os.listdir(self._directory)
+                self._waiting = self._waiting_among(with_names, known)
+                self._listed_at_ns, self._changed_at_ns = now_ns, told.st_mtime_ns
+                self._identity = (told.st_dev, told.st_ino)
+        except OSError as error:
+            self._listed_at_ns = None
+            raise Unavailable(
+                f"folder {self._directory} cannot be listed now ({error.strerror}): bring it back"
+            ) from None
+
+    def take(self, files_max: int, bytes_max: int) -> list[Arrival]:
+        """The next to hand over, in order: at least one if there is any, within both limits."""
+        taken: list[Arrival] = []
+        left = bytes_max
+        for arrival in sorted(self._waiting.values(), key=lambda a: a.order):
+            if taken and (len(taken) == files_max or arrival.size_bytes > left):
+                break
+            taken.append(arrival)
+            left -= arrival.size_bytes
+        for arrival in taken:
+            del self._waiting[arrival.name]
+        return taken
+
+    def is_still_there(self) -> bool:
+        """Whether the folder is the one that was listed, or none was: not an empty mount point."""
+        try:
+            told = self._directory.stat()
+        except OSError:
+            return False
+        return self._listed_at_ns is None or (told.st_dev, told.st_ino) == self._identity
+
+    def present(self) -> frozenset[str]:
+        """Every name that is there now."""
+        return frozenset(os.listdir(self._directory))
+
+    def forget(self) -> None:
+        """List anew at the next look."""
+        self._waiting.clear()
+        self._listed_at_ns = None
+
+    def _is_settled(self, told: os.stat_result, now_ns: int) -> bool:
+        """Whether nothing can have come since the folder was listed."""
+        listed_ns = self._listed_at_ns
+        return (
+            listed_ns is not None
+            and told.st_mtime_ns == self._changed_at_ns
+            and (told.st_dev, told.st_ino) == self._identity
+            and listed_ns - told.st_mtime_ns > SETTLED_NS
+            and 0 <= now_ns - listed_ns < LIST_ANYWAY_NS
+        )
+
+    def _waiting_among(self, names: Collection[str], known: Collection[str]) -> dict[str, Arrival]:
+        waiting = {}
+        for name in names:
+            if name in known or not is_whole_name(name):
+                continue
+            arrival = self._waiting.get(name) or self._arrival(name)
+            if arrival is not None:
+                waiting[name] = arrival
+        return waiting
+
+    def _arrival(self, name: str) -> Arrival | None:
+        path = self._directory / name
+        try:
+            told = os.stat(path)
+        except OSError:
+            try:
+                told = os.lstat(path)  # a link that leads nowhere is told of when it is read
+            except OSError:
+                return None
+        at_ms = told.st_mtime_ns // 1_000_000
+        return Arrival(name=name, at_ms=at_ms, size_bytes=told.st_size)
+
+
+def is_whole_name(name: str) -> bool:
+    """Whether a file of this name is whole: not hidden, and not on its way under another name."""
+    return not name.startswith((".", "_")) and not name.endswith(".tmp")

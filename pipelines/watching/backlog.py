@@ -1,0 +1,129 @@
+"""What waits at the sources, kept beside the log for who asks how a home stands.
+
+A driver knows what its sources have seen and not landed, and the catalog does not: so it is written
+down at most every second, in `MEDUSA_DIR/logs/<participant>.sources.json`, whole under another name
+and then renamed. Nothing depends on it: what cannot be written is not missed, what cannot be read
+is not known. Clocks are this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medusa_core.names import Participant, StreamName
+from pipelines.streams.live.interface import Polled
+
+WRITE_AFTER_S = 1.0
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What was last told of a source, and since when something has been waiting there."""
+
+    polled: Polled
+    told_at_s: float
+    waiting_since_s: float | None
+
+
+class BacklogFile:
+    """The file of one participant's driver; not safe for threads: its owner holds a lock."""
+
+    def __init__(self, directory: Path, participant: Participant) -> None:
+        self._path = _path(directory, participant)
+        self._standings: dict[StreamName, _Standing] = {}
+        self._written_at_s = 0.0
+
+    def tell(self, stream: StreamName, polled: Polled, now_s: float) -> float:
+        """Note what a poll found; for how many seconds the source has not caught up by now."""
+        last = self._standings.get(stream)
+        since_s = last.waiting_since_s if last else None
+        if not polled.has_waiting:
+            since_s = None
+        elif since_s is None:
+            since_s = now_s
+        is_news = last is None or last.polled.has_waiting != polled.has_waiting
+        self._standings[stream] = _Standing(polled, now_s, since_s)
+        if is_news or not 0 <= now_s - self._written_at_s < WRITE_AFTER_S:
+            self._written_at_s = now_s
+            self._write()
+        return 0.0 if since_s is None else max(now_s - since_s, 0.0)
+
+    def _write(self) -> None:
+        document = {
+            stream: {
+                "waiting_files": standing.polled.waiting_files,
+                "waiting_records": standing.polled.waiting_records,
+                "has_waiting": standing.polled.has_waiting,
+                "waiting_since_s": standing.waiting_since_s,
+                "told_at_s": standing.told_at_s,
+                "boundary_us": standing.polled.boundary_us,
+                "because": standing.polled.because,
+            }
+            for stream, standing in self._standings.items()
+        }
+        unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_text(json.dumps(document))
+            unfinished.replace(self._path)
+
+
+def backlog_facts(
+    directory: Path,
+    participant: Participant,
+    declared: Mapping[StreamName, str],
+    now_s: float | None = None,
+) -> list[dict[str, Any]]:
+    """How each declared source stands, by stream; what no driver has told is None."""
+    now_s = time.time() if now_s is None else now_s
+    told = _read(_path(directory, participant))
+    return [
+        {"stream": stream, "kind": _kind(document), **_facts(told.get(stream), now_s)}
+        for stream, document in sorted(declared.items())
+    ]
+
+
+def _facts(told: Any, now_s: float) -> dict[str, Any]:
+    found = told if isinstance(told, Mapping) else {}
+    told_at_s, since_s = found.get("told_at_s"), found.get("waiting_since_s")
+    has_waiting = bool(found.get("has_waiting"))
+    behind_ms = _ago_ms(since_s, now_s) if has_waiting else 0
+    return {
+        "waiting_files": found.get("waiting_files"),
+        "waiting_records": found.get("waiting_records"),
+        "has_waiting": has_waiting,
+        "behind_ms": behind_ms if found else None,
+        "told_ago_ms": _ago_ms(told_at_s, now_s),
+        "boundary_us": found.get("boundary_us"),
+        "because": found.get("because", ""),
+    }
+
+
+def _ago_ms(at_s: Any, now_s: float) -> int | None:
+    return max(int((now_s - at_s) * 1_000), 0) if isinstance(at_s, int | float) else None
+
+
+def _kind(document: str) -> str:
+    try:
+        return str(json.loads(document)["kind"])
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        found = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _path(directory: Path, participant: Participant) -> Path:
+    return directory / "logs" / f"{participant}.sources.json"
