@@ -1,6 +1,7 @@
 """`python -m bench`: a table on standard output, everything as JSON beside it.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
+    python -m bench soak|recovery|backlog|long-replay|sliding [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is no fault. 1 where results differ.
 """
@@ -16,6 +17,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,21 @@ def work_folder(base: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+MEASUREMENTS = ("soak", "recovery", "backlog", "long-replay", "sliding")
+"""What is measured apart from the comparisons, each by a module of its own."""
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Hand over to a measurement that is named, else compare."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    if given and given[0] in MEASUREMENTS:
+        module = import_module(f"bench.{given[0].replace('-', '_')}")
+        code: int = module.main(given[1:])
+        return code
+    return compare(given)
+
+
+def compare(arguments: Sequence[str]) -> int:
     """Parse, run, write the document."""
     parser = argparse.ArgumentParser(prog="bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer steps, smaller catalogs")

@@ -12,7 +12,7 @@ import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
@@ -21,9 +21,13 @@ from pipelines.catalog.interface import Assignment, Catalog
 from pipelines.driver import Applied, Driver
 from pipelines.driver import Said as DriverSaid
 from pipelines.exchange.importing import Imported, Importer
+from pipelines.housekeeping import Housekeeper
 from pipelines.leases import LeaseKeeper
 from pipelines.streams.live.interface import LiveSource, Polled
 from pipelines.works import leases_wanted, newest_assignments
+
+if TYPE_CHECKING:
+    from pipelines.sinks.delivering import Turn
 
 PAUSE_MS = 500
 """How long the loop lets an absent catalog be before it asks again."""
@@ -38,7 +42,16 @@ class Said(DriverSaid, Protocol):
 
     def imported(self, imported: Imported) -> None: ...
     def polled(self, stream: StreamName, polled: Polled) -> None: ...
+    def delivered(self, turn: Turn) -> None: ...
     def error(self, error: Exception) -> None: ...
+
+
+class Deliveries(Protocol):
+    """The home's sinks, each at its own pace beside the loop (`pipelines.sinks.workers`)."""
+
+    def look(self) -> None: ...
+    def has_delivered_all(self) -> bool: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +82,8 @@ class ParticipantLoop:
         leases: LeaseKeeper,
         said: Said,
         assignments: tuple[Assignment, ...] = (),
+        housekeeper: Housekeeper | None = None,
+        deliveries: Deliveries | None = None,
     ) -> None:
         self._catalog = catalog
         self._drivers = drivers
@@ -77,6 +92,8 @@ class ParticipantLoop:
         self._leases = leases
         self._said = said
         self._assignments = assignments
+        self._housekeeper = housekeeper
+        self._deliveries = deliveries
 
     def take_leases(self) -> None:
         """Take the leases of everything that is assigned here; Conflict while another has one."""
@@ -126,11 +143,12 @@ class ParticipantLoop:
         is_done: Callable[[], bool],
         wait: Callable[[], None],
         recover: Callable[[Exception], None],
+        pause: Callable[[], None] = lambda: time.sleep(PAUSE_MS / 1000),
     ) -> None:
         """Tick until `is_done`; `wait` comes back when something may have happened.
 
-        `recover` is called when something is away, and may bring it back or raise. Raises Conflict
-        once somebody else holds a lease that this participant had.
+        `recover` is called, a `pause` later, when something is away, and may bring it back or
+        raise. Raises Conflict once somebody else holds a lease that this participant had.
         """
         was_lost = False
         while True:
@@ -141,7 +159,10 @@ class ParticipantLoop:
                     was_lost = False
                 if is_done():
                     return
-                if self.tick().is_idle:
+                is_idle = self.tick().is_idle
+                if self._deliveries is not None:
+                    self._deliveries.look()
+                if not self._keep_house(is_idle=is_idle) and is_idle:
                     wait()
             except Conflict as error:
                 if was_lost:
@@ -150,11 +171,21 @@ class ParticipantLoop:
                 was_lost = True
             except (Unavailable, OutcomeUnknown) as error:
                 self._said.error(error)
-                time.sleep(PAUSE_MS / 1000)
+                pause()
                 with contextlib.suppress(Unavailable):
                     recover(error)
 
+    def _keep_house(self, *, is_idle: bool) -> bool:
+        """A piece of housekeeping, if it is time; whether there is more."""
+        return self._housekeeper is not None and self._housekeeper.turn(is_idle=is_idle)
+
+    def has_delivered_all(self) -> bool:
+        """Whether every sink has come to the end of its stream; raises what keeps one from it."""
+        return self._deliveries is None or self._deliveries.has_delivered_all()
+
     def close(self) -> None:
-        """Let go of sources."""
+        """Let go of sources and sinks."""
+        if self._deliveries is not None:
+            self._deliveries.close()
         for source in self._sources.values():
             source.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -9,17 +10,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.commits import LeaseKey
-from medusa_core.errors import Conflict
+from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
 from pipelines.driver import Driver
+from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importing import Importer
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.federation import Seat
+from pipelines.housekeeping import Housekeeper
 from pipelines.leases import LeaseKeeper
 from pipelines.networks.deployed import network_of_plan
 from pipelines.participant import ParticipantLoop, Said
+from pipelines.sinks.workers import Deliveries
 from pipelines.streams.landing import landing_fragment
 from pipelines.streams.live.declaration import parse_declaration
 from pipelines.streams.live.interface import LiveSource
@@ -87,23 +91,34 @@ def loop_of(
     said: Said,
     stack: ExitStack,
     limits: Limits,
+    engines: Engines | None = None,
 ) -> ParticipantLoop:
-    """The loop of a participant whose leases are taken; what it opens is closed with the stack."""
+    """The loop of a participant whose leases are taken; what it opens is closed with the stack.
+
+    `engines` are those that were warmed up while it waited.
+    """
     assignments = newest_assignments(seat.home.catalog, seat.home.participant)
     works = load_works(seat)
     fragments = {f.id: f for work in works for f in work.fragments}
     check_in_force(works, seat.home.catalog.read_knowledge(fragments, limits))
     exchange = LocalExchange(seat.home.participant, seat.partners)
     stack.callback(exchange.close)
-    engine_of = Engines(seat, session).engine_of
+    engine_of = (engines or Engines(seat, session)).engine_of
     loop = ParticipantLoop(
         catalog=seat.home.catalog,
         drivers=drivers_of(seat, works, leases, engine_of, limits, said),
-        importer=Importer(seat.home.catalog, seat.home.storage, exchange, leases),
+        importer=Importer(seat.home.catalog, FileCopies(seat.home.storage), exchange, leases),
         sources=sources_of(seat, works, leases, session),
         leases=leases,
         said=said,
         assignments=assignments,
+        housekeeper=Housekeeper(seat.home.catalog, seat.home.storage, said.error),
+        deliveries=Deliveries(
+            catalog=seat.home.catalog,
+            root=seat.home.storage,
+            directory=seat.home.directory,
+            said=said,
+        ),
     )
     stack.callback(loop.close)
     return loop
@@ -176,22 +191,48 @@ def drivers_of(
     ]
 
 
-def wait_for_leases(seat: Seat, leases: LeaseKeeper, lease_ms: int, said: Said) -> None:
+def wait_for_leases(
+    seat: Seat,
+    leases: LeaseKeeper,
+    lease_ms: int,
+    said: Said,
+    *,
+    get_ready: Callable[[], None] | None = None,
+    stands_by: bool = False,
+) -> None:
     """Take every lease of this participant; a predecessor that was killed is waited for.
 
-    Raises Conflict if another driver still holds one after the time in which a dead one's would
-    have ended.
+    `get_ready` is called once, as soon as there is something to wait for; one that `stands_by`
+    calls it in any case and waits for as long as another driver holds a lease, also while the
+    catalog is away. Raises Conflict if another driver still holds one after the time in which a
+    dead one's would have ended.
     """
     ends_s = time.monotonic() + 1.5 * lease_ms / 1000
+    is_ready = False
     while True:
-        wanted = leases_wanted(newest_assignments(seat.home.catalog, seat.home.participant))
         try:
+            if stands_by and not is_ready and get_ready is not None:
+                get_ready()
+                is_ready = True
+            wanted = leases_wanted(newest_assignments(seat.home.catalog, seat.home.participant))
             leases.take(wanted)
         except Conflict as error:
-            if time.monotonic() > ends_s:
+            is_too_late = time.monotonic() > ends_s
+            if is_too_late and not stands_by:
                 raise
             said.error(error)
-            time.sleep(min(LOOK_AGAIN_S, lease_ms / 4_000))
+            if not is_ready and get_ready is not None:
+                get_ready()
+                is_ready = True
+            else:
+                time.sleep(min(LOOK_AGAIN_S, lease_ms / 4_000))
+        except Unavailable as error:
+            if not stands_by:
+                raise
+            said.error(error)
+            time.sleep(LOOK_AGAIN_S)
+            with contextlib.suppress(Unavailable):
+                seat.revive()
         else:
             return
 
@@ -201,5 +242,4 @@ def has_ended(seat: Seat) -> bool:
     catalog, here = seat.home.catalog, seat.home.participant
     if not all(standing.has_ended for standing in catalog.imports()):
         return False
-    written = [s for s in catalog.streams() if s.producer.participant == here]
-    return all(s.has_ended for s in written)
+    return all(line.has_ended for line in catalog.lines() if line.producer.participant == here)

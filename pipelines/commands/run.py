@@ -8,19 +8,21 @@ import socket
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from medusa_core.decide import explain
-from medusa_core.errors import Conflict
+from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from pipelines.exchange.bell import Bell
 from pipelines.federation import Seat, take_seat
 from pipelines.home import chosen_participant
 from pipelines.leases import LEASE_MS, LeaseKeeper
 from pipelines.participant import AssignmentsChanged, ParticipantLoop
+from pipelines.report.times import counted
 from pipelines.running import (
+    Engines,
     OwnSession,
     drivers_of,
     has_ended,
@@ -29,6 +31,7 @@ from pipelines.running import (
     wait_for_leases,
 )
 from pipelines.settings import Settings
+from pipelines.warming import warm_up
 from pipelines.watching.watcher import watcher_of
 from pipelines.works import Work
 
@@ -41,10 +44,14 @@ POLL_MS = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOrder:
-    """How a participant is run: until when, and how long its leases are."""
+    """How a participant is run: until when, and how long its leases are.
+
+    One that `stands_by` waits, warmed up, for as long as another driver has the leases.
+    """
 
     participant: str | None
     until_ended: bool = False
+    stands_by: bool = False
     lease_ms: int = LEASE_MS
     poll_ms: int = POLL_MS
     limits: Limits = field(default_factory=Limits)
@@ -56,6 +63,7 @@ def run_order(options: Namespace) -> RunOrder:
     return RunOrder(
         participant=options.participant,
         until_ended=getattr(options, "until_ended", False),
+        stands_by=getattr(options, "standby", False),
         lease_ms=int(options.lease * 1_000),
         limits=Limits(records_per_step_max=records_max) if records_max else Limits(),
     )
@@ -68,6 +76,7 @@ def run(settings: Settings, order: RunOrder) -> int:
             _run(settings, order)
         except AssignmentsChanged:
             # Other networks, plans, imports or partners: everything is made anew from the catalog.
+            order = replace(order, stands_by=False)
             continue
         return 0
 
@@ -81,7 +90,7 @@ def _run(settings: Settings, order: RunOrder) -> None:
             seat.revive()
 
         loop.run(
-            is_done=lambda: order.until_ended and has_ended(seat),
+            is_done=lambda: order.until_ended and has_ended(seat) and loop.has_delivered_all(),
             wait=lambda: bell.wait(order.poll_ms),
             recover=recover,
         )
@@ -134,8 +143,23 @@ def _running(settings: Settings, order: RunOrder) -> Iterator[tuple[Seat, Partic
         seat = stack.enter_context(take_seat(settings, participant))
         said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        session = OwnSession(seat, stack)
+        engines = Engines(seat, session)
+
+        def get_ready() -> None:
+            works = load_works(seat)
+            try:
+                ready = warm_up(works, engines.engine_of)
+            except Unavailable as error:
+                # Whoever it waits for may hold the memory that Spark lacks.
+                said.error(error)
+                return
+            if order.stands_by:
+                print(f"{participant} stands by: {counted(ready, 'fragment')} ready", flush=True)
+
         leases = LeaseKeeper(seat.home.catalog, holder, lease_ms=order.lease_ms)
         stack.enter_context(leases)
-        wait_for_leases(seat, leases, order.lease_ms, said)
-        session = OwnSession(seat, stack)
-        yield seat, loop_of(seat, leases, session, said, stack, order.limits)
+        wait_for_leases(
+            seat, leases, order.lease_ms, said, get_ready=get_ready, stands_by=order.stands_by
+        )
+        yield seat, loop_of(seat, leases, session, said, stack, order.limits, engines)

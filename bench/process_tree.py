@@ -1,0 +1,83 @@
+"""Memory, handles and threads of a process and of all that it started, by kind of process."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from pipelines.watching.jvm import jvm_figures, process_figures
+
+Sample = dict[str, float]
+"""Quantities of one moment by name: MiB where the name says MiB, else counts."""
+
+MIB = 2**20
+
+
+def processes_of(root: int) -> Iterator[int]:
+    """A process and all below it; who ends meanwhile is left out."""
+    yield root
+    for file in Path(f"/proc/{root}/task").glob("*/children"):
+        try:
+            children = [int(child) for child in file.read_text().split()]
+        except OSError:
+            continue
+        for child in children:
+            yield from processes_of(child)
+
+
+def sample_driver(root: int, *, leave_out: str | None = None) -> Sample:
+    """A driver: its Python processes together, and its JVM apart if it has one.
+
+    Processes of the name `leave_out`, such as a server that it started, are not counted.
+    """
+    sample: Sample = {"python RSS MiB": 0, "open files": 0, "threads": 0}
+    for pid in processes_of(root):
+        seen, jvm = process_figures(pid), jvm_figures(pid)
+        if seen is None or _name(pid) == leave_out:
+            continue
+        side = "" if jvm is None else "JVM "
+        resident = "JVM RSS MiB" if jvm else "python RSS MiB"
+        _add(sample, resident, seen.resident_bytes / MIB)
+        _add(sample, f"{side}open files", seen.open_files)
+        _add(sample, f"{side}threads", seen.threads)
+        if jvm is not None:
+            _add(sample, "JVM metaspace MiB", jvm.metaspace_bytes / MIB)
+            _add(sample, "JVM classes", jvm.classes)
+            _add(sample, "JVM heap after GC MiB", jvm.heap_used_bytes / MIB)
+            _add(sample, "JVM heap committed MiB", jvm.heap_committed_bytes / MIB)
+            _add(sample, "JVM collections", jvm.collections)
+    return sample
+
+
+def sample_server(postmaster: int) -> Sample:
+    """The Postgres server: what several of its processes share is counted once (PSS)."""
+    sample: Sample = {"server PSS MiB": 0, "server open files": 0, "server processes": 0}
+    for pid in processes_of(postmaster):
+        seen = process_figures(pid)
+        if seen is None:
+            continue
+        _add(sample, "server PSS MiB", _proportional_bytes(pid) / MIB)
+        _add(sample, "server open files", seen.open_files)
+        _add(sample, "server processes", 1)
+    return sample
+
+
+def _add(sample: Sample, name: str, value: float) -> None:
+    sample[name] = sample.get(name, 0) + value
+
+
+def _name(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return None
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        told = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except OSError:
+        return 0
+    found = re.search(r"^Pss:\s+(\d+) kB", told, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
