@@ -1,0 +1,185 @@
+"""`spark.readStream.format("medusa")`: each row once, whatever ends the query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+from pyspark.sql.types import LongType, StructType
+from sqlalchemy import Connection, text
+
+from medusa_core.errors import Refused
+from medusa_core.grid import FOREVER_US
+from medusa_core.segments import Stability
+from pipelines.catalog.postgres import catalog_engine, catalog_url
+from pipelines.datasource import MedusaSource
+from pipelines.datasource.offsets import Offset, offset_of
+from pipelines.home import known_homes
+from tests.catalog import building as a
+from tests.datasource.building import Medusa, Sink
+from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
+
+
+def test_a_stream_that_grows_is_read_on_where_the_checkpoint_is(
+    store: Store, medusa: Medusa, tmp_path: Path
+) -> None:
+    first = medusa.drain("sums", tmp_path / "checkpoint")
+    assert first.rows == [], "it has not begun"
+    for at in range(5):
+        store.write(SUMS, at, at + 1)
+    store.write(SUMS, 5, 9)
+    sink = medusa.drain("sums", tmp_path / "checkpoint", maxRecordsPerTrigger=7)
+    assert [len(rows) for _, rows in sink.seen] == [6, 6, 6, 6, 3], (
+        "whole buckets, at most 7 records"
+    )
+    assert sink.rows == medusa.rows("sums")
+    store.write(SUMS, 9, 10, stability=Stability.TENTATIVE)
+    store.write(SUMS, 10, 12)
+    before = medusa.drain("sums", tmp_path / "checkpoint", Sink(dict(sink.batches)))
+    assert before.rows == sink.rows, "nothing behind a tentative bucket"
+    store.write(SUMS, 9, 10, rows=1)
+    sink = medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=1)
+    assert [len(rows) for _, rows in sink.seen[5:]] == [1, 3, 3]
+    assert sink.rows == medusa.rows("sums")
+    again = medusa.drain("sums", tmp_path / "checkpoint", sink)
+    assert len(again.seen) == 8, "nothing is new"
+
+
+def test_a_batch_that_is_tried_again_has_the_same_rows_whatever_came_meanwhile(
+    store: Store, medusa: Medusa, tmp_path: Path
+) -> None:
+    for at in range(4):
+        store.write(SUMS, at, at + 1)
+    sink = Sink(breaks_at=0)
+    with pytest.raises(Exception, match="went away"):
+        medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=2)
+    sink.breaks_at = 1
+    store.write(SUMS, 4, 6)
+    with pytest.raises(Exception, match="went away"):
+        medusa.drain("sums", tmp_path / "checkpoint", sink, maxBucketsPerTrigger=3)
+    sink.breaks_at = None
+    medusa.drain("sums", tmp_path / "checkpoint", sink)
+    numbers = [number for number, _ in sink.seen]
+    assert numbers == [0, 0, 1, 1, 2]
+    assert sink.seen[0] == sink.seen[1]
+    assert sink.seen[2] == sink.seen[3]
+    assert sink.rows == medusa.rows("sums")
+
+
+def test_from_and_to_bound_a_query_too(store: Store, medusa: Medusa, tmp_path: Path) -> None:
+    store.write(SRC, 0, 6, rows=4)
+    bounds = {"from": "10.000003", "to": "40.000003"}
+    sink = medusa.drain("src", tmp_path / "checkpoint", **bounds, maxRecordsPerTrigger=4)
+    assert sink.rows == medusa.rows("src", **bounds)
+    assert [len(rows) for _, rows in sink.seen] == [2, 4, 4, 2]
+
+
+def test_what_is_trimmed_before_it_was_read_ends_the_query_and_is_no_silent_gap(
+    store: Store, medusa: Medusa, tmp_path: Path
+) -> None:
+    store.write(SUMS, 0, 2)
+    sink = medusa.drain("sums", tmp_path / "checkpoint")
+    for at in range(2, 8):
+        store.write(SUMS, at, at + 1)
+    store.trim(SUMS, 4)
+    expected = r"Expired: sums is trimmed before 1970-01-01T00:00:40Z, but comes next at .*:20Z"
+    with pytest.raises(Exception, match=expected) as caught:
+        medusa.drain("sums", tmp_path / "checkpoint", sink)
+    assert "Traceback" not in str(caught.value).partition("JVM stacktrace")[0]
+    assert len(sink.rows) == 2 * 3
+    anew = medusa.drain("sums", tmp_path / "anew")
+    assert anew.rows == medusa.rows("sums"), "a new query begins with what is kept"
+
+
+def test_a_first_batch_that_was_not_committed_is_not_shortened_by_a_trim(
+    store: Store, medusa: Medusa, tmp_path: Path
+) -> None:
+    for at in range(4):
+        store.write(SUMS, at, at + 1)
+    sink = Sink(breaks_at=0)
+    with pytest.raises(Exception, match="went away"):
+        medusa.drain("sums", tmp_path / "checkpoint", sink)
+    store.trim(SUMS, 2)
+    with pytest.raises(Exception, match="Expired"):
+        medusa.drain("sums", tmp_path / "checkpoint")
+
+
+def test_a_checkpoint_is_of_one_stream_in_one_incarnation_of_a_home(
+    store: Store, medusa: Medusa, tmp_path: Path
+) -> None:
+    store.write(SUMS, 0, 1)
+    store.write(SRC, 0, 1)
+    medusa.drain("sums", tmp_path / "checkpoint")
+    with pytest.raises(Exception, match="of stream sums in the home of alpha, not of src"):
+        medusa.drain("src", tmp_path / "checkpoint")
+    with administrator(store) as connection:  # as a backup is told that it was restored
+        connection.execute(text("UPDATE medusa.home SET incarnation = gen_random_uuid()"))
+    with pytest.raises(Exception, match="Expired: the catalog of alpha was restored"):
+        medusa.drain("sums", tmp_path / "checkpoint")
+
+
+def test_a_query_outlives_a_connection_that_breaks(store: Store) -> None:
+    with administrator(store) as connection:
+        others = set(connection.execute(PIDS).scalars())
+        reader = MedusaSource({"stream": "sums"}).streamReader(StructType().add("n", LongType()))
+        start = reader.initialOffset()
+        mine = set(connection.execute(PIDS).scalars()) - others
+        assert mine
+        for at in range(2):
+            store.write(SUMS, at, at + 1)
+            for pid in mine:
+                connection.execute(text("SELECT pg_terminate_backend(:pid, 5000)"), {"pid": pid})
+            reader.prepareForTriggerAvailableNow()
+            end = reader.latestOffset(start, ReadAllAvailable())
+            assert end["through_us"] == (at + 1) * WIDTH_US
+            (partition,) = reader.partitions(start, end)
+            assert sum(batch.num_rows for batch in reader.read(partition)) == 3
+            start, mine = end, set(connection.execute(PIDS).scalars()) - others
+        reader.stop()
+
+
+PIDS = text("SELECT pid FROM pg_stat_activity WHERE datname = current_database()")
+
+
+@contextmanager
+def administrator(store: Store) -> Iterator[Connection]:
+    """A connection to the store's database that may do anything."""
+    url = catalog_url(str(store.settings.catalog_url))
+    url = url.set(database=known_homes(store.settings.directory)[a.ALPHA])
+    engine = catalog_engine(url.render_as_string(hide_password=False))
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"stability": "all"}, "cannot take a tentative row back"),
+        ({"as_of": "1"}, "as_of is for"),
+        ({"from": "5"}, "Expired: sums is trimmed before 1970-01-01T00:00:20Z"),
+    ],
+)
+def test_what_a_query_cannot_do_is_said_in_a_sentence(
+    store: Store, medusa: Medusa, tmp_path: Path, options: dict[str, str], sentence: str
+) -> None:
+    for at in range(3):
+        store.write(SUMS, at, at + 1)
+    store.trim(SUMS, 2)
+    with pytest.raises(Exception, match=sentence) as caught:
+        medusa.drain("sums", tmp_path / "checkpoint", **options)
+    assert "pipelines/datasource" not in str(caught.value)
+
+
+def test_an_offset_that_is_none_of_ours_is_refused() -> None:
+    good = Offset(home="h", incarnation="i", stream="s", from_us=0, through_us=FOREVER_US)
+    assert offset_of(good.document()) == good
+    bad = [{}, {**good.document(), "more": 1}, {**good.document(), "from_us": "0"},
+           {**good.document(), "from_us": True}, {**good.document(), "through_us": -WIDTH_US},
+           {**good.document(), "through_us": 2**70}]  # fmt: skip
+    for document in bad:
+        with pytest.raises(Refused, match="no offset of format medusa"):
+            offset_of(document)
