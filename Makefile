@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exact crash simulate bench lint clean
+.PHONY: help setup demo test exact crash simulate fuzz bench lint clean
 
 help:  ## show this list
 	@echo 'Medusa: start with "make demo".'
@@ -32,6 +32,9 @@ crash: setup  ## kill participants at every gap of the protocol, ten times (long
 
 simulate: setup  ## run 2,000 schedules of faults, and find every planted bug (long)
 	@.venv/bin/python -m pytest tests/simulation -m "simulation_long or not simulation_long" $(ARGS)
+
+fuzz: setup  ## feed every parser with spoilt input for ten minutes (long)
+	@.venv/bin/python -m pytest tests/hostile/test_fuzzing.py -m fuzz $(ARGS)
 
 bench: setup  ## measure against bare Spark and Structured Streaming
 	@.venv/bin/python -m bench $(ARGS)

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.nearest import did_you_mean
 from pipelines.commands.tables import table
 from pipelines.exporting import columns_of
 from pipelines.home import Home, chosen_participant, open_home
@@ -80,30 +79,6 @@ def show_rows(
     return 0
 
 
-def show_quarantine(
-    settings: Settings, participant: str | None, *, limit: int, as_json: bool
-) -> int:
-    """Print the first records in quarantine, and how many there are."""
-    with open_home(settings, chosen_participant(settings, participant)) as home:
-        count, records = home.catalog.quarantine_count(), home.catalog.quarantined(limit)
-    names = ("stream", "origin", "position", "field", "reason", "content")
-    if as_json:
-        found = [{name: getattr(r, name) for name in names} for r in records]
-        _print({"participant": home.participant, "count": count, "records": found})
-        return 0
-    if not records:
-        print("no record is in quarantine")
-        return 0
-    shown = [
-        (r.stream, Path(r.origin).name or r.origin, "" if r.position is None else str(r.position),
-         r.field, r.reason, r.content)
-        for r in records
-    ]  # fmt: skip
-    print(table(("stream", "from", *names[2:]), shown))
-    print(f"\n{len(records):,} of {count:,} records in quarantine")
-    return 0
-
-
 # ------------------------------------------------------------ streams and rows
 
 
@@ -112,8 +87,7 @@ def _named(home: Home, wanted: str) -> StreamFigures:
     known = {str(s.stream.name): s for s in home.catalog.streams()}
     if wanted in known:
         return stream_figures(home, known[wanted])
-    near = get_close_matches(wanted, known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else "it has " + (", ".join(known) or "none")
+    hint = did_you_mean(wanted, known, "it has " + (", ".join(known) or "none"))
     raise Refused(f"the home of {home.participant} has no stream {wanted!r}: {hint}")
 
 

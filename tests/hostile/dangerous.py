@@ -1,0 +1,53 @@
+"""A process of its own that reads the dangerous files one by one under a limit of memory.
+
+Prints a JSON line for each: what landed and went aside, or the refusal, and the peak of resident
+memory so far beyond what the imports took.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import MedusaError
+from pipelines.streams.recorded import read_recorded_file
+from tests.hostile.cases.dangerous import CASES
+from tests.hostile.cases.shapes import FileCase
+
+ADDRESS_SPACE_BYTES_MAX = 8 << 30
+ASIDE_MAX = 10
+
+
+def peak_bytes() -> int:
+    """The greatest resident memory of this process so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1_024
+
+
+def read(case: FileCase) -> dict[str, Any]:
+    """What comes of a case."""
+    landed, aside, refused = 0, [], None
+    with tempfile.TemporaryDirectory() as folder:
+        file = case.written(Path(folder))
+        try:
+            for chunk in read_recorded_file(case.source, file):
+                landed += chunk.records.num_rows
+                found = chunk.quarantined[:ASIDE_MAX]
+                aside += [(record.position, record.field, record.reason) for record in found]
+        except MedusaError as error:
+            refused = str(error)
+    return {"name": case.name, "refused": refused, "landed": landed, "aside": aside}
+
+
+def main() -> None:
+    """Read them all."""
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES_MAX, ADDRESS_SPACE_BYTES_MAX))
+    before = peak_bytes()
+    for case in CASES:
+        print(json.dumps({**read(case), "peak_bytes": peak_bytes() - before}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

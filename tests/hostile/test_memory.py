@@ -1,0 +1,49 @@
+"""Small files that unpack to more than a machine has are read in bounded memory and time."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.hostile.cases.dangerous import CASES
+from tests.hostile.cases.shapes import FileCase
+
+PEAK_BYTES_MAX = 1 << 30
+"""Beyond the imports: a chunk of 256 MiB as text, as columns, and as what it is cut from."""
+
+SECONDS_MAX = 240
+
+
+@pytest.fixture(scope="module")
+def told() -> Mapping[str, Mapping[str, Any]]:
+    """What came of each case, in a process of its own."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.hostile.dangerous"],
+        capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr[-2_000:]
+    lines = [json.loads(line) for line in ended.stdout.splitlines()]
+    return {line["name"]: line for line in lines}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_small_file_that_unpacks_to_much_costs_bounded_memory(
+    case: FileCase, told: Mapping[str, Mapping[str, Any]]
+) -> None:
+    found = told[case.name]
+    assert found["peak_bytes"] < PEAK_BYTES_MAX
+    if case.refused is not None:
+        assert found["refused"] is not None
+        assert re.search(case.refused, found["refused"])
+        return
+    assert (found["refused"], found["landed"]) == (None, case.landed)
+    for (position, field, reason), wanted in zip(found["aside"], case.aside, strict=False):
+        assert (position, field) == wanted[:2]
+        assert re.search(wanted[2], reason)
+    assert bool(found["aside"]) == bool(case.aside)

@@ -1,0 +1,61 @@
+"""Handing in repaired records, killed from outside: handed in again, each lands once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pipelines.failpoints import FILE, POINT
+from pipelines.home import open_home
+from pipelines.repairs import LANDED_BEFORE
+from tests.catalog import building as a
+from tests.commands.watched import Watched
+from tests.hostile.conftest import Ended
+from tests.waiting import until
+
+
+def landed(homes: Watched) -> int:
+    """How many repaired records have landed."""
+    with open_home(homes.settings, a.ALPHA) as home:
+        queries = [q for q in home.catalog.landed_queries(a.SRC) if q.startswith("retry-")]
+        return sum(sum(home.catalog.landed_batches(a.SRC, q).values()) for q in queries)
+
+
+@pytest.mark.parametrize("point", ["land.written", "land.logged"])
+def test_killed_at_a_point_and_handed_in_again_a_record_lands_once(
+    point: str, homes: Watched, on: Callable[..., Ended], tmp_path: Path
+) -> None:
+    file, announced = tmp_path / "repaired.json", tmp_path / "reached"
+    assert on("quarantine", "export", "src", str(file)).code == 0
+    entry = json.loads(file.read_text().splitlines()[0])
+    entry["record"]["at"] = homes.origin_us + 7 * a.WIDTH_US
+    file.write_text(json.dumps(entry))
+    before = landed(homes)
+    words = ("quarantine", "retry", "src", str(file))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pipelines.cli", *words, "--participant", "alpha"],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, POINT: point, FILE: str(announced)},
+    )
+    try:
+        until(lambda: announced.exists() or process.poll() is not None, f"{point} is reached")
+        assert process.poll() is None, "it ended before"
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    is_logged = point == "land.logged"
+    assert landed(homes) - before == is_logged
+    if not is_logged:
+        assert on(*words).code == 3, "the lease of the one that was killed has not run out"
+    homes.change("UPDATE medusa.lease SET expires_at = '-infinity' WHERE lane = 'backlog'")
+    again = json.loads(on(*words, "--json").output)
+    assert landed(homes) - before == 1
+    assert again["landed"] == ([] if is_logged else [entry["quarantine"]])
+    assert [one["reason"] for one in again["stayed"]] == ([LANDED_BEFORE] if is_logged else [])
