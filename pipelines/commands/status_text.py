@@ -32,6 +32,11 @@ LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column(
 STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
            Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
            Column("rows", 10, True))  # fmt: skip
+SOURCES = (Column("source", 22), Column("fed by", 9), Column("files wait", 10, True),
+           Column("records wait", 12, True), Column("behind by", 10),
+           Column("told", 14))  # fmt: skip
+SINKS = (Column("delivered to", 22), Column("by", 9), Column("through", 20),
+         Column("behind by", 10), Column("rows", 10, True), Column("told", 14))  # fmt: skip
 REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("records", 10, True))
 
 
@@ -42,6 +47,11 @@ def status_text(document: Mapping[str, Any]) -> str:
         parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
     if document["streams"]:
         parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
+    if document["sources"]:
+        parts.append(fixed(SOURCES, [_source(source) for source in document["sources"]]))
+    if document["sinks"]:
+        parts.append(fixed(SINKS, [_sink(sink) for sink in document["sinks"]]))
+        parts += [_problem(sink) for sink in document["sinks"] if sink["problem"]]
     if document["quarantine"]["by_reason"]:
         reasons = document["quarantine"]["by_reason"]
         shown = [(q["stream"], q["reason"], f"{q['records']:,}") for q in reasons]
@@ -120,6 +130,34 @@ def _stream(stream: Mapping[str, Any]) -> Sequence[str]:
         str(stream["version"]),
         f"{stream['rows']:,}" if stream["rows"] < 10**8 else f"{stream['rows'] // 10**6:,} M",
     )
+
+
+def _source(source: Mapping[str, Any]) -> Sequence[str]:
+    told_ms, behind_ms = source["told_ago_ms"], source["behind_ms"]
+    counts = (source["waiting_files"], source["waiting_records"])
+    shown = ["" if count is None else f"{count:,}" for count in counts]
+    if told_ms is None:
+        return (source["stream"], source["kind"], *shown, "", "not yet")
+    behind = _span(behind_ms) if source["has_waiting"] else "caught up"
+    return (source["stream"], source["kind"], *shown, behind, f"{_span(told_ms)} ago")
+
+
+def _sink(sink: Mapping[str, Any]) -> Sequence[str]:
+    through_us, told_ms = sink["through_us"], sink["told_ago_ms"]
+    behind_ms = sink["behind_ms"]
+    caught_up = "ended" if sink["has_ended"] else "caught up"
+    return (
+        f"{sink['stream']}/{sink['sink']}",
+        sink["kind"],
+        "nothing yet" if through_us is None else iso(floor_us(through_us, SECOND_US)),
+        "" if behind_ms is None else _span(behind_ms) if behind_ms else caught_up,
+        f"{sink['rows']:,}",
+        "not yet" if told_ms is None else f"{_span(told_ms)} ago",
+    )
+
+
+def _problem(sink: Mapping[str, Any]) -> str:
+    return _wrapped(f"{sink['stream']}/{sink['sink']} does not go on: {sink['problem']}", 0)
 
 
 def _span(length_ms: int) -> str:

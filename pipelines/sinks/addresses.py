@@ -1,0 +1,87 @@
+"""Where a table's database is: a URL in which what is secret is named, not written.
+
+`${NAME}` stands for a variable of the driver's environment and is put in when a connection is made,
+never before: neither contracts nor catalogs, logs, plans or status hold the value. A URL may be one
+such name as a whole, or have names for its parts, whose values are escaped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import quote
+
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+
+from medusa_core.errors import Refused
+
+NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
+_SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
+_SECRET_OPTIONS = ("password", "passfile", "sslpassword", "service", "servicefile", "requiressl")
+_STANDS_FOR = "medusa0named"
+
+
+def check_address(stream: str, url: str) -> None:
+    """Refuse a URL that is none, or that holds a password; its text is not repeated."""
+    if NAMED.fullmatch(url):
+        return
+    rest = NAMED.sub(_STANDS_FOR, url)
+    if "$" in rest or "{" in rest or "}" in rest:
+        raise Refused(
+            f"the sink of {stream} has a url with a $ that names no variable: write "
+            "${NAME} with letters, digits and _"
+        )
+    parsed = _parsed(stream, rest)
+    has_secret = parsed.password is not None and parsed.password != _STANDS_FOR
+    if has_secret or any(option in parsed.query for option in _SECRET_OPTIONS):
+        raise Refused(
+            f"the sink of {stream} has a url with a password in it: put it into the environment "
+            "and write ${NAME} in its place"
+        )
+
+
+def resolve_address(stream: str, url: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """What to connect with, as libpq names it.
+
+    Raises Refused, naming the variable and never its value, if one is not set or is no URL.
+    """
+    names = NAMED.findall(url)
+    missing = [name for name in names if not environment.get(name)]
+    if missing:
+        raise Refused(
+            f"the sink of {stream} needs {missing[0]}, which is not set: export it where medusa "
+            "runs"
+        )
+    whole = NAMED.fullmatch(url)
+    if whole:
+        text, named = environment[whole[1]].strip(), f" in {whole[1]}"
+    else:
+        text, named = NAMED.sub(lambda found: quote(environment[found[1]], safe=""), url), ""
+    return _parameters(_parsed(stream, text, named))
+
+
+def _parsed(stream: str, text: str, named: str = "") -> URL:
+    scheme = text.partition("://")[0]
+    try:
+        if scheme not in _SCHEMES:
+            raise ValueError(scheme)
+        return make_url(text)
+    except (ArgumentError, ValueError):
+        # `from None`: the cause repeats the text.
+        raise Refused(
+            f"the sink of {stream} has a url{named} that is none of Postgres: write "
+            "postgresql://user:${PASSWORD}@host:5432/database, or ${NAME} for all of it"
+        ) from None
+
+
+def _parameters(url: URL) -> dict[str, str]:
+    found = {
+        "host": url.host,
+        "port": None if url.port is None else str(url.port),
+        "user": url.username,
+        "password": None if url.password is None else str(url.password),
+        "dbname": url.database,
+    }
+    options = {name: value for name, value in url.query.items() if isinstance(value, str)}
+    return {**options, **{name: value for name, value in found.items() if value}}

@@ -1,0 +1,67 @@
+"""The record of a folder as JSON, and what it says must lie there."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from hashlib import sha256
+from typing import Any
+
+from medusa_core.grid import Range
+from medusa_core.names import Participant, StreamName, Version
+from pipelines.sinks.target import Owner, TargetRecord
+
+FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lying:
+    """What must lie in the folder: how many files, and a sum over their names and sizes."""
+
+    files: int = 0
+    sum: int = 0
+
+    def plus(self, name: str, size_bytes: int) -> Lying:
+        """With one more file."""
+        term = int.from_bytes(sha256(f"{name}:{size_bytes}".encode()).digest()[:16], "big")
+        return Lying(files=self.files + 1, sum=(self.sum + term) % 2**128)
+
+
+def document_of(record: TargetRecord, lying: Lying) -> dict[str, Any]:
+    """What is written."""
+    last = None
+    if record.last is not None:
+        last = [record.last[0].from_us, record.last[0].to_us, record.last[1]]
+    return {
+        "format": FORMAT,
+        "owner": asdict(record.owner),
+        "through_us": record.through_us,
+        "version": record.version,
+        "rows": record.rows,
+        "lost_us": record.lost_us,
+        "deliveries": record.deliveries,
+        "last": last,
+        "files": lying.files,
+        "files_sum": f"{lying.sum:032x}",
+    }
+
+
+def record_of(document: Any) -> tuple[TargetRecord, Lying]:
+    """Raises ValueError, KeyError or TypeError for anything that was not written here."""
+    if document["format"] != FORMAT:
+        raise ValueError("another format")
+    owner, last = document["owner"], document["last"]
+    record = TargetRecord(
+        owner=Owner(
+            home=str(owner["home"]),
+            participant=Participant(str(owner["participant"])),
+            stream=StreamName(str(owner["stream"])),
+            sink=str(owner["sink"]),
+        ),
+        through_us=int(document["through_us"]),
+        version=Version(int(document["version"])),
+        rows=int(document["rows"]),
+        lost_us=int(document["lost_us"]),
+        deliveries=int(document["deliveries"]),
+        last=None if last is None else (Range(int(last[0]), int(last[1])), str(last[2])),
+    )
+    return record, Lying(files=int(document["files"]), sum=int(document["files_sum"], 16))

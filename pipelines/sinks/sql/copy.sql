@@ -1,0 +1,2 @@
+-- Rows as text.
+COPY {table} ({columns}) FROM STDIN WITH (FORMAT text, ENCODING 'UTF8');

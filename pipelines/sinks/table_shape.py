@@ -1,0 +1,149 @@
+"""The shape of a table that a sink delivers into: made if it is not there, else held against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg2.sql import SQL, Composed, Identifier
+
+from medusa_core.columns import Column
+from medusa_core.errors import Refused
+from pipelines.report.stable_rows import EVENT_TIME
+from pipelines.sinks.reading import OF_BUCKET
+from pipelines.sinks.table_connection import statement
+
+_TYPES: dict[str, tuple[str, ...]] = {
+    "boolean": ("boolean",),
+    "int": ("integer", "bigint"),
+    "bigint": ("bigint",),
+    "double": ("double precision",),
+    "string": ("text", "character varying"),
+    "binary": ("bytea",),
+    "date": ("date",),
+    "timestamp": ("timestamp with time zone",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableShape:
+    """What a table must look like: event time, the stream's columns, the bucket; unique by `key`.
+
+    `is_exact`: it has no other columns. `replaces_nul`: U+0000 in a text becomes U+FFFD.
+    """
+
+    schema: str
+    table: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    is_exact: bool
+    replaces_nul: bool = False
+
+    @property
+    def delivered(self) -> tuple[Column, ...]:
+        """All columns that are delivered, in their order."""
+        event_time, bucket = Column(EVENT_TIME, "timestamp"), Column(OF_BUCKET, "timestamp")
+        return (event_time, bucket, *self.columns)
+
+    @property
+    def name(self) -> Composed:
+        """The table's, quoted."""
+        return self.beside(self.table)
+
+    def beside(self, table: str) -> Composed:
+        """Another table of its schema, quoted."""
+        return SQL(".").join([Identifier(self.schema), Identifier(table)])
+
+    @property
+    def definition(self) -> Composed:
+        """The statement that makes it."""
+        required = {EVENT_TIME, OF_BUCKET, *self.key}
+        lines = [
+            SQL("{} {}{}").format(
+                Identifier(column.name),
+                SQL(types_of(column)[0]),
+                SQL(" NOT NULL" if column.name in required else ""),
+            )
+            for column in self.delivered
+        ]
+        if self.key:
+            lines.append(SQL("PRIMARY KEY ({})").format(names(self.key)))
+        return SQL("CREATE TABLE {} ({})").format(self.name, SQL(", ").join(lines))
+
+
+def names(columns: Sequence[str]) -> Composed:
+    """Columns in a list, quoted."""
+    return SQL(", ").join([Identifier(name) for name in columns])
+
+
+def types_of(column: Column) -> tuple[str, ...]:
+    """The types that hold a column's values, the one that a new table gets first."""
+    if column.type in _TYPES:
+        return _TYPES[column.type]
+    return (column.type.replace("decimal", "numeric"), "numeric")
+
+
+def ensure_table(cursor: Any, shape: TableShape) -> bool:
+    """Make the table, or check the one that is there; returns whether it was there.
+
+    Raises Refused, with the difference, if it does not fit.
+    """
+    found = _relation(cursor, shape.schema, shape.table)
+    if found is None:
+        cursor.execute(shape.definition)
+        if shape.is_exact:
+            bucket = SQL("CREATE INDEX ON {} ({})").format(shape.name, Identifier(OF_BUCKET))
+            cursor.execute(bucket)
+        return False
+    oid, kind, persistence = found
+    if kind not in ("r", "p") or persistence != "p":
+        raise Refused(
+            f"{shape.schema}.{shape.table} is no ordinary table that outlives a crash: name another"
+        )
+    differences = list(_differences(cursor, oid, shape))
+    if differences:
+        raise Refused(
+            f"table {shape.schema}.{shape.table} does not fit: {'; '.join(differences)}; change "
+            "it, or name a table that is not there and is made"
+        )
+    return True
+
+
+def is_there(cursor: Any, schema: str, table: str) -> bool:
+    """Whether there is a relation of this name."""
+    return _relation(cursor, schema, table) is not None
+
+
+def _relation(cursor: Any, schema: str, table: str) -> tuple[int, str, str] | None:
+    cursor.execute(statement("relation"), {"schema": schema, "table": table})
+    found: tuple[int, str, str] | None = cursor.fetchone()
+    return found
+
+
+def _differences(cursor: Any, oid: int, shape: TableShape) -> Iterator[str]:
+    cursor.execute(statement("columns"), {"oid": oid})
+    there = {row[0]: row[1:] for row in cursor.fetchall()}
+    for column in shape.delivered:
+        if column.name not in there:
+            yield f"it has no column {column.name} ({types_of(column)[0]})"
+            continue
+        type_, is_required, _, fills_itself = there.pop(column.name)
+        if type_ not in types_of(column):
+            yield f"column {column.name} is {type_}, not {types_of(column)[0]}"
+        if fills_itself:
+            yield f"column {column.name} is generated"
+        if column.name in shape.key and not is_required:
+            yield f"column {column.name} of the key may be NULL"
+        nullable = column.name not in (EVENT_TIME, OF_BUCKET, *shape.key)
+        if nullable and is_required:
+            yield f"column {column.name} is NOT NULL"
+    for name, (_, is_required, has_default, _) in there.items():
+        if shape.is_exact:
+            yield f"column {name} is not of the stream"
+        elif is_required and not has_default:
+            yield f"column {name} is not of the stream and has no default"
+    if shape.key:
+        cursor.execute(statement("unique_keys"), {"oid": oid})
+        if sorted(shape.key) not in [row[0] for row in cursor.fetchall()]:
+            yield f"it has no unique index on ({', '.join(shape.key)})"
