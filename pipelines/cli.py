@@ -21,6 +21,7 @@ from typing import NoReturn
 
 from medusa_core.errors import MedusaError, Refused
 from pipelines.settings import Settings
+from pipelines.usage import UsageParser
 
 BUG, INTERRUPTED = 70, 130
 Command = Callable[[argparse.Namespace, Settings], int]
@@ -70,17 +71,9 @@ def _bug(error: Exception) -> str:
     return f"a fault of Medusa's own ({type(error).__name__}); the trace is in {log.name}"
 
 
-class _Parser(argparse.ArgumentParser):
-    """Wrong usage is one sentence and exit code 2, like every refusal."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"medusa: {message} (see {self.prog} --help)", file=sys.stderr)
-        raise SystemExit(Refused.exit_code)
-
-
-def parser() -> argparse.ArgumentParser:
+def parser() -> UsageParser:
     """All commands and their options."""
-    top = _Parser(
+    top = UsageParser(
         prog="medusa",
         description="Federated, fault-tolerant stream processing: an answer in time, and the right "
         "answer in the end.",
@@ -137,6 +130,15 @@ def parser() -> argparse.ArgumentParser:
     _home(added)
     _json(added)
 
+    added = add("quarantine", _quarantine, "records put aside: export them, hand in repaired ones")
+    what = "write them as JSON lines, or land those whose values were given"
+    added.add_argument("what", choices=("export", "retry"), help=what)
+    added.add_argument("stream", metavar="STREAM", help="of which source")
+    added.add_argument("file", type=Path, metavar="FILE", help="written anew, or as it was edited")
+    added.add_argument("--explain", action="store_true", help="tell what would land")
+    _home(added)
+    _json(added)
+
     added = add("status", _status, "how homes stand: leases, streams, what would be done next")
     every = "again and again, every so many seconds (default: 2)"
     added.add_argument(
@@ -147,6 +149,10 @@ def parser() -> argparse.ArgumentParser:
 
     added = add("run", _run, "run a participant: land, import, compute, until told to stop")
     added.add_argument("--until-ended", action="store_true", help="stop when all has ended")
+    standby = (
+        "wait, warmed up, for as long as another driver runs it, and take over when it is gone"
+    )
+    added.add_argument("--standby", action="store_true", help=standby)
     _running(added)
 
     added = add("tick", _tick, "one turn of a participant: land, import, decide, apply")
@@ -168,14 +174,35 @@ def parser() -> argparse.ArgumentParser:
     added.add_argument("what", choices=("faults",), metavar="faults")
     added.add_argument("--schedules", type=_positive, default=100, metavar="N")
     added.add_argument("--seed", type=int, default=1, help="the first schedule's (default: 1)")
+    short = "short schedules in which trims, reads and kills come between each other"
+    added.add_argument("--trims", action="store_true", help=short)
+    jobs = "in how many processes at once (default: one for each CPU)"
+    added.add_argument("--jobs", type=_positive, metavar="N", help=jobs)
     shown = added.add_mutually_exclusive_group()
     shown.add_argument("--explain", action="store_true", help="print a line for each event")
     _json(shown)
 
+    added = add("deliver", _deliver, "deliver what there is now to the sinks of a home, once")
+    added.add_argument("--stream", metavar="STREAM", help="only its sinks (default: all)")
+    added.add_argument("--sink", metavar="NAME", help="only the sink of this name")
+    target = added.add_argument_group("a sink of a home without contracts")
+    target.add_argument("--parquet", type=Path, metavar="DIR", help="Parquet files there")
+    target.add_argument("--csv", type=Path, metavar="DIR", help="CSV files there")
+    named = "a table there; write what is secret as '${NAME}', a variable of the environment"
+    target.add_argument("--postgres", metavar="URL", help=named)
+    target.add_argument("--table", metavar="SCHEMA.TABLE", help="which; it is made if need be")
+    unique = "columns by which its rows are replaced (default: the stream's key)"
+    target.add_argument("--key", metavar="COLUMN,…", help=unique)
+    begins = "event time to begin at: origin (default), now, or ISO 8601"
+    target.add_argument("--from", dest="from_", metavar="TIME", help=begins)
+    target.add_argument("--withdraw", action="store_true", help="deliver there no more, instead")
+    _home(added)
+    _json(added)
+
     added = add("trim", _trim, "let go of what nobody needs, compact files, remove orphans")
     added.add_argument("streams", metavar="STREAM", nargs="*", help="which (default: all)")
     until = added.add_mutually_exclusive_group()
-    keep = "event time to keep behind the end of what is stable, such as 7d"
+    keep = "event time to keep behind the end of what is stable, such as 7d (default: as declared)"
     until.add_argument("--keep", metavar="DURATION", help=keep)
     until.add_argument("--before", metavar="TIME", help="event time: ISO 8601 or Unix seconds")
     added.add_argument("--compact", action="store_true", help="make one file of many small ones")
@@ -188,6 +215,17 @@ def parser() -> argparse.ArgumentParser:
 
     added = add("migrate", _migrate, "bring a catalog to this version's schema")
     _home(added)
+
+    added = add("init", _init, "write a small project of your own that runs")
+    folder = "a new folder, or one that has none of the files (default: this one)"
+    added.add_argument("directory", type=Path, nargs="?", metavar="DIR", help=folder)
+    named = "what the network and the participant are called (default: as the folder is)"
+    added.add_argument("--name", metavar="NAME", help=named)
+
+    added = add("completion", _completion, "print the completion script of a shell")
+    shells = ("bash", "zsh", "fish")
+    added.add_argument("shell", nargs="?", choices=shells, metavar="SHELL", help=", ".join(shells))
+    added.add_argument("--words", nargs="*", help=argparse.SUPPRESS)
 
     added = add("doctor", _doctor, "look whether this machine has all that is needed")
     _json(added)
@@ -275,12 +313,18 @@ def _streams(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _read(options: argparse.Namespace, settings: Settings) -> int:
-    from pipelines.commands.reading import show_quarantine, show_rows
-
     if options.quarantine:
+        from pipelines.commands.quarantine import show_quarantine
+
         return show_quarantine(
-            settings, options.participant, limit=options.limit, as_json=options.json
+            settings,
+            options.participant,
+            options.stream,
+            limit=options.limit,
+            as_json=options.json,
         )
+    from pipelines.commands.reading import show_rows
+
     if options.stream is None:
         raise Refused("name the stream to read, or give --quarantine")
     return show_rows(
@@ -290,6 +334,25 @@ def _read(options: argparse.Namespace, settings: Settings) -> int:
         from_=options.from_,
         to=options.to,
         limit=options.limit,
+        as_json=options.json,
+    )
+
+
+def _quarantine(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.quarantine import export_quarantine, retry_quarantine
+
+    if options.what == "export":
+        if options.explain:
+            raise Refused("an export changes nothing: leave --explain out")
+        return export_quarantine(
+            settings, options.participant, options.stream, options.file, as_json=options.json
+        )
+    return retry_quarantine(
+        settings,
+        options.participant,
+        options.stream,
+        options.file,
+        explain=options.explain,
         as_json=options.json,
     )
 
@@ -337,7 +400,26 @@ def _simulate(options: argparse.Namespace, settings: Settings) -> int:
         seed=options.seed,
         explain=options.explain,
         as_json=options.json,
+        jobs=options.jobs,
+        trims=options.trims,
     )
+
+
+def _deliver(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.deliver import Asked, run_deliver
+
+    asked = Asked(
+        stream=options.stream,
+        sink=options.sink,
+        parquet=options.parquet,
+        csv=options.csv,
+        postgres=options.postgres,
+        table=options.table,
+        key=options.key,
+        begins=options.from_,
+        withdraw=options.withdraw,
+    )
+    return run_deliver(settings, options.participant, asked, as_json=options.json)
 
 
 def _trim(options: argparse.Namespace, settings: Settings) -> int:
@@ -359,6 +441,18 @@ def _migrate(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.commands.migrating import run_migrate
 
     return run_migrate(settings, options.participant)
+
+
+def _init(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.init import run_init
+
+    return run_init(options.directory, name=options.name)
+
+
+def _completion(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.completion import run_completion
+
+    return run_completion(parser(), settings, shell=options.shell, words=options.words)
 
 
 def _doctor(options: argparse.Namespace, settings: Settings) -> int:

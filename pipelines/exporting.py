@@ -13,6 +13,7 @@ from medusa_core.columns import Column, declare_columns
 from medusa_core.errors import Refused
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
+from medusa_core.nearest import did_you_mean
 from medusa_core.segments import Segment
 from pipelines.catalog.interface import Catalog, StreamRecord
 from pipelines.spark.files import read_checked
@@ -24,8 +25,8 @@ def stream_record(catalog: Catalog, stream: str) -> StreamRecord:
     """The stream as deployed; Refused, naming those that are there, if it is unknown."""
     known = {status.stream.name: status.stream for status in catalog.streams()}
     if stream not in known:
-        names = ", ".join(sorted(known)) or "none"
-        raise Refused(f"there is no stream {stream!r} in this home; it has {names}")
+        hint = did_you_mean(stream, known, "it has " + (", ".join(sorted(known)) or "none"))
+        raise Refused(f"there is no stream {stream!r} in this home: {hint}")
     return known[StreamName(stream)]
 
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unicodedata
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ import pytest
 from medusa_core.errors import Refused, Unavailable
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.cli import main
+from pipelines.streams.live.interface import Polled
+from pipelines.watching.backlog import BacklogFile
 from tests.catalog import building as a
 from tests.commands.watched import BETA, Watched, watched_homes
 from tests.waiting import until
@@ -183,3 +186,25 @@ def test_a_time_to_look_again_is_some_seconds(seconds: str) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["status", "--watch", seconds])
     assert ended.value.code == 2
+
+
+def test_sources_tell_what_waits_as_their_driver_last_told(
+    status: Status, watched: Watched
+) -> None:
+    document = '{"kind": "directory", "path": "/in"}'
+    watched.change(f"SELECT medusa.declare_source('{a.SRC}', '{document}')")
+    waiting = Polled(waiting_files=1_234, has_waiting=True)
+    file = BacklogFile(watched.settings.directory, a.ALPHA)
+    file.tell(a.SRC, waiting, time.time() - 60)
+    file.tell(a.SRC, waiting, time.time())
+    _, out, _ = status("--json", "--participant", "alpha")
+    (home,) = json.loads(out)["homes"]
+    (source,) = home["sources"]
+    assert (source["stream"], source["kind"], source["waiting_files"]) == (
+        a.SRC, "directory", 1_234
+    )  # fmt: skip
+    assert source["behind_ms"] >= 60_000
+    _, out, _ = status("--participant", "alpha")
+    (line,) = (line for line in out.splitlines() if "1,234" in line)
+    assert line.startswith(a.SRC)
+    assert max(map(len, out.splitlines()[2:])) <= WIDTH_MAX
