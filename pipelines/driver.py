@@ -7,9 +7,8 @@ docs/architecture.md; every number is a place at which the driver may die.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
@@ -196,11 +195,14 @@ class Driver:
             return error
 
     def _commit_all(self, made: Sequence[tuple[Doable, Commit]], applied: list[Applied]) -> None:
-        """Commit each (5), several at a time: they touch different lines."""
-        commits = [commit for _, commit in made]
-        answers = _THREADS.map(partial(commit_until_known, self._catalog), commits)
-        for (decision, commit), committed in zip(made, answers, strict=True):
-            self._note(decision, commit, committed, applied)
+        """Commit each (5), several at a time; all are over when this returns or raises."""
+        asked = [_THREADS.submit(commit_until_known, self._catalog, c) for _, c in made]
+        wait(asked)
+        for (decision, commit), answer in zip(made, asked, strict=True):
+            if answer.exception() is None:
+                self._note(decision, commit, answer.result(), applied)
+        for answer in asked:
+            answer.result()
 
     def _note(
         self, decision: Doable, commit: Commit, committed: Committed, applied: list[Applied]

@@ -79,10 +79,15 @@ class Housekeeper:
         needs = needs_here(self._catalog)
         before = before_of_retentions(retentions)
         for status in self._catalog.lines():
-            for _ in self._trim(status, before(status), needs):
+            try:
+                for _ in self._trim(status, before(status), needs):
+                    yield
+                    if self._now_s() >= until_s:
+                        return True
+            except MedusaError as error:
+                # What is the matter with one line is no reason to keep the others.
+                self._told(error)
                 yield
-                if self._now_s() >= until_s:
-                    return True
         return False
 
     def _trim(self, status: LineStatus, before_us: int | None, needs: Needs) -> Iterator[None]:

@@ -83,13 +83,16 @@ class LeaseKeeper:
                 renewed = self._catalog.renew_lease(lease, self._lease_ms)
             except Conflict as error:
                 with self._guard:
-                    self._lost[lease.key] = str(error)
+                    # Taken anew meanwhile, it is another lease.
+                    if self._leases.get(lease.key) is lease:
+                        self._lost[lease.key] = str(error)
             except MedusaError:
                 # Unreachable now: try again at the next beat; the lease decides at the commit.
                 continue
             else:
                 with self._guard:
-                    self._leases[lease.key] = renewed
+                    if self._leases.get(lease.key) is lease:
+                        self._leases[lease.key] = renewed
 
     def _keep_renewing(self) -> None:
         while not self._done.wait(self._lease_ms / 1000 / RENEWALS_PER_LEASE):

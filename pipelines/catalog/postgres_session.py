@@ -1,6 +1,6 @@
-"""A session on a Postgres catalog that holds its transaction open, so that tests see waits.
+"""A session on a Postgres catalog that holds its transaction open, for snapshots and tests.
 
-Nothing else should: the catalog's own calls never hold a lock across a round trip.
+The catalog's own calls never hold a lock across a round trip, and neither does who only reads.
 """
 
 from __future__ import annotations

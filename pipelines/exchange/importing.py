@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -64,13 +65,15 @@ class Importer:
         leases: LeaseKeeper,
         *,
         segments_max: int = SEGMENTS_PER_NEWS_MAX,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
         self._copies = copies
         self._exchange = exchange
         self._leases = leases
         self._segments_max = segments_max
-        self._acknowledged: dict[tuple[StreamName, Producer], int] = {}
+        self._now_s = now_s
+        self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
 
     def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
@@ -102,15 +105,21 @@ class Importer:
         return moved
 
     def _acknowledge(self, standing: ImportStanding) -> None:
-        """Tell the partner how far the copy is final, once; a new process tells it again."""
+        """Tell the partner how far the copy is final.
+
+        The same again only when a part of the hold's limit is over: a stream may be idle for long,
+        and who reads it is there all the same.
+        """
         line, safe_us = (standing.stream, standing.producer), standing.safe_through_us
-        if safe_us is None or self._acknowledged.get(line) == safe_us:
+        told_us, until_s = self._acknowledged.get(line, (None, 0.0))
+        now_s = self._now_s()
+        if safe_us is None or (told_us == safe_us and now_s < until_s):
             return
         partner = standing.producer.participant
         # Away now, the partner keeps more than it must until it is told.
         with contextlib.suppress(MedusaError):
             self._exchange.acknowledge(partner, standing.stream, safe_us, READER_LIMIT_MS)
-            self._acknowledged[line] = safe_us
+            self._acknowledged[line] = safe_us, now_s + READER_LIMIT_MS / 4_000
             reached("import.acknowledged")
 
     def _news(self, standing: ImportStanding) -> LineNews | None:

@@ -34,7 +34,7 @@ def check_address(stream: str, url: str) -> None:
         )
     parsed = _parsed(stream, rest)
     has_secret = parsed.password is not None and parsed.password != _STANDS_FOR
-    if has_secret or any(option in parsed.query for option in _SECRET_OPTIONS):
+    if has_secret or any(option.lower() in _SECRET_OPTIONS for option in parsed.query):
         raise Refused(
             f"the sink of {stream} has a url with a password in it: put it into the environment "
             "and write ${NAME} in its place"
@@ -66,12 +66,17 @@ def _parsed(stream: str, text: str, named: str = "") -> URL:
     try:
         if scheme not in _SCHEMES:
             raise ValueError(scheme)
-        return make_url(text)
+        url = make_url(text)
+        if "@" in (url.host or ""):
+            # What lies before it is a part of the password.
+            raise ValueError(scheme)
+        return url
     except (ArgumentError, ValueError):
         # `from None`: the cause repeats the text.
         raise Refused(
             f"the sink of {stream} has a url{named} that is none of Postgres: write "
-            "postgresql://user:${PASSWORD}@host:5432/database, or ${NAME} for all of it"
+            "postgresql://user:${PASSWORD}@host:5432/database, or ${NAME} for all of it, with %40 "
+            "for an @ in the password"
         ) from None
 
 

@@ -18,6 +18,7 @@ from pipelines.sinks.declaration import (
     begins_at_us,
     check_sink,
     parse_sink,
+    same_target,
 )
 from pipelines.sinks.lines import line_of
 
@@ -36,7 +37,7 @@ def declare(catalog: Catalog, stream: StreamName, name: str, document: str) -> N
     for sink in catalog.sinks():
         if (sink.stream, sink.name) == (stream, name):
             stands = sink
-        elif target_of(parse_sink(sink.stream, sink.document)) == target_of(wanted):
+        elif same_target(parse_sink(sink.stream, sink.document), wanted):
             raise Refused(
                 f"sink {sink.name} of {sink.stream} delivers into {wanted.target} already: give "
                 "each sink a target of its own"

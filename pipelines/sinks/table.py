@@ -197,6 +197,8 @@ class TableTarget:
             }
             begun = statement("begin_record", record=self._shape.beside(RECORD))
             cursor.execute(begun, {**owner, **self._fields(record)})
+            if cursor.rowcount != 1:
+                raise Conflict(f"{self._where} was begun by another process meanwhile: look again")
         self._record = record
         reached("sink.prepared")
         return record

@@ -6,6 +6,7 @@ server says in its first sentence.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -79,7 +80,9 @@ class TargetConnection:
     def cancel(self) -> None:
         """Ask the server, from another thread, to give up what it does."""
         if not self._connection.closed:
-            self._connection.cancel()
+            # A server that is away gives up by itself.
+            with contextlib.suppress(psycopg2.Error):
+                self._connection.cancel()
 
     def close(self) -> None:
         """Let go."""

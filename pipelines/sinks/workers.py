@@ -113,7 +113,7 @@ class Deliveries:
             line = line_of(lines, sink.stream, self.catalog.participant)
             if line is None or line.origin_us is None or line.end_us is None:
                 continue
-            if sink.from_us < line.end_us and (sink.through_us or sink.from_us) < line.end_us:
+            if sink.from_us < line.end_us and sink.holds_from_us < line.end_us:
                 return False
         return True
 
@@ -193,6 +193,9 @@ class Deliveries:
         except MedusaError as error:
             self._note_problem(worked, sink, error)
             return
+        except Exception as error:  # noqa: BLE001  whatever it is, it holds up no step
+            self._note_problem(worked, sink, _a_fault_of_ours(sink, error))
+            return
         if worked.told is not None:
             self.catalog.record_sink_problem(sink, None)
         worked.problem = worked.told = None
@@ -227,6 +230,13 @@ class Deliveries:
 def _may_pass(error: MedusaError) -> bool:
     """Whether a problem may be over soon without anybody's help."""
     return error.exit_code in (3, 4, 5)
+
+
+def _a_fault_of_ours(sink: SinkRecord, error: Exception) -> MedusaError:
+    return Refused(
+        f"sink {sink.name} of {sink.stream} met a fault of Medusa's own ({type(error).__name__}): "
+        "report it; until then fewer rows at a time (rows_max) may help"
+    )
 
 
 def deliver_once(

@@ -98,8 +98,11 @@ class PreparedFragment:
             self._slots[input_view(stream)].put(records)
         for box, rows in (panes or {}).items():
             self._slots[pane_view(box)].put(rows)
-        if self._dropped is not None:
-            self._dropped.result()
+        dropped, self._dropped = self._dropped, None
+        if dropped is not None and dropped.exception() is not None:
+            # Nothing of the last run may be found; if it still cannot be dropped, this raises.
+            self._dropped = dropped
+            self._drop()
         try:
             return self._job.run()
         finally:
@@ -135,6 +138,10 @@ class _Slot:
             return
         try:
             os.link(given, self._path)
+        except FileNotFoundError as error:
+            raise Unavailable(
+                f"file {given} is gone: restore it from a backup or another replica"
+            ) from error
         except OSError:
             # Another file system, or one without hard links.
             self._path.symlink_to(given.resolve())

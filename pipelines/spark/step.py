@@ -112,7 +112,7 @@ class StepEngine:
         with phases.phase("sync"):
             sync_folders(self.root, [f for w in written for f in w.files])
         records_out = sum(sum_of(w.buckets.values()).rows for w in written)
-        if records_in:
+        if records_in and not (saved and saved.rows):
             self._rows_out_per_record[fragment.id] = records_out / records_in
         metrics = StepMetrics(
             records_in=records_in,
@@ -130,7 +130,7 @@ class StepEngine:
         alike: dict[str, list[Together]] = {}
         for step in steps:
             shaped_as = self._shaped_as(step.fragment.fragment)
-            if shaped_as is None:
+            if shaped_as is None or set(step.outputs) != set(step.fragment.outputs):
                 result = self.compute(step)
                 self.swear_in(step, result)
                 yield [(step, result)]

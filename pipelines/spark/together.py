@@ -175,7 +175,8 @@ class SharedJob:
         # In a text of the record a quote has a backslash before it.
         found = re.search(rf'(?<!\\)"{self._shape.member}":(\d+),?', content)
         assert found is not None, "every record of a shared job carries its step's number"
-        text = (content[: found.start()] + content[found.end() :]).replace(",}", "}")
+        before, behind = content[: found.start()], content[found.end() :]
+        text = (before.removesuffix(",") if behind == "}" else before) + behind
         return int(found[1]), int(str(row[STIME])), int(str(row[box.slots[0]])), text
 
 

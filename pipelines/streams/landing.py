@@ -134,7 +134,7 @@ def unless_closed(catalog: Catalog, decision: CloseBuckets) -> Iterator[None]:
         yield
     except (Refused, Unavailable) as error:
         landing, part = decision.landing, decision.range
-        for status in catalog.streams():
+        for status in catalog.lines():
             is_mine = (status.stream.name, status.producer) == (landing.stream, landing.producer)
             if is_mine and status.boundary_us > part.from_us:
                 raise Conflict(

@@ -160,7 +160,10 @@ class Reader:
         self.copies = CountingCopies(root)
         leases = LeaseKeeper(self.catalog, "reader", lease_ms=HOUR_MS)
         leases.take((self._key(stream), EPOCH) for stream in WRITERS)
-        self.importer = Importer(self.catalog, self.copies, exchange, leases)
+        self.now_s = 0.0
+        self.importer = Importer(
+            self.catalog, self.copies, exchange, leases, now_s=lambda: self.now_s
+        )
 
     @staticmethod
     def _key(stream: StreamName) -> LeaseKey:

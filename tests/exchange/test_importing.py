@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from medusa_core.exchange import READER_LIMIT_MS
 from medusa_core.segments import SegmentFile
 from tests.exchange.building import (
     ALPHA,
@@ -69,6 +70,20 @@ def test_what_was_imported_is_acknowledged_and_lies_there_whole(
     contents = [(reader.root / file.path).read_bytes() for file in reader.files(ONE)]
     assert contents == [b"first", b"next"]
     assert exchange.acknowledged == {ONE: 2 * WIDTH_US}
+
+
+def test_a_reader_of_an_idle_stream_says_again_in_time_that_it_is_there(
+    alpha: Writer, exchange: Told, reader: Reader
+) -> None:
+    alpha.commit(ONE, [alpha.file("one/a.parquet", b"first")])
+    reader.poll()
+    exchange.acknowledged.clear()
+    reader.now_s = READER_LIMIT_MS / 10_000
+    reader.poll()
+    assert exchange.acknowledged == {}
+    reader.now_s = READER_LIMIT_MS / 2_000
+    reader.poll()
+    assert exchange.acknowledged == {ONE: WIDTH_US}
 
 
 def test_a_copy_that_was_damaged_is_fetched_again_when_news_names_it(

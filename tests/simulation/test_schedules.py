@@ -57,7 +57,7 @@ def test_two_thousand_schedules_break_no_law_and_crash_at_every_gap() -> None:
 
 @pytest.mark.simulation_long
 def test_ten_thousand_interleavings_of_trim_kill_and_read_lose_nothing() -> None:
-    figures = run_shared(5_500, 1, CPUS, TRIMS)
+    figures = run_shared(6_000, 1, CPUS, TRIMS)
     print(figures.line())
     assert figures.violations == []
     assert figures.interleavings >= 10_000

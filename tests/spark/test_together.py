@@ -78,7 +78,7 @@ def many_alike(*, apart: bool = True) -> Network:
 def events(seed: int) -> pa.Table:
     random = np.random.default_rng(seed)
     rows = int(random.integers(0, 120))
-    names = np.array(["a", "b", 'say "member":5, c', None], dtype=object)
+    names = np.array(["a", "b", 'say "member":5, {c,}', None], dtype=object)
     return pa.table(
         {
             "at_us": pa.array(random.integers(0, 400, rows) * SECOND_US + 1_700_000_000_000_000),

@@ -88,13 +88,22 @@ class Arrivals:
         """Whether the folder is the one that was listed, or none was: not an empty mount point."""
         try:
             told = self._directory.stat()
+            if self._identity == (0, 0):
+                # A new process has listed none yet; an empty mount point looks empty.
+                with os.scandir(self._directory) as there:
+                    return any(there)
         except OSError:
             return False
-        return self._listed_at_ns is None or (told.st_dev, told.st_ino) == self._identity
+        return (told.st_dev, told.st_ino) == self._identity
 
     def present(self) -> frozenset[str]:
         """Every name that is there now."""
-        return frozenset(os.listdir(self._directory))
+        try:
+            return frozenset(os.listdir(self._directory))
+        except OSError as error:
+            raise Unavailable(
+                f"folder {self._directory} cannot be listed now ({error.strerror}): bring it back"
+            ) from None
 
     def forget(self) -> None:
         """List anew at the next look."""

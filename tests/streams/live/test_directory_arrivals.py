@@ -87,6 +87,9 @@ def test_another_folder_in_its_place_is_noticed(tmp_path: Path) -> None:
     assert not arrivals.is_still_there()
     watched.mkdir()
     assert not arrivals.is_still_there()
+    arrivals.forget()
+    assert not arrivals.is_still_there()
+    assert not Arrivals(watched).is_still_there(), "an empty mount point, to a new process"
     watched.rmdir()
     with pytest.raises(Unavailable, match="bring it back"):
         arrivals.look({})
