@@ -153,6 +153,7 @@ def measure(
 
 
 def _timed_at(inbox: Path, source: LiveSource, there: int) -> Mapping[str, float]:
+    # Only a folder that last changed so long ago is taken as settled, by the clock of its disk.
     time.sleep(2 * SETTLED_NS / 1e9)
     poll(source)
     unchanged = timed_ms(source, lambda: None)
