@@ -30,7 +30,8 @@ exact: setup  ## replay all recorded data in every cut and compare row for row (
 crash: setup  ## kill participants at every gap of the protocol, ten times (long)
 	@.venv/bin/python -m pytest tests/federation/test_crashes.py -m "crash or not crash" $(ARGS)
 
-simulate: setup  ## run 2,000 schedules of faults, and find every planted bug (long)
+simulate: setup  ## run 100,000 schedules of faults, find every planted bug (hours; goes on where it stopped)
+	@.venv/bin/medusa simulate faults --schedules 100000 --resume .medusa/simulated.json
 	@.venv/bin/python -m pytest tests/simulation -m "simulation_long or not simulation_long" $(ARGS)
 
 fuzz: setup  ## feed every parser with spoilt input for ten minutes (long)
