@@ -1,0 +1,1 @@
+"""Certificates: what Great Expectations finds of closed windows, and the oracle behind it."""

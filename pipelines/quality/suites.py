@@ -1,0 +1,194 @@
+"""The suites: for each law, a table of facts and what Great Expectations is to find in it.
+
+Every expectation is about one column of a table in which a row is something that can be wrong: a
+bucket, a piece of the window, a version, a first arrival. Tables are pandas', never Spark's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from medusa_core.certificates import Suite
+from medusa_core.segments import Stability
+from pipelines.quality.differences import differences
+from pipelines.quality.facts import LANDED, Facts
+from pipelines.quality.frames import HOLE, arrivals_frame, pieces_frame, versions_frame
+
+TOLD = {
+    Suite.CONVERGED: "L2: final results equal what is computed again from the records that landed.",
+    Suite.COMPLETE: "L1: nothing of the window is missing or tentative, and every row is there.",
+    Suite.BOUNDARIES: "S1: from version to version the boundary never went back, and no final row "
+    "was replaced.",
+    Suite.AVAILABILITY: "S6: where some input was there, first results came within the bound.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """An expectation of GX by the name of its class, its arguments, and what it says."""
+
+    kind: str
+    told: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table of facts and what is expected of it."""
+
+    name: str
+    rows: pd.DataFrame
+    expected: tuple[Expected, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """One suite over one window: the tables to look at and the figures to write down."""
+
+    suite: Suite
+    facts: Facts
+    tables: tuple[Table, ...]
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    engines: Mapping[str, str] = field(default_factory=dict)
+
+
+def examinations(facts: Facts) -> list[Examination]:
+    """The suites that a window can be held against."""
+    found = [_complete(facts), _boundaries(facts)]
+    if facts.recomputed is not None:
+        found.insert(0, _converged(facts))
+    arrivals = arrivals_frame(facts)
+    if len(arrivals) or facts.subject.status.stream.kind != "source":
+        found.append(_availability(facts, arrivals))
+    return found
+
+
+def _all(column: str, values: Sequence[object], told: str) -> Expected:
+    arguments = {"column": column, "value_set": list(values)}
+    return Expected("ExpectColumnValuesToBeInSet", told, arguments)
+
+
+def _converged(facts: Facts) -> Examination:
+    assert facts.recomputed is not None
+    width_us = facts.subject.status.stream.width_us
+    found = differences(facts.stable, facts.recomputed, facts.columns, width_us)
+    buckets = found.buckets
+    tables = [
+        Table(
+            name="buckets",
+            rows=buckets,
+            expected=(
+                _all("only_in_stream", [0], "no row is in the stream alone"),
+                _all("only_recomputed", [0], "no row is missing from the stream"),
+                Expected(
+                    "ExpectColumnPairValuesToBeEqual",
+                    "each bucket has as many rows as were computed again",
+                    {"column_A": "rows", "column_B": "recomputed"},
+                ),
+            ),
+        )
+    ]
+    if len(found.shown):
+        nothing = Expected("ExpectColumnValuesToBeNull", "no row differs", {"column": "row"})
+        tables.append(Table(name="differing_rows", rows=found.shown, expected=(nothing,)))
+    tentative, gaps = facts.ranges(Stability.TENTATIVE), facts.ranges(Stability.GAP)
+    return Examination(
+        suite=Suite.CONVERGED,
+        facts=facts,
+        tables=tuple(tables),
+        figures={
+            "final_rows": facts.stable.num_rows,
+            "recomputed_rows": facts.recomputed.num_rows,
+            "only_in_stream": int(buckets["only_in_stream"].sum()),
+            "only_recomputed": int(buckets["only_recomputed"].sum()),
+            "buckets_with_rows": len(buckets),
+            "computed_from": LANDED,
+            "failed_in_box": dict(facts.failed),
+            "tentative_us_not_compared": sum(p.to_us - p.from_us for p in tentative),
+            "gap_us_not_compared": sum(p.to_us - p.from_us for p in gaps),
+        },
+        engines=facts.engines,
+    )
+
+
+def _complete(facts: Facts) -> Examination:
+    pieces = pieces_frame(facts)
+    final = [s.value for s in Stability if s.is_final]
+    tentative = pieces[pieces["label"] == Stability.TENTATIVE.value]
+    return Examination(
+        suite=Suite.COMPLETE,
+        facts=facts,
+        tables=(
+            Table(
+                name="pieces",
+                rows=pieces,
+                expected=(
+                    _all("label", final, "every piece of the window is stable or a declared gap"),
+                    _all("missing_inputs", [""], "no piece was computed without an input"),
+                    Expected(
+                        "ExpectColumnPairValuesToBeEqual",
+                        "the files hold as many rows as the catalog counts",
+                        {"column_A": "rows_in_catalog", "column_B": "rows_in_files"},
+                    ),
+                ),
+            ),
+        ),
+        figures={
+            "final_rows": int(facts.stable.num_rows),
+            "tentative_rows": int(tentative["rows_in_catalog"].sum()),
+            **{f"{label}_us": int(pieces[pieces["label"] == label]["length_us"].sum())
+               for label in (*(s.value for s in Stability), HOLE)},
+            "in_quarantine": dict(facts.quarantine),
+        },
+    )  # fmt: skip
+
+
+def _boundaries(facts: Facts) -> Examination:
+    versions = versions_frame(facts)
+    reached = versions["boundary_us"]
+    # A step back is a row below the greatest so far: GX's own test of an increase tells no row.
+    versions["went_back_us"] = (reached.cummax() - reached).astype("int64")
+    return Examination(
+        suite=Suite.BOUNDARIES,
+        facts=facts,
+        tables=(
+            Table(
+                name="versions",
+                rows=versions,
+                expected=(
+                    _all("went_back_us", [0], "the boundary never goes back"),
+                    _all("final_rows_replaced", [0], "no final row is replaced"),
+                ),
+            ),
+        ),
+        figures={
+            "versions": len(versions),
+            "went_back_us": int(versions["went_back_us"].max()) if len(versions) else 0,
+            "final_rows_replaced": int(versions["final_rows_replaced"].sum()),
+        },
+    )
+
+
+def _availability(facts: Facts, arrivals: pd.DataFrame) -> Examination:
+    bound_ms = facts.bound_ms
+    expected = []
+    if bound_ms is not None:
+        most = {"column": "delay_ms", "max_value": bound_ms}
+        told = f"first results come within {bound_ms} ms of their inputs"
+        expected.append(Expected("ExpectColumnValuesToBeBetween", told, most))
+    figures: dict[str, Any] = {"bound_ms": bound_ms}
+    for name, labels in (("tentative", ["tentative"]), ("final", ["stable"])):
+        delays = arrivals[arrivals["label"].isin(labels)]["delay_ms"]
+        figures[f"first_arrivals_{name}"] = len(delays)
+        figures[f"delay_ms_max_{name}"] = int(delays.max()) if len(delays) else None
+    beyond = 0 if bound_ms is None else int((arrivals["delay_ms"] > bound_ms).sum())
+    return Examination(
+        suite=Suite.AVAILABILITY,
+        facts=facts,
+        tables=(Table(name="first_arrivals", rows=arrivals, expected=tuple(expected)),),
+        figures={**figures, "beyond_bound": beyond},
+    )

@@ -1,0 +1,132 @@
+"""Which window of which line is looked at: closed buckets that are still there, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medusa_core.errors import Refused
+from medusa_core.fragments import Fragment
+from medusa_core.grid import Range, ceil_us, floor_us
+from medusa_core.names import Participant, StreamName
+from medusa_core.nearest import did_you_mean
+from pipelines.catalog.interface import LineStatus
+from pipelines.report.times import iso
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A line and a window of whole buckets of it that have closed."""
+
+    status: LineStatus
+    window: Range
+
+    @property
+    def stream(self) -> StreamName:
+        """Its name."""
+        return self.status.stream.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was asked for; None: everything that has closed."""
+
+    stream: str | None = None
+    from_us: int | None = None
+    to_us: int | None = None
+
+
+def subjects_of(
+    asked: Asked, lines: Sequence[LineStatus], fragments: Mapping[str, Fragment], here: Participant
+) -> tuple[Subject, ...]:
+    """The lines and windows that were asked for; Refused, in a sentence, if they cannot be."""
+    chosen = _own_first(lines, here)
+    if asked.stream is not None:
+        if asked.stream not in chosen:
+            hint = did_you_mean(asked.stream, chosen, "it has " + (", ".join(chosen) or "none"))
+            raise Refused(f"the home of {here} has no stream {asked.stream!r}: {hint}")
+        name = StreamName(asked.stream)
+        return (_subject(asked, chosen[name], chosen, fragments),)
+    begun = {name: line for name, line in chosen.items() if _closed(line) is not None}
+    if not begun:
+        raise Refused(f"nothing has closed in the home of {here}: let a replay or a run come first")
+    return tuple(_subject(asked, line, chosen, fragments) for line in begun.values())
+
+
+def _own_first(lines: Sequence[LineStatus], here: Participant) -> dict[StreamName, LineStatus]:
+    """One line of each stream: what is written here, else what is imported."""
+    chosen: dict[StreamName, LineStatus] = {}
+    for line in sorted(lines, key=lambda one: one.producer.participant != here):
+        chosen.setdefault(line.stream.name, line)
+    return dict(sorted(chosen.items()))
+
+
+def _closed(line: LineStatus) -> Range | None:
+    """From where to where a line's buckets are closed and kept."""
+    from_us, to_us = line.kept_from_us, line.live_through_us
+    return None if from_us is None or to_us is None or from_us >= to_us else Range(from_us, to_us)
+
+
+def _subject(
+    asked: Asked,
+    line: LineStatus,
+    lines: Mapping[StreamName, LineStatus],
+    fragments: Mapping[str, Fragment],
+) -> Subject:
+    name, closed = line.stream.name, _closed(line)
+    if closed is None:
+        raise Refused(f"{name} has no closed bucket yet: {_waits_for(line, lines, fragments)}")
+    from_us = closed.from_us if asked.from_us is None else asked.from_us
+    to_us = closed.to_us if asked.to_us is None else asked.to_us
+    for option, at_us in (("--from", asked.from_us), ("--to", asked.to_us)):
+        if at_us is not None:
+            _check_grid(option, at_us, line)
+    if from_us >= to_us:
+        raise Refused(
+            f"{name} has nothing from {iso(from_us)} to {iso(to_us)}: it is closed from "
+            f"{iso(closed.from_us)} to {iso(closed.to_us)}, and --to is exclusive"
+        )
+    if to_us > closed.to_us:
+        raise Refused(
+            f"{name} is closed up to {iso(closed.to_us)} only, not to {iso(to_us)}: "
+            f"{_waits_for(line, lines, fragments)}"
+        )
+    if from_us < closed.from_us:
+        why = "is trimmed before" if line.trimmed_us == closed.from_us else "begins at"
+        raise Refused(f"{name} {why} {iso(closed.from_us)}: give --from that, or later")
+    return Subject(status=line, window=Range(from_us, to_us))
+
+
+def _check_grid(option: str, at_us: int, line: LineStatus) -> None:
+    width_us = line.stream.width_us
+    if at_us % width_us:
+        below, above = iso(floor_us(at_us, width_us)), iso(ceil_us(at_us, width_us))
+        raise Refused(
+            f"{option} {iso(at_us)} lies inside a bucket of {line.stream.name}: give {below} or "
+            f"{above}"
+        )
+
+
+def _waits_for(
+    line: LineStatus, lines: Mapping[StreamName, LineStatus], fragments: Mapping[str, Fragment]
+) -> str:
+    """What is missing for more buckets to close."""
+    name = line.stream.name
+    inputs = {
+        stream
+        for fragment in fragments.values()
+        if name in fragment.outputs
+        for stream in fragment.input_streams
+        if stream in lines
+    }
+    if line.has_ended:
+        return "it has ended there"
+    if not inputs:
+        return "its source has promised no more, wait for it to go on"
+    last = min(inputs, key=lambda stream: lines[stream].boundary_us)
+    reached = lines[last].live_through_us
+    if reached is None:
+        return f"its input {last} has not begun"
+    if reached > line.boundary_us:
+        return "its inputs have come further, run the participant to compute it"
+    return f"its input {last} is closed up to {iso(reached)}"

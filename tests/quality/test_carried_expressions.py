@@ -1,0 +1,209 @@
+"""Expressions in DuckDB against Spark: equal values, and failures on the same records."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from medusa_core.columns import Column
+from pipelines.networks.aggregates import compile_aggregate
+from pipelines.networks.expressions import compile_expression
+from pipelines.networks.parsing import parse
+from pipelines.quality.carried import Carried, NotCarried, duckdb_type
+from pipelines.quality.carrying_aggregates import CarryingAggregates
+from pipelines.quality.carrying_functions import CarryingScalars
+from pipelines.quality.duck_tables import arrow_of, make_table
+from pipelines.streams.schemas import STIME
+from tests.networks.conftest import COLUMNS
+from tests.networks.conftest import records as records
+from tests.networks.generated_expressions import compiled_text, expressions
+
+REGROUPING = "org.apache.spark.sql.catalyst.optimizer.ReorderAssociativeOperator"
+Both = tuple[SparkSession, duckdb.DuckDBPyConnection]
+
+
+@pytest.fixture(scope="session")
+def both(records: SparkSession) -> Both:
+    """The same records in both engines, with an event time each."""
+    table = records.sql(
+        f"SELECT *, CAST(monotonically_increasing_id() * 7 - 300 AS bigint) AS {STIME} FROM records"
+    ).toArrow()
+    records.createDataFrame(table).coalesce(1).createOrReplaceTempView("timed")
+    connection = duckdb.connect()
+    make_table(connection, "timed", table, tuple(COLUMNS.values()))
+    return records, connection
+
+
+def carried(text: str) -> Carried | None:
+    """The expression in DuckDB; None if it is left to Spark."""
+    try:
+        return CarryingScalars(COLUMNS).carry(parse(text, "m"))
+    except NotCarried:
+        return None
+
+
+def compare(both: Both, texts: list[str]) -> int:
+    """Hold both engines against each other on every record; how many texts were carried over."""
+    spark, connection = both
+    batch = [(text, done) for text in texts if (done := carried(text)) is not None]
+    ours, theirs, columns = [], [], []
+    for at, (text, done) in enumerate(batch):
+        compiled = compile_expression(text, COLUMNS, where="m")
+        assert done.type == compiled.type, text
+        ours += [f"CAST({done.sql} AS {duckdb_type(done.type)}) AS v{at}",
+                 f"({done.fails or 'false'}) AS f{at}"]  # fmt: skip
+        theirs += [f"{compiled.sql} AS v{at}", f"({compiled.error or 'false'}) AS f{at}"]
+        columns += [Column(f"v{at}", done.type), Column(f"f{at}", "boolean")]
+    if not batch:
+        return 0
+    selected = f"{STIME}, {', '.join(ours)} FROM timed ORDER BY {STIME}"
+    made = arrow_of(connection.sql(f"SELECT {selected}"), tuple(columns))
+    selected = f"{STIME}, {', '.join(theirs)} FROM timed"
+    # Spark regroups sums that overflow on the way; what is promised is the expression as written.
+    spark.conf.set("spark.sql.optimizer.excludedRules", REGROUPING)
+    try:
+        wanted = spark.sql(f"SELECT {selected}").toArrow().sort_by(STIME)
+    finally:
+        spark.conf.unset("spark.sql.optimizer.excludedRules")
+    source = connection.execute(f"SELECT * FROM timed ORDER BY {STIME}").fetchall()
+    for at, (text, done) in enumerate(batch):
+        failed, should = made[f"f{at}"].to_pylist(), wanted[f"f{at}"].to_pylist()
+        values = zip(same(made[f"v{at}"]), same(wanted[f"v{at}"]), strict=True)
+        for number, (value, expected) in enumerate(values):
+            told = f"{text}\non {source[number]}\n{done}"
+            assert failed[number] == should[number], told
+            assert should[number] or value == expected, f"{value} {expected} {told}"
+    return len(batch)
+
+
+def same(column: pa.ChunkedArray) -> list[object]:
+    """Values that compare: one NaN, and 0.0 for -0.0."""
+    values = column.to_pylist()
+    if pa.types.is_floating(column.type):
+        return [None if v is None else "NaN" if v != v else v + 0.0 for v in values]
+    return values
+
+
+@settings(
+    max_examples=5,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],  # a failure names its expression; each try costs a Spark job
+)
+@given(texts=st.lists(expressions(), min_size=50, max_size=50))
+def test_what_is_carried_over_gives_the_same_and_fails_on_the_same_records(
+    both: Both, texts: list[str]
+) -> None:
+    assert compare(both, list(dict.fromkeys(map(compiled_text, texts)))) > 0
+
+
+CARRIED = r"""
+    small + 1; small + big; big - 1L; small * other; big * large; money + 1; money - small;
+    money * money; real + money; real * 2; small / other; big / 2L; real / ratio; small % other;
+    big % large; real % ratio; small div other; big div large; -small; -big; -money; -real;
+    2147483648;
+    12345678901234567890; 1e3; 2.5D; 5L; 100.50; small & 3; (big | small) ^ big; ~small;
+    small = 1; text < word; money > 5; money >= wide; day < time; real = ratio; bytes = bytes;
+    flag and small > 1; flag or 1 / other > 0; not flag; text is null; flag is not true;
+    small between 1 and other; text in ('a', 'b', '12'); small in (1, 7); text like 'a%';
+    text not like '%!_' escape '!'; small is distinct from other; real <=> ratio; small <=> big;
+    text || word; text || small || 'x'; concat(flag, '-', big);
+    case when flag then 1 when small > 3 then big else 2 end; if(flag, small, big);
+    case small when 1 then 'a' when 7 then 'b' end; if(flag, money, small); coalesce(small, big, 2);
+    nvl(other, 0); nullif(small, 0); nvl2(text, small, other); nanvl(real, 1 / ratio); isnan(real);
+    cast(small as decimal(12,2)); cast(big as int); cast(small as bigint); cast(big as double);
+    cast(real as int); cast(real as bigint); cast(time as bigint); cast(time as date);
+    cast(day as timestamp); cast(flag as int); cast(small as boolean); cast(big as string);
+    cast(big as timestamp); cast(money as double); try_cast(big as int);
+    cast(wide as decimal(38,10));
+    cast(null as double); abs(small); abs(big); abs(money); abs(real); floor(real); ceil(real);
+    floor(small); ceil(big); pmod(small, 7); mod(big, 3); greatest(small, big); least(real, ratio);
+    length(text); trim(text); contains(text, ','); startswith(word, 'a'); endswith(text, word);
+    substring_index(text, ',', 1); substring_index(text, ',', 2); substring_index(word, '-', -1);
+    substring_index(text, ',', -9); substring_index(text, ',', 0); replace(text, ',', '+');
+    instr(text, ','); substring(text, 2, 3); substring(text, 2); left(word, 3); right(word, 2);
+    split_part(text, ',', 2); md5(text); sqrt(real); unix_seconds(time); unix_millis(time);
+    unix_micros(time); timestamp_seconds(big); timestamp_millis(big); timestamp_micros(big);
+    date_add(day, small); date_sub(day, other); datediff(day, time); date_from_unix_date(small);
+    date_trunc('hour', time); date_trunc('day', time); year(day); quarter(day); month(time);
+    day(time); dayofyear(day); dayofweek(day); weekday(time); weekofyear(day); hour(time);
+    minute(time); second(time); try_add(small, 1); try_divide(small, other); try_multiply(big, big);
+    timestamp'1969-12-31 23:59:59.5'; date'2024-01-31'; 'it\'s'; true; octet_length(text)
+"""
+
+
+def test_everything_that_is_listed_here_is_carried_over_and_gives_the_same(both: Both) -> None:
+    texts = [text.strip() for text in CARRIED.split(";") if text.strip()]
+    assert [text for text in texts if carried(text) is None] == []
+    assert compare(both, texts) == len(texts)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["upper(text)", "text rlike '^a'", "cast(text as int)", "round(real, 2)", "ln(ratio)",
+     "cast(real as string)", "text ilike 'A%'", "date_format(time, 'yyyy')", "money / money",
+     "wide * wide", "hash(text)", "cast(wide as double)", "reverse(text)", "split(text, ',')[0]",
+     "substring_index(text, 'ab', 1)", "cast(text as timestamp)"],
+)  # fmt: skip
+def test_what_the_engines_may_see_otherwise_is_left_to_spark(text: str) -> None:
+    compile_expression(text, COLUMNS, where="m")
+    assert carried(text) is None
+
+
+AGGREGATES = r"""
+    count(*); count(small); count(small, text); count(distinct small); count(distinct small, other);
+    count(distinct real); count(*) filter (where small > 0); count_if(flag); sum(small); sum(big);
+    sum(money); sum(distinct small); sum(distinct other); avg(small); avg(other); avg(big);
+    min(text); max(text); min(real); max(real); min(day); max(time); max(bytes); min(flag);
+    bool_and(flag); bool_or(flag) filter (where small > 0); bit_and(small); bit_or(big);
+    bit_xor(other); first(text); last(text); first(text) ignore nulls; last(small, true);
+    min_by(text, other); max_by(real, small); min_by(word, real) filter (where flag);
+    sum(small + 1); sum(other) + count(*); max(other) * 2147483647; sum(small) / count(small);
+    coalesce(sum(other), 0); sum(100 div other); max(cast(big as int)); min(money) - 1
+"""
+
+
+def test_aggregates_that_are_carried_over_give_the_same_for_every_group(both: Both) -> None:
+    usable: dict[str, list[str]] = {}
+    for text in (text.strip() for text in AGGREGATES.split(";")):
+        compiled = compile_aggregate(text, COLUMNS, where="m", group_by=("word",))
+        # Those that fail on no record are asked for at once: a question each costs a Spark job.
+        usable.setdefault(compiled.record_error or "false", []).append(text)
+    assert len(usable) > 2
+    for bad, texts in usable.items():
+        compare_aggregates(both, texts, bad)
+
+
+def compare_aggregates(both: Both, texts: list[str], bad_in_spark: str) -> None:
+    """Hold both engines against each other on every group."""
+    spark, connection = both
+    ours, theirs, columns, bad = [], [], [Column("word", "string")], "false"
+    for at, text in enumerate(texts):
+        carrying = CarryingAggregates(COLUMNS)
+        done = carrying.carry(parse(text, "m"))
+        compiled = compile_aggregate(text, COLUMNS, where="m", group_by=("word",))
+        assert done.type == compiled.type, text
+        bad = " OR ".join(carrying.record_fails) or "false"
+        ours += [f"CAST({done.sql} AS {duckdb_type(done.type)}) AS v{at}",
+                 f"({done.fails or 'false'}) AS f{at}"]  # fmt: skip
+        theirs += [f"{compiled.sql} AS v{at}", f"({compiled.error or 'false'}) AS f{at}"]
+        columns += [Column(f"v{at}", done.type), Column(f"f{at}", "boolean")]
+    grouped = f"{', '.join(ours)}, 0 AS {STIME} FROM timed WHERE NOT ({bad}) GROUP BY word"
+    made = arrow_of(connection.sql(f"SELECT word, {grouped}"), tuple(columns))
+    grouped = f"{', '.join(theirs)} FROM timed WHERE NOT ({bad_in_spark}) GROUP BY word"
+    wanted = spark.sql(f"SELECT word, {grouped}").toArrow()
+    for at, text in enumerate(texts):
+        assert rows_of(made, at) == rows_of(wanted, at), text
+
+
+def rows_of(table: pa.Table, at: int) -> list[tuple[str, ...]]:
+    """Values and failures by group, in an order, without the value where it is lost."""
+    failed = table[f"f{at}"].to_pylist()
+    rows = zip(table["word"].to_pylist(), same(table[f"v{at}"]), failed, strict=True)
+    shown = ((repr(word), "lost" if lost else repr(value), lost) for word, value, lost in rows)
+    return sorted((word, value, str(lost)) for word, value, lost in shown)

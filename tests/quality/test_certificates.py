@@ -1,0 +1,166 @@
+"""Certificates of the shipped networks, of windows, and of what only Spark computes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from medusa_core.certificates import Suite
+from medusa_core.errors import Refused, Unavailable
+from pipelines.quality import recompute
+from pipelines.settings import REPOSITORY
+from tests.quality.homes import SECOND_US, Checked, certificate
+
+
+@pytest.mark.parametrize(
+    ("network", "outputs"),
+    [
+        ("netmon", {"busy_sources", "scanning_sources", "scanning_prefixes"}),
+        ("road_sensors", {"busy_segments", "slow_segments"}),
+        ("trade_bars", {"bars", "quote_counts", "multi_bars"}),
+    ],
+)
+def test_a_shipped_network_converges_by_duckdb_alone(
+    request: pytest.FixtureRequest, network: str, outputs: set[str]
+) -> None:
+    outcome = request.getfixturevalue(network).run()
+    assert outcome.passed, [found.broken for found in outcome.found]
+    assert outcome.not_recomputed == ()
+    for output in outputs:
+        converged = certificate(outcome, output, Suite.CONVERGED)
+        assert converged.engines
+        assert set(converged.engines.values()) == {recompute.DUCKDB}
+        assert converged.figures["final_rows"] == converged.figures["recomputed_rows"]
+        assert {
+            f.certificate.suite for f in outcome.found if f.certificate.stream == output
+        } == set(Suite)
+    assert sum(c.figures["final_rows"] for c in (
+        certificate(outcome, output, Suite.CONVERGED) for output in outputs)) > 0  # fmt: skip
+
+
+def test_certificates_are_rows_of_the_catalog_with_their_law_window_and_figures(
+    netmon: Checked,
+) -> None:
+    outcome = netmon.run(stream="busy_sources")
+    rows = netmon.home.catalog.certificates("busy_sources", limit=4)  # type: ignore[arg-type]
+    assert [row.number for row in rows] == [f.certificate.number for f in outcome.found][::-1]
+    assert {row.law for row in rows} == {"L2", "L1", "S1", "S6"}
+    line = next(one for one in netmon.home.catalog.lines() if one.stream.name == "busy_sources")
+    for row in rows:
+        assert (row.passed, row.version) == (True, line.version)
+        assert (row.range.from_us, row.range.to_us) == (line.origin_us, line.end_us)
+        assert row.certified_at_ms is not None
+
+
+def test_a_window_is_checked_alone(netmon: Checked) -> None:
+    whole = certificate(netmon.run(stream="busy_sources"), "busy_sources", Suite.CONVERGED)
+    middle_us = (whole.range.from_us + whole.range.to_us) // 2 // (10 * SECOND_US) * 10 * SECOND_US
+    halves = [
+        netmon.run(stream="busy_sources", to_us=middle_us),
+        netmon.run(stream="busy_sources", from_us=middle_us),
+    ]
+    assert all(half.passed for half in halves)
+    rows = [certificate(h, "busy_sources", Suite.CONVERGED).figures["final_rows"] for h in halves]
+    assert sum(map(int, map(str, rows))) == whole.figures["final_rows"]
+
+
+def test_boxes_that_cannot_be_carried_over_are_computed_by_spark_and_the_certificate_says_so(
+    both_engines: Checked,
+) -> None:
+    outcome = both_engines.run()
+    assert outcome.passed, [found.broken for found in outcome.found]
+    shouts = certificate(outcome, "shouts", Suite.CONVERGED)
+    assert shouts.engines == {
+        "all_events": "DuckDB",
+        "split": "DuckDB",
+        "tripled": "DuckDB",
+        "slid": "DuckDB",
+        "shouted": "Spark: upper",
+    }
+    means = certificate(outcome, "mean_speeds", Suite.CONVERGED)
+    assert means.engines["speeds"].startswith("Spark")
+    assert means.engines["rounded"].startswith("Spark")
+    assert means.engines["split"] == "DuckDB"
+    assert shouts.figures["final_rows"]
+    assert means.figures["final_rows"]
+
+
+def test_records_that_fail_in_a_box_are_counted_by_both(both_engines: Checked) -> None:
+    outcome = both_engines.run(stream="odd_ones")
+    assert outcome.passed
+    failed = certificate(outcome, "odd_ones", Suite.CONVERGED).figures["failed_in_box"]
+    entries = both_engines.home.catalog.quarantined()
+    put_aside = [e for e in entries if e.origin == "box split"]
+    assert put_aside
+    assert failed == {"split": len(put_aside)}
+
+
+def test_a_window_inside_a_bucket_is_refused_with_the_bounds_beside_it(netmon: Checked) -> None:
+    line = next(one for one in netmon.home.catalog.lines() if one.stream.name == "busy_sources")
+    assert line.origin_us is not None
+    with pytest.raises(Refused, match="lies inside a bucket of busy_sources: give"):
+        netmon.run(stream="busy_sources", from_us=line.origin_us + 1)
+
+
+def test_a_window_that_has_not_closed_is_refused_with_how_far_it_is(netmon: Checked) -> None:
+    line = next(one for one in netmon.home.catalog.lines() if one.stream.name == "busy_sources")
+    assert line.end_us is not None
+    with pytest.raises(Refused, match=r"closed up to .* only, not to .*: it has ended there"):
+        netmon.run(stream="busy_sources", to_us=line.end_us + 10 * SECOND_US)
+
+
+def test_a_stream_that_is_not_there_is_refused_with_the_nearest_name(netmon: Checked) -> None:
+    with pytest.raises(Refused, match="did you mean 'busy_sources'"):
+        netmon.run(stream="busy_source")
+
+
+def test_pages_load_nothing_from_elsewhere(netmon: Checked) -> None:
+    site = netmon.run(stream="busy_sources").page.parent
+    pages = [path.read_text() for path in site.rglob("*.html")]
+    assert len(pages) > 4
+    import re
+
+    for page in pages:
+        loaded = re.findall(r"<(?:link|script|img)\b[^>]*(?:href|src)=[\"']([^\"']+)", page)
+        assert loaded
+        assert [address for address in loaded if "//" in address] == []
+        assert not re.search(r"url\(['\"]?(?:https?:)?//", page)
+    for name in ("jquery.min.js", "bootstrap-table.min.js", "bootstrap.min.css"):
+        assert any(f"third_party/{name}" in page for page in pages), name
+        assert (site / "third_party" / name).is_file()
+
+
+def test_two_at_once_do_not_write_into_one_project(netmon: Checked) -> None:
+    from pipelines.quality.great import project
+
+    with (
+        project(netmon.home.directory / "quality"),
+        pytest.raises(Unavailable, match="another check writes into"),
+    ):
+        netmon.run(stream="busy_sources")
+
+
+ORACLE = (
+    "carried", "carried_types", "carrying", "carrying_aggregates", "carrying_functions",
+    "differences", "duck_tables", "recompute",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ORACLE)
+def test_what_duckdb_computes_shares_no_code_with_spark(name: str) -> None:
+    tree = ast.parse((REPOSITORY / "pipelines" / "quality" / f"{name}.py").read_text())
+    imported = {
+        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
+    } | {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
+    assert not {module for module in imported if "spark" in module}
+
+
+def test_every_vendored_file_has_its_licence() -> None:
+    folder = REPOSITORY / "third_party" / "data_docs"
+    told = (folder / "README.md").read_text()
+    for path in folder.iterdir():
+        if path.suffix in (".js", ".css", ".woff2"):
+            stem = path.name.split(".")[0].replace("-filter-control", "*")
+            assert path.name in told or f"{Path(stem).name.split('*')[0]}*" in told, path.name

@@ -1,0 +1,69 @@
+"""A home that computes what others land: records are imported, and certified where they belong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+import pytest
+
+from medusa_core.certificates import Suite
+from pipelines.commands.apply import run_apply
+from pipelines.running import has_ended
+from pipelines.streams.generate import write_generated
+from tests.federation.building import Running, federation_of, rounds_until, seated
+from tests.federation.test_three_and_one import LANDING, write_contracts
+from tests.quality.homes import Checked, certificate
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+
+@pytest.fixture
+def four(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
+) -> Iterator[dict[str, Running]]:
+    """Three that land generated connections and one that computes them, to the end."""
+    (whole,) = write_generated(tmp_path / "all", seed=2, records=3_000, files=1, format="parquet")
+    table = pq.read_table(whole)
+    parts = {}
+    for at, name in enumerate(LANDING):
+        parts[name] = tmp_path / f"{name}.parquet"
+        pq.write_table(table.slice(at * 1_000, 1_000), parts[name])
+    contracts = write_contracts(tmp_path / "contracts", parts, "3900s")
+    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+        assert run_apply(
+            settings, contracts=contracts, participant=None, from_=None, explain=False,
+            as_json=True,
+        ) == 0  # fmt: skip
+        running = {
+            name: stack.enter_context(seated(settings, name, lambda: spark))
+            for name in (*LANDING, "delta")
+        }
+        rounds_until(running.values(), lambda: all(has_ended(r.seat) for r in running.values()))
+        yield running
+
+
+def test_each_home_certifies_what_is_computed_there_from_what_it_has(
+    four: dict[str, Running], spark: SparkSession
+) -> None:
+    outcome = Checked(four["delta"].seat.home, spark).run()
+    assert outcome.passed, [found.broken for found in outcome.found]
+    assert dict(outcome.not_recomputed) == {
+        f"connections_{letter}": f"it is computed by {name}: ask there"
+        for name, letter in zip(LANDING, "abc", strict=True)
+    }
+    sources = certificate(outcome, "scanning_sources", Suite.CONVERGED)
+    assert sources.figures["final_rows"]
+    assert set(sources.engines.values()) == {"DuckDB"}
+    imported = [f.certificate for f in outcome.found if f.certificate.stream == "connections_a"]
+    assert {c.suite for c in imported} >= {Suite.COMPLETE, Suite.BOUNDARIES}
+    assert Suite.CONVERGED not in {c.suite for c in imported}
+    landed = Checked(four["alpha"].seat.home, spark).run(stream="connections_a")
+    assert landed.passed
+    assert certificate(landed, "connections_a", Suite.CONVERGED).figures["final_rows"] == 1_000

@@ -1,0 +1,165 @@
+"""The oracle itself: against answers computed elsewhere, and against Spark."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from medusa_core.columns import Column
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Port, Source
+from pipelines.networks.check import check_network
+from pipelines.networks.load import load_network
+from pipelines.quality.batch import spark_batch
+from pipelines.quality.differences import differences
+from pipelines.quality.inputs import needed
+from pipelines.quality.recompute import DUCKDB, Recomputation
+from pipelines.settings import Settings
+from pipelines.streams.export import export_csv
+from pipelines.streams.schemas import STIME, arrow_type, record_schema
+from tests.networks.conftest import COLUMNS
+from tests.networks.conftest import records as records
+from tests.networks.test_shipped_networks import CASES
+
+DATA = Settings.from_environment(os.environ).test_data
+ALL = Range(BEGINNING_US, FOREVER_US)
+
+
+def no_spark(*given: object) -> NoReturn:
+    raise AssertionError("nothing here is left to Spark")
+
+
+@pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
+@pytest.mark.parametrize(
+    ("network", "folder", "inputs", "answers"), CASES, ids=[f"{c[0]}-{c[1]}" for c in CASES]
+)
+def test_duckdb_gives_the_expected_rows_of_every_shipped_network(
+    network: str, folder: str, inputs: dict[str, str], answers: dict[str, str], tmp_path: Path
+) -> None:
+    checked = check_network(load_network(network))
+    sources = {
+        name: as_records(DATA / folder / f"{file}.parquet", checked.columns[Port(name)])
+        for name, file in inputs.items()
+    }
+    with Recomputation(checked=checked, sources=sources, batch=no_spark) as run:
+        for output, answer in answers.items():
+            port = checked.network.port(checked.network.output(output).input, "output")
+            columns = checked.columns[port]
+            export_csv(tmp_path / f"{output}.csv", columns, [run.rows(port, ALL)])
+            expected = DATA / folder / "expected" / f"{answer}.csv"
+            assert (tmp_path / f"{output}.csv").read_bytes() == expected.read_bytes()
+    assert set(run.engines.values()) == {DUCKDB}
+
+
+def as_records(path: Path, columns: tuple[Column, ...]) -> pa.Table:
+    """Recorded rows with `_stime`, which is their column ts_us."""
+    table = pq.read_table(path)
+    cells = [table.column(c.name).cast(arrow_type(c.type)) for c in columns]
+    stime = table.column("ts_us").cast(pa.int64())
+    return pa.table([*cells, stime], schema=record_schema(columns))
+
+
+# ------------------------------------------------------------ generated networks
+
+PREDICATES = (
+    "small > other", "flag or 100 / other > 20", "text like '%a%'", "real >= ratio",
+    "money between 0 and wide", "day < time", "small in (1, 7) and not flag", "text is null",
+)  # fmt: skip
+VALUES = {
+    "a": ("small + other", "big + large", "small * 2", "cast(big as int)", "pmod(small, 7)"),
+    "b": ("real * ratio", "real / ratio", "-real", "small / other", "nanvl(real, ratio)"),
+    "c": ("coalesce(text, word)", "text || word", "substring_index(text, ',', 1)", "trim(text)"),
+    "d": ("money + 1", "money * money", "cast(small as decimal(12,2))", "abs(money)"),
+    "e": ("time", "timestamp_seconds(large)", "date_trunc('hour', time)", "cast(day as timestamp)"),
+    "f": ("day", "date_add(day, other)", "cast(time as date)"),
+    "g": ("flag", "small > 1", "flag is not true"),
+}
+AGGREGATES = (
+    "count(*)", "count(distinct {x})", "min({x})", "max({x})", "first({x})", "last({x})",
+    "min_by({x}, b)", "max_by(a, {x})", "sum(a)", "avg(a)", "sum(d)", "count(*) filter (where g)",
+)  # fmt: skip
+SIZES = (("7s", None), ("10s", "4s"), ("60s", "60s"), ("1s", "250ms"), ("3s", "1s"))
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Network:
+    """A filter, a map and windows over the records of every type."""
+    name = st.sampled_from(sorted(VALUES))
+    predicates = draw(st.lists(st.sampled_from(PREDICATES), min_size=1, max_size=2, unique=True))
+    cases = {f"case_{at}": text for at, text in enumerate(predicates)}
+    size, advance = draw(st.sampled_from(SIZES))
+    wanted = draw(st.lists(st.sampled_from(AGGREGATES), min_size=2, max_size=4, unique=True))
+    boxes: list[Box] = [
+        Filter(name="split", input="records", cases=cases, otherwise="rest"),
+        Map(name="made", input="split.rest",
+            columns={n: draw(st.sampled_from(texts)) for n, texts in VALUES.items()}),
+        Aggregate(name="windows", input="made", size=size, advance=advance,
+                  group_by=tuple(draw(st.lists(name, max_size=2, unique=True))),
+                  columns={f"v{at}": text.format(x=draw(name)) for at, text in enumerate(wanted)}),
+        Map(name="first_case", input="split.case_0", columns={"small": "small", "real": "real"}),
+    ]  # fmt: skip
+    return Network(
+        name="generated",
+        sources=(
+            Source(name="records", columns={c.name: c.type for c in COLUMNS.values()}, time="big"),
+        ),
+        boxes=tuple(boxes),
+        outputs=(Output(name="all_windows", input="windows"), Output(name="mapped", input="made"),
+                 Output(name="firsts", input="first_case")),
+    )  # fmt: skip
+
+
+@settings(
+    max_examples=5,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=[Phase.generate],
+)
+@given(network=networks())
+def test_duckdb_gives_what_spark_gives_for_generated_networks(
+    records: SparkSession, network: Network
+) -> None:
+    checked = check_network(network)
+    # Before the epoch and behind it, several records at one time, one on a window's edge.
+    given = records.sql(
+        f"SELECT *, CAST((monotonically_increasing_id() - 48) DIV 2 * 333000 AS bigint) AS {STIME} "
+        "FROM records"
+    ).toArrow().cast(record_schema(tuple(COLUMNS.values())))  # fmt: skip
+    wanted = spark_batch(lambda: records)(checked, {"records": given})
+    with Recomputation(checked=checked, sources={"records": given}, batch=no_spark) as run:
+        for output in network.outputs:
+            port = network.port(output.input, "output")
+            found = differences(wanted[output.name], run.rows(port, ALL), checked.columns[port],
+                                1_000_000)  # fmt: skip
+            assert found.shown.empty, f"{network}\n{found.shown['row'].to_list()[:4]}"
+    assert set(run.engines.values()) == {DUCKDB}
+
+
+@pytest.mark.parametrize(
+    ("part", "need"),
+    [
+        (Range(0, 10), Range(-20, 10)),
+        (Range(-10, 0), Range(-30, 0)),
+        (Range(29, 30), Range(0, 30)),
+        (Range(1, 11), Range(-20, 10)),
+    ],
+)
+def test_no_more_records_are_needed_than_the_windows_hold(part: Range, need: Range) -> None:
+    network = Network(
+        name="small",
+        sources=(Source(name="s", columns={"x": "bigint"}, time="x"),),
+        boxes=(
+            Aggregate(name="w", input="s", size="30us", advance="10us", columns={"n": "count(*)"}),
+        ),
+        outputs=(Output(name="o", input="w"),),
+    )
+    assert needed(network, Port("w"), part) == {"s": need}
