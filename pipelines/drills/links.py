@@ -1,0 +1,208 @@
+"""What is wrong with links on purpose: rows in one small file of MEDUSA_DIR, `drills.json`.
+
+A way has a direction: what `sender` sends is lost before it reaches `receiver`; a cut link is two
+lost ways. A slow link adds a time to every call over it. A row may say until when it holds, by the
+machine's clock, so that a drill ends although nobody is left to end it. The file is written aside
+and renamed; whoever reads it takes it strictly or not at all.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import math
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant, check_name
+
+FILE, GUARD = "drills.json", "drills.lock"
+FORMAT = 1
+BYTES_MAX = 1_000_000
+BY_MS_MAX = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Nothing that the sender sends reaches the receiver; `until_s` is Unix time, None for ever."""
+
+    sender: Participant
+    receiver: Participant
+    until_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Slow:
+    """Every call between two, named in order, takes `by_ms` longer."""
+
+    one: Participant
+    other: Participant
+    by_ms: int
+    until_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkFaults:
+    """All that is wrong with links."""
+
+    lost: tuple[Lost, ...] = ()
+    slow: tuple[Slow, ...] = ()
+
+    def at(self, now_s: float) -> LinkFaults:
+        """Those that still hold."""
+        return LinkFaults(
+            tuple(row for row in self.lost if row.until_s is None or row.until_s > now_s),
+            tuple(row for row in self.slow if row.until_s is None or row.until_s > now_s),
+        )
+
+    def is_lost(self, sender: Participant, receiver: Participant, now_s: float) -> bool:
+        """Whether what one sends does not reach the other now."""
+        return any(
+            (row.sender, row.receiver) == (sender, receiver)
+            for row in self.lost
+            if row.until_s is None or row.until_s > now_s
+        )
+
+    def by_ms(self, one: Participant, other: Participant, now_s: float) -> int:
+        """How much longer a call between two takes now."""
+        pair = tuple(sorted((one, other)))
+        held = (row for row in self.slow if row.until_s is None or row.until_s > now_s)
+        return max((row.by_ms for row in held if (row.one, row.other) == pair), default=0)
+
+    def with_lost(self, *rows: Lost) -> LinkFaults:
+        """With ways that are lost, in place of what was said of them."""
+        named = {(row.sender, row.receiver) for row in rows}
+        kept = (row for row in self.lost if (row.sender, row.receiver) not in named)
+        return LinkFaults((*kept, *rows), self.slow)
+
+    def with_slow(self, row: Slow) -> LinkFaults:
+        """With a slow link, in place of what was said of it."""
+        kept = (other for other in self.slow if (other.one, other.other) != (row.one, row.other))
+        return LinkFaults(self.lost, (*kept, row))
+
+    def without(self, is_healed: Callable[[frozenset[Participant]], bool]) -> LinkFaults:
+        """Without what is wrong with some links, named by their ends."""
+        return LinkFaults(
+            tuple(r for r in self.lost if not is_healed(frozenset((r.sender, r.receiver)))),
+            tuple(r for r in self.slow if not is_healed(frozenset((r.one, r.other)))),
+        )
+
+
+NOTHING = LinkFaults()
+
+
+def read_faults(file: Path) -> LinkFaults:
+    """What the file says, nothing if there is none; Refused if it is not as Medusa wrote it."""
+    try:
+        # Not waited for, should it be no file but a FIFO.
+        opened = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+        try:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise ValueError("no file")
+            text = os.read(opened, BYTES_MAX + 1)
+        finally:
+            os.close(opened)
+        if len(text) > BYTES_MAX:
+            raise ValueError("too long")
+        return _faults_of(json.loads(text))
+    except FileNotFoundError:
+        return NOTHING
+    except (OSError, ValueError, TypeError, KeyError, RecursionError, Refused) as error:
+        raise Refused(
+            f"{file} is not as Medusa wrote it, so no link is cut by it: run `medusa fault heal` "
+            "to begin anew"
+        ) from error
+
+
+def _faults_of(document: Any) -> LinkFaults:
+    _check_keys(document, {"format", "lost", "slow"})
+    if document["format"] != FORMAT or isinstance(document["format"], bool):
+        raise ValueError("format")
+    lost = tuple(
+        Lost(*_two(row["from"], row["to"]), _until(row["until_s"]))
+        for row in document["lost"]
+        if _check_keys(row, {"from", "to", "until_s"})
+    )
+    slow = tuple(
+        Slow(*_two(*row["between"]), _by_ms(row["by_ms"]), _until(row["until_s"]))
+        for row in document["slow"]
+        if _check_keys(row, {"between", "by_ms", "until_s"})
+    )
+    if any(row.one > row.other for row in slow):
+        raise ValueError("order")
+    return LinkFaults(lost, slow)
+
+
+def _check_keys(row: Any, keys: set[str]) -> bool:
+    if not isinstance(row, dict) or row.keys() != keys:
+        raise ValueError("fields")
+    return True
+
+
+def _two(one: Any, other: Any) -> tuple[Participant, Participant]:
+    names = [Participant(check_name("participant", name)) for name in (one, other)]
+    if one == other:
+        raise ValueError("one participant")
+    return names[0], names[1]
+
+
+def _until(value: Any) -> float | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("until_s")
+    return float(value)
+
+
+def _by_ms(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= BY_MS_MAX:
+        raise ValueError("by_ms")
+    return value
+
+
+def document_of(faults: LinkFaults) -> Mapping[str, Any]:
+    """As it is written."""
+    return {
+        "format": FORMAT,
+        "lost": [
+            {"from": row.sender, "to": row.receiver, "until_s": row.until_s} for row in faults.lost
+        ],
+        "slow": [
+            {"between": [row.one, row.other], "by_ms": row.by_ms, "until_s": row.until_s}
+            for row in faults.slow
+        ],
+    }
+
+
+def write_faults(directory: Path, faults: LinkFaults) -> None:
+    """Put it in the place of what is there, all at once; raises Unavailable if it cannot be."""
+    temporary = directory / f"{FILE}.new"
+    try:
+        temporary.write_text(json.dumps(document_of(faults), allow_nan=False) + "\n")
+        os.replace(temporary, directory / FILE)
+    except OSError as error:
+        raise Unavailable(
+            f"{directory / FILE} cannot be written ({error.strerror}): mend the folder, then try "
+            "again"
+        ) from error
+
+
+@contextmanager
+def faults_alone(directory: Path) -> Iterator[None]:
+    """One command after the other changes the file."""
+    try:
+        guard = (directory / GUARD).open("a")
+    except OSError as error:
+        raise Unavailable(
+            f"{directory / GUARD} cannot be written ({error.strerror}): mend the folder, then try "
+            "again"
+        ) from error
+    with guard:
+        fcntl.flock(guard, fcntl.LOCK_EX)
+        yield
