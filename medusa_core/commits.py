@@ -65,14 +65,17 @@ class Lease:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputSegment:
-    """A segment to be written; the catalog gives it its version."""
+    """A segment to be written; the catalog gives it its version.
+
+    `fresh_ms` is when its age was 0, by the home's clock (None: it is 0 at the commit).
+    """
 
     stream: StreamName
     range: Range
     stability: Stability
     buckets: Mapping[int, Digest] = field(default_factory=dict)
     files: tuple[SegmentFile, ...] = ()
-    age_ms: int = 0
+    fresh_ms: int | None = None
     missing: tuple[StreamName, ...] = ()
 
     def __post_init__(self) -> None:
@@ -229,6 +232,8 @@ class LandedBatch:
     `counts` maps bucket start to records. Nothing is promised of a bucket until it is closed.
     `state` is what the source must know to go on behind this batch (a JSON text of its own).
     `retried` are the numbers of quarantined records that were repaired and land with it.
+    `file_of` names the stream under which a file is known that holds other streams' records too;
+    None: all of the file is this batch.
     """
 
     stream: StreamName
@@ -239,19 +244,39 @@ class LandedBatch:
     quarantine: tuple[QuarantinedRecord, ...] = ()
     state: str | None = None
     retried: tuple[int, ...] = ()
+    file_of: StreamName | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "counts")
-        if (self.file.rows if self.file else 0) != sum(self.counts.values()):
+        rows, counted = self.file.rows if self.file else 0, sum(self.counts.values())
+        if (counted > rows or (rows > 0) != (counted > 0)) if self.file_of else rows != counted:
             raise Refused(f"batch {self.batch_id} of {self.stream} counts other rows than its file")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SourcePromise:
+    """What a source promises under a lease: no later record before `boundary_us`.
+
+    `origin_us` is where its stream begins, `end_us` where it ends, once that is known.
+    """
+
+    lease: Lease
+    stream: StreamName
+    origin_us: int
+    boundary_us: int
+    end_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """Something that keeps buckets of a stream from being trimmed: from `from_us` on."""
+    """Something that keeps buckets of a stream from being trimmed: from `from_us` on.
+
+    `path_ms` is what a reader says that the path behind costs with it.
+    """
 
     stream: StreamName
     holder: str
     purpose: str
     from_us: int
     limit_ms: int | None = None
+    path_ms: int = 0

@@ -6,150 +6,288 @@ anything. Decisions come in the order in which they should be done.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import takewhile
 
 from medusa_core import owed
-from medusa_core.commits import Cause
-from medusa_core.frozen import freeze
-from medusa_core.grid import Range, ceil_us, floor_us
-from medusa_core.knowledge import (
-    FragmentKnowledge,
-    InputKnowledge,
-    Knowledge,
-    LandingKnowledge,
-    Limits,
+from medusa_core.bounds import Bound, Policy, wait_ms
+from medusa_core.commits import Cause, Lane
+from medusa_core.corrections import corrections_within
+from medusa_core.decisions import (
+    Because,
+    CloseBuckets,
+    ComputeStep,
+    Decision,
+    Promote,
+    Wait,
+    explain,
 )
-from medusa_core.names import StreamName
-from medusa_core.segments import Read, Segment, Stability
+from medusa_core.grid import BEGINNING_US, Range, ceil_us, floor_us
+from medusa_core.knowledge import FragmentKnowledge, Knowledge, LandingKnowledge, Limits
+from medusa_core.partial import (
+    Partial,
+    ages_of,
+    buckets_of,
+    first_lacking,
+    fresh,
+    partial,
+)
+from medusa_core.paths import rests_ms
+from medusa_core.reads import missing_of, reads_of, records_of, stability_of
+from medusa_core.segments import Stability
+
+__all__ = [
+    "Because",
+    "CloseBuckets",
+    "ComputeStep",
+    "Decision",
+    "Promote",
+    "Wait",
+    "decide",
+    "explain",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Because:
-    """Why, in a phrase and in the numbers that it was decided by."""
-
-    reason: str
-    numbers: Mapping[str, int]
-
-    def __post_init__(self) -> None:
-        freeze(self, "numbers")
-
-    def __str__(self) -> str:
-        numbers = ", ".join(f"{name} {value}" for name, value in self.numbers.items())
-        return f"{self.reason} ({numbers})" if numbers else self.reason
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CloseBuckets:
-    """Make landed records of a run of buckets a stable segment of the source's stream."""
-
-    landing: LandingKnowledge
-    range: Range
-    ends: bool
-    because: Because
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComputeStep:
-    """Compute a run of output buckets of a fragment from named input versions."""
-
-    fragment: FragmentKnowledge
-    range: Range
-    outputs: tuple[StreamName, ...]
-    reads: tuple[Read, ...]
-    stability: Stability
-    cause: Cause
-    ends: bool
-    because: Because
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wait:
-    """Nothing to do for a fragment or a source now."""
-
-    of: str
-    because: Because
-
-
-Decision = CloseBuckets | ComputeStep | Wait
-
-
-def decide(knowledge: Knowledge, now_ms: int) -> list[Decision]:
-    """What to do now, most urgent first: steps, then corrections, then closing.
+def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[Decision]:
+    """What to do now, most urgent first: answers that are due without an input, then steps, then
+    closing, then corrections in the time that is left (design 6, order of work).
 
     `now_ms` is the catalog's clock; steps of recorded input have no deadline and do not look at it.
+    The backlog lane corrects and does nothing else.
     """
-    decisions: list[Decision] = []
-    for fragment in knowledge.fragments:
-        decisions.extend(decide_fragment(fragment, knowledge.limits))
-    decisions.extend(decide_landing(landing, knowledge.limits) for landing in knowledge.landings)
-    return decisions
-
-
-def decide_fragment(fragment: FragmentKnowledge, limits: Limits) -> Iterator[Decision]:
-    """The next step at the frontier, then the corrections owed; or one Wait."""
-    ready = owed.frontier(fragment)
-    step = frontier_step(fragment, ready, limits) if ready else None
-    if step:
-        yield step
-    corrected = 0
-    for tentative in owed.corrections(fragment):
-        corrected += 1
-        stream, part = tentative.segment.stream, tentative.segment.range
-        yield ComputeStep(
-            fragment=fragment,
-            range=part,
-            outputs=(stream,),
-            reads=tuple(reads_of(fragment, (stream,), part)),
-            stability=Stability.STABLE,
-            cause=Cause.CORRECTION,
-            ends=False,
-            because=Because("its inputs are final now", {"version": tentative.segment.version}),
+    rests = rests_ms(knowledge.fragments)
+    tentative: list[ComputeStep] = []
+    steps: list[ComputeStep] = []
+    waits: list[Wait] = []
+    slack_ms: int | None = None
+    for fragment in knowledge.fragments if lane is Lane.LIVE else ():
+        bound = fragment.bound
+        blocks_ms = 0
+        if bound is not None:
+            blocks_ms = wait_ms(bound, fragment.cost.path_ms, rests[fragment.fragment.id])
+        found = _at_frontier(fragment, knowledge.limits, bound, blocks_ms, now_ms)
+        if isinstance(found, Wait):
+            waits.append(found)
+            if bound is not None:
+                left_ms = blocks_ms if found.until_ms is None else found.until_ms - now_ms
+                slack_ms = left_ms if slack_ms is None else min(slack_ms, left_ms)
+            continue
+        (tentative if found.cause is Cause.TENTATIVE else steps).append(found)
+        if bound is not None:
+            # What comes while a correction runs has all of its time before it.
+            slack_ms = blocks_ms if slack_ms is None else min(slack_ms, blocks_ms)
+    tentative.sort(key=lambda step: (step.fresh_ms or 0, step.fragment.fragment.id))
+    closes: list[Decision] = []
+    for landing in knowledge.landings if lane is Lane.LIVE else ():
+        closing = decide_landing(landing, knowledge.limits)
+        if isinstance(closing, Wait):
+            waits.append(closing)
+        else:
+            closes.append(closing)
+    corrected = list(
+        corrections_within(
+            [f for f in knowledge.fragments if lane is Lane.BACKLOG or not f.is_corrected_apart],
+            knowledge.limits,
+            slack_ms if lane is Lane.LIVE else None,
+            [s.fragment.cost.of_ms(0) for s in (*tentative, *steps)],
         )
-    if not step and not corrected:
-        yield Wait(of=fragment.fragment.id, because=_why_wait(fragment))
+    )
+    busy = {d.fragment.fragment.id for d in corrected}
+    idle = [w for w in waits if w.of not in busy]
+    if any(f.bound and f.bound.during_stabilization is Policy.SUSPEND for f in knowledge.fragments):
+        return [*tentative, *closes, *corrected, *steps, *idle]
+    return [*tentative, *steps, *closes, *corrected, *idle]
 
 
-def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> ComputeStep | None:
-    """The largest step at the frontier within the limits; at least one output bucket."""
-    width_us = max(o.width_us for o in fragment.outputs.values())
-    need = fragment.fragment.needed_by_all(ready)
-    counts: dict[int, int] = {}
-    to_us = ready.to_us
-    for name, part in need.items():
-        input_ = fragment.inputs[name]
-        if input_.known_through_us < part.to_us:
-            to_us = min(to_us, floor_us(input_.known_through_us, width_us))
-        for segment in input_.segments:
-            for at_us, digest in segment.within(part).items():
-                if at_us >= ready.from_us:
-                    counts[at_us] = counts.get(at_us, 0) + digest.rows
-    to_us = cut_us(ready.from_us, to_us, counts, width_us, limits)
-    if to_us <= ready.from_us:
-        return None
-    part = Range(ready.from_us, to_us)
+def _at_frontier(
+    fragment: FragmentKnowledge, limits: Limits, bound: Bound | None, blocks_ms: int, now_ms: int
+) -> ComputeStep | Wait:
+    """The next step of a fragment, or why there is none."""
+    ready = owed.frontier(fragment)
+    if ready is not None:
+        step = frontier_step(fragment, ready, limits)
+        if step is not None:
+            return _unless_held_back(fragment, step, bound, blocks_ms, now_ms)
+    elif bound is not None:
+        lacks = partial(fragment, bound, blocks_ms)
+        if lacks is not None:
+            return _answer(fragment, lacks, limits, bound, blocks_ms, now_ms)
+    return Wait(of=fragment.fragment.id, because=_why_wait(fragment))
+
+
+def _unless_held_back(
+    fragment: FragmentKnowledge, step: ComputeStep, bound: Bound | None, blocks_ms: int, now_ms: int
+) -> ComputeStep | Wait:
+    """The step, unless a policy lets it wait: for tentative inputs, or while corrections are owed.
+
+    Under `process` a tentative input is an answer, which is not waited for again.
+    """
+    if bound is None or step.fresh_ms is None:
+        return step
+    is_tentative = step.stability is Stability.TENTATIVE
+    policy = bound.during_failure if is_tentative else bound.during_stabilization
+    if policy is Policy.PROCESS or not (is_tentative or fragment.tentative):
+        return step
+    until_ms = step.fresh_ms + blocks_ms
+    if policy is Policy.DELAY and until_ms <= now_ms:
+        return step
+    if policy is Policy.SUSPEND and not is_tentative:
+        return step  # its place in the list is behind the corrections
+    what = "an input is tentative" if is_tentative else "corrections are owed"
+    return Wait(
+        of=fragment.fragment.id,
+        because=Because(
+            f"{what} and the policy is {policy.value}",
+            {"fresh_ms": step.fresh_ms, "wait_ms": blocks_ms, "now_ms": now_ms},
+        ),
+        until_ms=until_ms if policy is Policy.DELAY else None,
+    )
+
+
+def _answer(
+    fragment: FragmentKnowledge,
+    lacks: Partial,
+    limits: Limits,
+    bound: Bound,
+    blocks_ms: int,
+    now_ms: int,
+) -> ComputeStep | Wait:
+    """An answer without the inputs that are missing, once it is due; until then a wait."""
+    names = ", ".join(lacks.missing)
+    numbers = {
+        "bound_ms": bound.bound_ms,
+        "wait_ms": blocks_ms,
+        "step_ms": fragment.cost.step_ms,
+        "fresh_ms": lacks.fresh_ms,
+        "now_ms": now_ms,
+    }
+    if lacks.due_ms is None:
+        return Wait(
+            of=fragment.fragment.id,
+            because=Because(f"{names} missing and the policy is suspend", numbers),
+        )
+    if lacks.due_ms > now_ms:
+        return Wait(
+            of=fragment.fragment.id,
+            because=Because(f"waits for {names} as long as the bound allows", numbers),
+            until_ms=lacks.due_ms,
+        )
+    part = lacks.range
+    if not lacks.was_blocked or bound.during_failure is Policy.DELAY:
+        part = _due_by(fragment, part, now_ms - blocks_ms)
+    part = _within(fragment, part, limits)
     outputs = tuple(fragment.outputs)
-    reads = tuple(reads_of(fragment, outputs, part))
-    records = sum(n for at_us, n in counts.items() if at_us < to_us)
+    reads = tuple(reads_of(fragment, outputs, part, keeps_content=True))
     return ComputeStep(
         fragment=fragment,
         range=part,
         outputs=outputs,
         reads=reads,
-        stability=_stability_of(fragment, reads),
-        cause=Cause.NORMAL,
-        ends=to_us == owed.ends_at_us(fragment),
+        stability=Stability.TENTATIVE,
+        cause=Cause.TENTATIVE,
+        ends=False,
         because=Because(
-            "the boundary of every input has passed it",
+            f"{names} still missing as in the bucket before"
+            if lacks.was_blocked
+            else f"{names} missing, and the bound leaves no more time",
+            numbers,
+        ),
+        missing=tuple(sorted({*lacks.missing, *missing_of(fragment, reads)})),
+        ages=ages_of(fragment, part, bound),
+    )
+
+
+def frontier_step(
+    fragment: FragmentKnowledge, ready: Range, limits: Limits, now_ms: int = 0
+) -> ComputeStep | None:
+    """The largest step at the frontier within the limits; at least one output bucket.
+
+    It ends before the first bucket whose stability is another (design 6); where ages differ, its
+    outputs are told apart by them.
+    """
+    part = _within_limits(fragment, ready, limits)
+    if part is None:
+        return None
+    part = _same_stability(fragment, part)
+    bound = fragment.bound
+    outputs = tuple(fragment.outputs)
+    stability = stability_of(fragment, part)
+    is_final = stability.is_final
+    reads = tuple(reads_of(fragment, outputs, part, keeps_content=not is_final))
+    return ComputeStep(
+        fragment=fragment,
+        range=part,
+        outputs=outputs,
+        reads=reads,
+        stability=stability,
+        cause=Cause.NORMAL if is_final else Cause.TENTATIVE,
+        ends=part.to_us == owed.ends_at_us(fragment),
+        because=Because(
+            "the boundary of every input has passed it"
+            if is_final
+            else "an input is there as tentative",
             {
                 "ready_through_us": ready.to_us,
-                "records": records,
-                "buckets": sum(1 for at_us in counts if at_us < to_us),
+                "records": records_of(fragment, part),
                 "records_per_step_max": limits.records_per_step_max,
             },
         ),
+        missing=() if is_final else missing_of(fragment, reads),
+        ages=() if bound is None else ages_of(fragment, part, bound),
     )
+
+
+def _first_bucket(fragment: FragmentKnowledge, part: Range) -> Range:
+    return Range(part.from_us, min(part.from_us + fragment.width_us, part.to_us))
+
+
+def _within_limits(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> Range | None:
+    """As much of a range as a step may take and the knowledge reaches; None if nothing."""
+    width_us = fragment.width_us
+    counts: dict[int, int] = {}
+    to_us = ready.to_us
+    for name, part in fragment.fragment.needed_by_all(ready).items():
+        input_ = fragment.inputs[name]
+        if input_.known_through_us < part.to_us:
+            to_us = min(to_us, floor_us(input_.known_through_us, width_us))
+        for segment in input_.overlapping(part):
+            for at_us, digest in segment.within(part).items():
+                if at_us >= ready.from_us:
+                    counts[at_us] = counts.get(at_us, 0) + digest.rows
+    to_us = cut_us(ready.from_us, to_us, counts, width_us, limits)
+    return Range(ready.from_us, to_us) if to_us > ready.from_us else None
+
+
+def _within(fragment: FragmentKnowledge, part: Range, limits: Limits) -> Range:
+    """The same for an answer: at least as far as the first bucket that lacks something."""
+    least = first_lacking(fragment) or _first_bucket(fragment, part)
+    return (_within_limits(fragment, part, limits) or least).hull(least)
+
+
+def _same_stability(fragment: FragmentKnowledge, part: Range) -> Range:
+    """As much of a range as has one stability."""
+    if not any(not s.stability.is_final for i in fragment.inputs.values() for s in i.segments):
+        return part
+    buckets = buckets_of(fragment, part)
+    first = stability_of(fragment, next(buckets))
+    to_us = part.from_us + fragment.width_us
+    for bucket in buckets:
+        if stability_of(fragment, bucket) is not first:
+            return Range(part.from_us, bucket.from_us)
+        to_us = bucket.to_us
+    return Range(part.from_us, min(to_us, part.to_us))
+
+
+def _due_by(fragment: FragmentKnowledge, part: Range, fresh_ms_max: int) -> Range:
+    """As much of a range as has waited long enough; its first bucket has."""
+    buckets = buckets_of(fragment, part)
+    to_us = next(buckets).to_us
+    for bucket in buckets:
+        fresh_ms = fresh(fragment, bucket)
+        if fresh_ms is not None and fresh_ms > fresh_ms_max:
+            break
+        to_us = bucket.to_us
+    return Range(part.from_us, to_us)
 
 
 def cut_us(
@@ -172,48 +310,12 @@ def cut_us(
     return to_us
 
 
-def reads_of(
-    fragment: FragmentKnowledge, outputs: Iterable[StreamName], part: Range
-) -> Iterator[Read]:
-    """The lineage of a range of outputs: per input segment the part that is needed of it."""
-    for output in outputs:
-        for name, need in fragment.fragment.needed(output, part).items():
-            input_ = fragment.inputs[name]
-            wanted = need.widened(input_.width_us)
-            for segment in overlapping(input_, wanted):
-                overlap = segment.range.intersection(wanted)
-                assert overlap is not None
-                yield Read(
-                    output=output,
-                    input=name,
-                    producer=segment.producer,
-                    range=overlap,
-                    version=segment.version,
-                )
-
-
-def overlapping(input_: InputKnowledge, part: Range) -> Iterator[Segment]:
-    """The live segments of an input that share an instant with `part`, in order."""
-    return (s for s in input_.segments if s.range.overlaps(part))
-
-
-def _stability_of(fragment: FragmentKnowledge, reads: Iterable[Read]) -> Stability:
-    """Tentative if a tentative segment was read, else stable; never sticky."""
-    tentative = {
-        (s.stream, s.producer, s.version)
-        for i in fragment.inputs.values()
-        for s in i.segments
-        if s.stability is Stability.TENTATIVE
-    }
-    if any((r.input, r.producer, r.version) in tentative for r in reads):
-        return Stability.TENTATIVE
-    return Stability.STABLE
-
-
 def _why_wait(fragment: FragmentKnowledge) -> Because:
     if all(o.has_ended for o in fragment.outputs.values()):
         return Because("its outputs have ended", {})
     last = min(fragment.inputs.values(), key=lambda i: i.boundary_us)
+    if last.boundary_us == BEGINNING_US:
+        return Because(f"{last.stream} has not begun", {})
     done_us = min(o.boundary_us for o in fragment.outputs.values())
     return Because(
         f"the boundary of {last.stream} has not passed the next bucket",
@@ -253,20 +355,3 @@ def decide_landing(landing: LandingKnowledge, limits: Limits) -> CloseBuckets | 
             },
         ),
     )
-
-
-def explain(decisions: Iterable[Decision]) -> list[str]:
-    """One line for each decision: what and why."""
-    return [_explain(decision) for decision in decisions]
-
-
-def _explain(decision: Decision) -> str:
-    match decision:
-        case CloseBuckets():
-            what = f"close {decision.landing.stream} {decision.range}"
-        case ComputeStep():
-            names = ", ".join(decision.outputs)
-            what = f"compute {names} {decision.range} as {decision.stability.value}"
-        case Wait():
-            what = f"wait: {decision.of}"
-    return f"{what}: {decision.because}"

@@ -3,6 +3,7 @@
     MedusaError
     ├── CheckFailed      a check ran and found something wrong          exit code 1
     ├── Refused          the input is wrong: do not try again           exit code 2
+    │   └── Expired      what is asked for is trimmed: begin anew       exit code 2
     ├── Conflict         somebody was first: read and decide again      exit code 3
     ├── Unavailable      not reachable now: try later                   exit code 4
     ├── OutcomeUnknown   the answer was lost: look before acting        exit code 5
@@ -45,6 +46,10 @@ class Refused(MedusaError):
     """The input is wrong; trying again will not help."""
 
     exit_code = 2
+
+
+class Expired(Refused):
+    """What a reader has not read yet is trimmed; it can only begin anew."""
 
 
 class Conflict(MedusaError):

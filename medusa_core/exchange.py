@@ -12,7 +12,7 @@ reader notices, however far the line has come since.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from medusa_core.errors import Diverged, Refused
@@ -41,7 +41,8 @@ class ImportStanding:
     """A partner's line that a home imports: how far its copy has come, and under which assignment.
 
     `boundary_us` is None as long as nothing of the line has come; `tentative_us` is where its first
-    live tentative row begins, if there is one; `chain` is the line's at `version`, if it was told.
+    live tentative row begins, if there is one; `chain` is the line's at `version`, if it was told;
+    `read_at_ms` is this home's clock when all this was read.
     """
 
     stream: StreamName
@@ -53,6 +54,7 @@ class ImportStanding:
     plan: PlanId
     tentative_us: int | None = None
     chain: str | None = None
+    read_at_ms: int = field(default=0, compare=False)
 
     def check_goes_on(self, news: LineNews) -> None:
         """Diverged unless the news is of the line that has been read here up to `version`."""
@@ -102,7 +104,8 @@ class LineNews:
     known. A source that is known to end where its rows end has news without a new version.
     What of the line lies before `trimmed_us`, and came neither with this news nor before, is gone.
     `chain_after` and `chain` are the line's at `after` and at `version`, as 64 hexadecimal digits;
-    None where the home does not know them.
+    None where the home does not know them. The segments' `age_ms` are their ages when the news was
+    told; `asked_ms` is when it was asked for, by the reader's clock, which the reader notes.
     """
 
     stream: StreamName
@@ -116,6 +119,7 @@ class LineNews:
     trimmed_us: int | None = None
     chain_after: str | None = None
     chain: str | None = None
+    asked_ms: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.version < self.after:
@@ -130,6 +134,10 @@ class LineNews:
         for chain in (self.chain_after, self.chain):
             if chain is not None and not _CHAIN.fullmatch(chain):
                 raise Refused(f"news of {self.stream} by {self.producer} has a chain that is none")
+
+    def fresh_ms(self, segment: Segment) -> int | None:
+        """When a segment's age was 0, by the reader's clock: what the way here took counts."""
+        return None if self.asked_ms is None else self.asked_ms - segment.age_ms
 
     @property
     def key(self) -> str:

@@ -114,42 +114,34 @@ def fragments_of(network: Network, fallible: Set[str] = frozenset()) -> tuple[Fr
             names.setdefault(start, crossing_name(start))
     if len(set(names.values())) < len(names):
         raise Refused(f"two streams of network {network.name} share one name: rename a box")
+    # Each arc and box is looked at once, however many fragments there are.
+    inputs: dict[FragmentName, dict[Port, StreamName]] = {f: {} for f in home.values()}
+    outputs: dict[FragmentName, dict[StreamName, Port]] = {f: {} for f in home.values()}
+    boxes: dict[FragmentName, list[Box]] = {f: [] for f in home.values()}
+    for arc in network.output_arcs:
+        outputs[home[arc.start.owner]][StreamName(arc.end)] = arc.start
+    for arc in network.box_arcs:
+        writer, reader = home.get(arc.start.owner), home[arc.end]
+        if writer == reader:
+            continue
+        inputs[reader][arc.start] = names[arc.start]
+        if writer is not None and arc.start not in outputs[writer].values():
+            outputs[writer][names[arc.start]] = arc.start
+    for box in network.order:
+        boxes[home[box]].append(network.box(box))
+    fallible_homes = {home[box] for box in fallible}
     found = {
-        name: _fragment(network, name, names, home, fallible)
-        for name in dict.fromkeys(home.values())
+        name: Fragment(
+            network=network,
+            name=name,
+            boxes=tuple(boxes[name]),
+            inputs=inputs[name],
+            outputs=outputs[name],
+            is_fallible=name in fallible_homes,
+        )
+        for name in boxes
     }
     return _in_order(network, found)
-
-
-def _fragment(
-    network: Network,
-    name: FragmentName,
-    names: Mapping[Port, StreamName],
-    home: Mapping[str, FragmentName],
-    fallible: Set[str],
-) -> Fragment:
-    inputs = {
-        arc.start: names[arc.start]
-        for arc in network.box_arcs
-        if home[arc.end] == name and home.get(arc.start.owner) != name
-    }
-    outputs = {
-        StreamName(arc.end): arc.start
-        for arc in network.output_arcs
-        if home[arc.start.owner] == name
-    }
-    for arc in network.box_arcs:
-        crosses = home.get(arc.start.owner) == name and home[arc.end] != name
-        if crosses and arc.start not in outputs.values():
-            outputs[names[arc.start]] = arc.start
-    return Fragment(
-        network=network,
-        name=name,
-        boxes=tuple(network.box(b) for b in network.order if home[b] == name),
-        inputs=inputs,
-        outputs=outputs,
-        is_fallible=any(home[box] == name for box in fallible),
-    )
 
 
 def _in_order(network: Network, found: Mapping[FragmentName, Fragment]) -> tuple[Fragment, ...]:
@@ -157,7 +149,7 @@ def _in_order(network: Network, found: Mapping[FragmentName, Fragment]) -> tuple
     waiting = {f.name: {writer[s] for s in f.input_streams if s in writer} for f in found.values()}
     order: list[Fragment] = []
     while waiting:
-        ready = [name for name, reads in waiting.items() if not reads & set(waiting)]
+        ready = [name for name, reads in waiting.items() if not reads & waiting.keys()]
         if not ready:
             names = ", ".join(sorted(waiting))
             raise Refused(f"fragments {names} of network {network.name} read each other in a cycle")

@@ -8,6 +8,7 @@ different records cut time at the same places (Borealis calls it independent win
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
@@ -106,6 +107,16 @@ class Range:
     def widened(self, width_us: int) -> Range:
         """The least run of whole buckets of `width_us` that covers this range."""
         return Range(floor_us(self.from_us, width_us), ceil_us(self.to_us, width_us))
+
+    def without(self, parts: Iterable[Range]) -> Iterator[Range]:
+        """What `parts` (in order, apart from each other) leave of this range."""
+        at_us = self.from_us
+        for part in parts:
+            if at_us < min(part.from_us, self.to_us):
+                yield Range(at_us, min(part.from_us, self.to_us))
+            at_us = max(at_us, part.to_us)
+        if at_us < self.to_us:
+            yield Range(at_us, self.to_us)
 
     def __str__(self) -> str:
         return f"[{self.from_us}, {self.to_us})"

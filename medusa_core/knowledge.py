@@ -6,12 +6,15 @@ could not use more; `known_through_us` says how far they reach.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
+from medusa_core.bounds import Bound, Cost, strictest
 from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
-from medusa_core.grid import FOREVER_US
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
 from medusa_core.segments import Producer, Read, Segment
 
@@ -53,9 +56,17 @@ class LandingKnowledge:
         freeze(self, "counts")
 
 
+def _end_us(segment: Segment) -> int:
+    return segment.range.to_us
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputKnowledge:
-    """A stream as this home reads it: its live segments from where a fragment needs them on."""
+    """A stream as this home reads it: its live segments from where a fragment needs them on.
+
+    `lag_ms` is how long after the event time of a bucket it is due at the edge, as declared; only
+    differences of lags are used.
+    """
 
     stream: StreamName
     width_us: int
@@ -64,16 +75,35 @@ class InputKnowledge:
     end_us: int | None
     segments: tuple[Segment, ...]
     known_through_us: int
+    lag_ms: int = 0
+
+    def overlapping(self, part: Range) -> Iterator[Segment]:
+        """The live segments that share an instant with `part`, in order."""
+        first = bisect_right(self.segments, part.from_us, key=_end_us)
+        for segment in islice(self.segments, first, None):
+            if segment.range.from_us >= part.to_us:
+                return
+            yield segment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputKnowledge:
-    """A stream that a fragment writes here: how far its live rows reach without a hole."""
+    """A stream that a fragment writes here: how far its live rows reach without a hole.
+
+    `bound` is what is promised of it, here or at the end of the path that it is on (None: nothing,
+    as of recorded input). `path_ms` is what partners say that the rest of the path costs with them.
+    `tentative_us` is where the first live tentative row begins, if there is one; `lacks` are the
+    inputs that the newest row was computed without (None: it is final).
+    """
 
     stream: StreamName
     width_us: int
     boundary_us: int
     has_ended: bool = False
+    bound: Bound | None = None
+    path_ms: int = 0
+    tentative_us: int | None = None
+    lacks: tuple[StreamName, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +118,8 @@ class TentativeKnowledge:
 class FragmentKnowledge:
     """A fragment assigned here: under which plan and epoch, and how its streams stand.
 
-    `plan` is that of the next bucket; at `until_us` another plan begins.
+    `plan` is that of the next bucket; at `until_us` another plan begins. `cost` is what its steps
+    have cost lately. `is_corrected_apart`: a driver of the backlog lane holds its corrections.
     """
 
     fragment: Fragment
@@ -100,9 +131,26 @@ class FragmentKnowledge:
     outputs: Mapping[StreamName, OutputKnowledge]
     tentative: tuple[TentativeKnowledge, ...] = ()
     until_us: int = FOREVER_US
+    cost: Cost = field(default_factory=Cost)
+    is_corrected_apart: bool = False
 
     def __post_init__(self) -> None:
         freeze(self, "inputs", "outputs")
+
+    @property
+    def width_us(self) -> int:
+        """The widest output's: all outputs advance together, by its buckets."""
+        return max(o.width_us for o in self.outputs.values())
+
+    @property
+    def bound(self) -> Bound | None:
+        """What is promised of its outputs together."""
+        return strictest(o.bound for o in self.outputs.values())
+
+    @property
+    def lag_ms(self) -> int:
+        """The lag of its outputs: that of the input that is due last."""
+        return max(i.lag_ms for i in self.inputs.values())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,10 @@ MAIN = "main"
 WINDOWS_PER_RECORD_MAX = 10_000
 
 
+NO_DISORDER = "0s"
+"""The disorder of a source whose records come in the order of event time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
     """A stream that comes from outside: its columns and which of them is event time.
@@ -177,27 +181,41 @@ class Network:
     outputs: tuple[Output, ...]
     bucket: str = "10s"
     order: tuple[str, ...] = field(init=False, compare=False)
+    _box_of: Mapping[str, Box] = field(init=False, compare=False, repr=False)
+    _source_of: Mapping[str, Source] = field(init=False, compare=False, repr=False)
+    box_arcs: tuple[Arc, ...] = field(init=False, compare=False, repr=False)
+    """Every arrow that ends at a box, in the order of the boxes."""
+    output_arcs: tuple[Arc, ...] = field(init=False, compare=False, repr=False)
+    """Every arrow that ends at an output, in the order of the outputs."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "_box_of", {box.name: box for box in self.boxes})
+        object.__setattr__(self, "_source_of", {source.name: source for source in self.sources})
         check_name("network", self.name)
         check_names(self)
         for box in self.boxes:
             check_box(box)
         check_duration(f"bucket of network {self.name}", self.bucket)
         object.__setattr__(self, "order", topological_order(self))
+        box_arcs = (
+            Arc(self.port(r, f"box {b.name}"), b.name) for b in self.boxes for r in inputs_of(b)
+        )
+        output_arcs = (Arc(self.port(o.input, f"output {o.name}"), o.name) for o in self.outputs)
+        object.__setattr__(self, "box_arcs", tuple(box_arcs))
+        object.__setattr__(self, "output_arcs", tuple(output_arcs))
         check_every_box_is_used(self)
 
     def box(self, name: str) -> Box:
         """The box of that name."""
-        return next(b for b in self.boxes if b.name == name)
+        return self._box_of[name]
 
     def source(self, name: str) -> Source:
         """The source of that name."""
-        return next(s for s in self.sources if s.name == name)
+        return self._source_of[name]
 
     def is_source(self, name: str) -> bool:
         """Whether a source has this name."""
-        return any(s.name == name for s in self.sources)
+        return name in self._source_of
 
     def output(self, name: str) -> Output:
         """The output of that name; raises Refused naming those that are there."""
@@ -216,14 +234,15 @@ class Network:
         owner, _, port = reference.partition(".")
         if self.is_source(owner) and not port:
             return Port(owner)
-        ports = next((ports_of(b) for b in self.boxes if b.name == owner), None)
-        if ports is None:
+        box = self._box_of.get(owner)
+        if box is None:
             names = [part.name for part in (*self.sources, *self.boxes)]
             near = did_you_mean(owner, names, "a dangling arc")
             raise Refused(
                 f"{wanted_by} of network {self.name} reads {reference!r}, which is neither a "
                 f"source nor a box: {near}"
             )
+        ports = ports_of(box)
         if not port and len(ports) == 1:
             return Port(owner, ports[0])
         if port not in ports or not port:
@@ -232,18 +251,6 @@ class Network:
             hint = near or f"name {' or '.join(known)}"
             raise Refused(f"{wanted_by} of network {self.name} reads {reference!r}: {hint}")
         return Port(owner, port)
-
-    @property
-    def box_arcs(self) -> tuple[Arc, ...]:
-        """Every arrow that ends at a box, in the order of the boxes."""
-        return tuple(
-            Arc(self.port(r, f"box {b.name}"), b.name) for b in self.boxes for r in inputs_of(b)
-        )
-
-    @property
-    def output_arcs(self) -> tuple[Arc, ...]:
-        """Every arrow that ends at an output, in the order of the outputs."""
-        return tuple(Arc(self.port(o.input, f"output {o.name}"), o.name) for o in self.outputs)
 
 
 def inputs_of(box: Box) -> tuple[str, ...]:

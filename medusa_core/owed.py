@@ -6,11 +6,23 @@ can be owed, so a crash between deciding and doing loses nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from medusa_core.fragments import end_of, origin_of
 from medusa_core.grid import FOREVER_US, Range, floor_us
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge, TentativeKnowledge
 from medusa_core.names import StreamName
-from medusa_core.segments import Stability
+from medusa_core.segments import Stability, content_of
+
+
+def start_us(fragment: FragmentKnowledge) -> int:
+    """Where the next output bucket begins."""
+    origins = {name: i.origin_us for name, i in fragment.inputs.items()}
+    return max(
+        min(o.boundary_us for o in fragment.outputs.values()),
+        origin_of(origins, fragment.width_us),
+    )
 
 
 def frontier(fragment: FragmentKnowledge) -> Range | None:
@@ -19,20 +31,16 @@ def frontier(fragment: FragmentKnowledge) -> Range | None:
     All outputs of a fragment advance together: one step computes them. The range ends on the widest
     output's grid, and where all inputs have ended, with the last bucket that can hold a record.
     """
-    origins = {name: i.origin_us for name, i in fragment.inputs.items()}
-    width_us = max(o.width_us for o in fragment.outputs.values())
-    from_us = max(
-        min(o.boundary_us for o in fragment.outputs.values()), origin_of(origins, width_us)
-    )
+    from_us = start_us(fragment)
     to_us = min(ready_through_us(i) for i in fragment.inputs.values())
     ended_us = ends_at_us(fragment)
-    to_us = ended_us if ended_us is not None else floor_us(to_us, width_us)
+    to_us = ended_us if ended_us is not None else floor_us(to_us, fragment.width_us)
     to_us = min(to_us, fragment.until_us)
     return Range(from_us, to_us) if from_us < to_us else None
 
 
 def ready_through_us(input_: InputKnowledge) -> int:
-    """Up to where an input is final: its boundary, or for ever once it has ended and closed."""
+    """Up to where an input is there: its boundary, or for ever once it has ended and closed."""
     if input_.end_us is not None and input_.boundary_us >= input_.end_us:
         return FOREVER_US
     return input_.boundary_us
@@ -50,16 +58,40 @@ def ends_at_us(fragment: FragmentKnowledge) -> int | None:
     if any(ready_through_us(i) != FOREVER_US for i in fragment.inputs.values()):
         return None
     ends: dict[StreamName, int] = {n: i.end_us or 0 for n, i in fragment.inputs.items()}
-    width_us = max(o.width_us for o in outputs)
+    width_us = fragment.width_us
     end_us = max(end_of(fragment.fragment, name, ends, width_us) for name in fragment.outputs)
     computed_us = min(o.boundary_us for o in outputs)
     return end_us if computed_us < end_us else computed_us + width_us
 
 
-def corrections(fragment: FragmentKnowledge) -> tuple[TentativeKnowledge, ...]:
-    """The live tentative rows whose every input range is final now, oldest first."""
-    owed = [t for t in fragment.tentative if _inputs_are_final(fragment, t)]
-    return tuple(sorted(owed, key=lambda t: (t.segment.range, t.segment.stream)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """Tentative outputs of one range that can be made final together.
+
+    `is_unchanged`: their inputs, now final, hold what they were computed from, so the outputs stand
+    as they are (early cutoff).
+    """
+
+    range: Range
+    tentative: tuple[TentativeKnowledge, ...]
+    is_unchanged: bool
+
+    @property
+    def outputs(self) -> tuple[StreamName, ...]:
+        """Which outputs, by name."""
+        return tuple(t.segment.stream for t in self.tentative)
+
+
+def corrections(fragment: FragmentKnowledge) -> Iterator[Correction]:
+    """The live tentative rows whose every input range is final now, oldest first, by range."""
+    found: dict[Range, list[TentativeKnowledge]] = {}
+    for tentative in fragment.tentative:
+        if _inputs_are_final(fragment, tentative):
+            found.setdefault(tentative.segment.range, []).append(tentative)
+    for part in sorted(found):
+        rows = sorted(found[part], key=lambda t: t.segment.stream)
+        unchanged = all(_is_unchanged(fragment, t) for t in rows)
+        yield Correction(range=part, tentative=tuple(rows), is_unchanged=unchanged)
 
 
 def _inputs_are_final(fragment: FragmentKnowledge, tentative: TentativeKnowledge) -> bool:
@@ -71,10 +103,25 @@ def is_final(input_: InputKnowledge, part: Range) -> bool:
     """Whether final rows cover the whole of `part` (outside of the stream's life all is empty)."""
     at_us = max(part.from_us, input_.origin_us)
     to_us = part.to_us if input_.end_us is None else min(part.to_us, input_.end_us)
-    for segment in input_.segments:
-        if segment.range.to_us <= at_us:
-            continue
+    for segment in input_.overlapping(Range(at_us, to_us)) if at_us < to_us else ():
         if segment.range.from_us > at_us or segment.stability is Stability.TENTATIVE:
             break
         at_us = segment.range.to_us
     return at_us >= to_us
+
+
+def _is_unchanged(fragment: FragmentKnowledge, tentative: TentativeKnowledge) -> bool:
+    """Whether every input holds now what the lineage read, and nothing where it read nothing."""
+    segment = tentative.segment
+    for name, need in fragment.fragment.needed(segment.stream, segment.range).items():
+        input_ = fragment.inputs[name]
+        wanted = need.widened(input_.width_us)
+        reads = sorted((r for r in tentative.reads if r.input == name), key=lambda r: r.range)
+        for read in reads:
+            now = content_of(input_.overlapping(read.range), read.range)
+            if read.content != now or read.drop_rate:
+                return False
+        for hole in wanted.without([read.range for read in reads]):
+            if any(s.within(hole) for s in input_.overlapping(hole)):
+                return False
+    return True

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from hashlib import sha256
 
 from medusa_core.frozen import freeze
@@ -29,14 +29,15 @@ class Plan:
     widths_us: Mapping[StreamName, int]
     function_sources: Mapping[str, str]
     engine: Mapping[str, str]
+    document: str = field(init=False, compare=False, repr=False)
+    """Everything the fingerprint covers, as JSON with sorted keys."""
+    id: PlanId = field(init=False, compare=False, repr=False)
+    """The fingerprint: the first 128 bits of the document's SHA-256, in hexadecimal."""
 
     def __post_init__(self) -> None:
         freeze(self, "widths_us", "function_sources", "engine")
-
-    @property
-    def document(self) -> str:
-        """Everything the fingerprint covers, as JSON with sorted keys."""
-        return json.dumps(
+        # Made once: a network of a thousand fragments asks for it for each of them.
+        document = json.dumps(
             {
                 "network": network_document(self.network),
                 "widths_us": dict(self.widths_us),
@@ -46,11 +47,9 @@ class Plan:
             sort_keys=True,
             separators=(",", ":"),
         )
-
-    @property
-    def id(self) -> PlanId:
-        """The fingerprint: the first 128 bits of the document's SHA-256, in hexadecimal."""
-        return PlanId(sha256(self.document.encode()).hexdigest()[:32])
+        object.__setattr__(self, "document", document)
+        fingerprint = sha256(document.encode()).hexdigest()[:32]
+        object.__setattr__(self, "id", PlanId(fingerprint))
 
 
 def network_document(network: Network) -> dict[str, object]:
@@ -66,13 +65,13 @@ def network_document(network: Network) -> dict[str, object]:
 
 def _document(value: object) -> dict[str, object]:
     document: dict[str, object] = {}
-    for field in fields(value):  # type: ignore[arg-type]
-        item = getattr(value, field.name)
-        if isinstance(value, Function) and field.name == "function":
+    for one in fields(value):  # type: ignore[arg-type]
+        item = getattr(value, one.name)
+        if isinstance(value, Function) and one.name == "function":
             item = getattr(item, "__qualname__", "function")
         elif isinstance(item, Mapping):
             item = [[name, text] for name, text in item.items()]
         elif isinstance(item, tuple):
             item = list(item)
-        document[field.name] = item
+        document[one.name] = item
     return document

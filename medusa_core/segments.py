@@ -7,9 +7,10 @@ final ones alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from hashlib import sha256
 
 from medusa_core.digest import EMPTY, Digest, sum_of
 from medusa_core.errors import Refused
@@ -54,7 +55,11 @@ class SegmentFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A run of buckets as its producer wrote it; `buckets` maps bucket start to digest, if rows."""
+    """A run of buckets as its producer wrote it; `buckets` maps bucket start to digest, if rows.
+
+    `age_ms` was its age when it came into this home, at `arrived_ms` of the home's clock; `missing`
+    names the inputs that it was computed without.
+    """
 
     stream: StreamName
     producer: Producer
@@ -66,12 +71,18 @@ class Segment:
     files: tuple[SegmentFile, ...] = ()
     age_ms: int = 0
     missing: tuple[StreamName, ...] = ()
+    arrived_ms: int = field(default=0, compare=False)
 
     def __post_init__(self) -> None:
         freeze(self, "buckets")
         check_buckets(self.stream, self.range, self.buckets)
         if bool(self.missing) and self.stability.is_final:
             raise Refused(f"segment of {self.stream} misses inputs but is {self.stability.value}")
+
+    @property
+    def fresh_ms(self) -> int:
+        """When its age was 0, by this home's clock."""
+        return self.arrived_ms - self.age_ms
 
     @property
     def digest(self) -> Digest:
@@ -97,6 +108,8 @@ class Read:
     """One line of lineage: what an output stream was computed from, and at which drop rate.
 
     `version` is the producer's own version that was read; a range without rows is read too.
+    `content` is the fingerprint of what was there (`content_of`), kept where the output may be
+    superseded, so that a correction that changes nothing is known without a job.
     """
 
     output: StreamName
@@ -105,6 +118,20 @@ class Read:
     range: Range
     version: Version
     drop_rate: float = 0.0
+    content: str | None = field(default=None, compare=False)
+
+
+def content_of(segments: Iterable[Segment], part: Range) -> str:
+    """A fingerprint of the rows of `part`, bucket by bucket: the same for the same content.
+
+    It does not depend on how a producer cut the range, nor on versions and stability.
+    """
+    words = sorted(
+        f"{at_us} {digest.rows} {digest.sum_a} {digest.sum_b}"
+        for segment in segments
+        for at_us, digest in segment.within(part).items()
+    )
+    return sha256("\n".join(words).encode()).hexdigest()
 
 
 def digest_over(segments: tuple[Segment, ...], part: Range) -> Digest:

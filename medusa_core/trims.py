@@ -62,7 +62,8 @@ def shapes_owed(known: FragmentKnowledge, planned: Planned) -> tuple[Fragment, .
     That is the plan in force; where another is to follow, or something tentative is to be computed
     again, it is every plan that ever was assigned. None if one of them is not known.
     """
-    is_settled = known.until_us == FOREVER_US and not known.tentative
+    is_final = all(o.tentative_us is None for o in known.outputs.values())
+    is_settled = known.until_us == FOREVER_US and is_final
     shapes: list[Fragment] = []
     for plan in (known.plan,) if is_settled else {known.plan, *planned}:
         fragments = planned.get(plan)
@@ -93,10 +94,11 @@ def needed_from_us(
     width_us = max(o.width_us for o in outputs)
     next_us = max(min(o.boundary_us for o in outputs), origin_of(origins, width_us))
     for shape in (known.fragment,) if shapes is None else shapes:
-        for tentative in known.tentative:
-            segment = tentative.segment
-            if segment.stream in shape.outputs:
-                want(_begins(shape.needed(segment.stream, segment.range)))
+        for output in outputs:
+            at_us = output.tentative_us
+            if at_us is not None and output.stream in shape.outputs:
+                # What is tentative behind it may read further back: no window may end in the first.
+                want(_begins(shape.needed(output.stream, Range(at_us, FOREVER_US))))
         if next_us < FOREVER_US:
             want(begins_us(shape, next_us))
     return begins

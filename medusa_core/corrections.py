@@ -1,0 +1,141 @@
+"""Corrections in the time that is left: exactly what is owed, oldest first, in chunks.
+
+A chunk never costs more than the slack to the next deadline, so that new data keeps its bound; but
+corrections have a guaranteed share of the time, and go on by one bucket a tick even without slack
+(no slack for the share is overload, which is another matter: design 9).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from medusa_core import owed
+from medusa_core.commits import Cause
+from medusa_core.decisions import Aged, Because, ComputeStep, Promote
+from medusa_core.grid import Range
+from medusa_core.knowledge import FragmentKnowledge, Limits
+from medusa_core.partial import oldest_fresh
+from medusa_core.reads import reads_of, records_of
+from medusa_core.segments import Producer, Stability
+
+SHARE = 0.1
+"""Of the time of a home that corrections get at least (design 6)."""
+
+SLACK_PART = 0.5
+"""Of the slack that a chunk is planned for: what it costs is an estimate."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Owed:
+    fragment: FragmentKnowledge
+    correction: owed.Correction
+
+
+def corrections_within(
+    fragments: Sequence[FragmentKnowledge],
+    limits: Limits,
+    slack_ms: int | None,
+    work_ms: Sequence[int],
+) -> Iterator[Promote | ComputeStep]:
+    """What is made final without a job, then chunks of corrections, oldest first.
+
+    `slack_ms` is the time until something must be answered (None: nothing must); `work_ms` is what
+    the other steps of this tick are expected to take.
+    """
+    found = [_Owed(f, c) for f in fragments for c in owed.corrections(f)]
+    yield from (_promoted(one) for one in found if one.correction.is_unchanged)
+    changed = [one for one in found if not one.correction.is_unchanged]
+    changed.sort(key=lambda one: (one.correction.range, one.fragment.fragment.id))
+    budget_ms: float | None = None
+    if slack_ms is not None:
+        budget_ms = max(slack_ms * SLACK_PART, sum(work_ms) * SHARE / (1 - SHARE))
+    has_one = False
+    for chunk in _chunks(changed, limits, budget_ms):
+        step = _corrected(chunk, slack_ms)
+        if budget_ms is not None:
+            cost_ms = chunk[0].fragment.cost.of_ms(records_of(step.fragment, step.range))
+            if has_one and cost_ms > budget_ms:
+                return
+            budget_ms -= cost_ms
+        has_one = True
+        yield step
+
+
+def _chunks(
+    found: Sequence[_Owed], limits: Limits, budget_ms: float | None
+) -> Iterator[list[_Owed]]:
+    """Neighbouring ranges of one fragment and the same outputs, as many as a chunk may hold."""
+    runs: list[list[_Owed]] = []
+    for _, group in groupby(sorted(found, key=_of), key=_of):
+        mine = list(group)
+        fragment, most = mine[0].fragment, limits.records_per_step_max
+        if budget_ms is not None:
+            most = min(most, max(fragment.cost.records_within(int(budget_ms)), 1))
+        run: list[_Owed] = []
+        for one in mine:
+            if run and not _goes_on(run, one, most, limits):
+                runs.append(run)
+                run = []
+            run.append(one)
+        runs.append(run)
+    yield from sorted(runs, key=lambda run: run[0].correction.range)
+
+
+def _of(one: _Owed) -> tuple[str, int, Producer]:
+    return one.fragment.fragment.id, one.fragment.partition, one.fragment.producer
+
+
+def _goes_on(run: Sequence[_Owed], one: _Owed, records_max: int, limits: Limits) -> bool:
+    first, last = run[0].correction, run[-1].correction
+    if last.range.to_us != one.correction.range.from_us or last.outputs != one.correction.outputs:
+        return False
+    whole = first.range.hull(one.correction.range)
+    buckets = (whole.to_us - whole.from_us) // one.fragment.width_us
+    return buckets <= limits.buckets_per_step_max and records_of(one.fragment, whole) <= records_max
+
+
+def _corrected(chunk: Sequence[_Owed], slack_ms: int | None) -> ComputeStep:
+    fragment, corrections = chunk[0].fragment, [one.correction for one in chunk]
+    part = corrections[0].range.hull(corrections[-1].range)
+    outputs = corrections[0].outputs
+    numbers = {"segments": sum(len(c.tentative) for c in corrections),
+               "records": records_of(fragment, part)}  # fmt: skip
+    if slack_ms is not None:
+        numbers["slack_ms"] = slack_ms
+    return ComputeStep(
+        fragment=fragment,
+        range=part,
+        outputs=outputs,
+        reads=tuple(reads_of(fragment, outputs, part)),
+        stability=Stability.STABLE,
+        cause=Cause.CORRECTION,
+        ends=False,
+        because=Because("its inputs are final now", numbers),
+        ages=(Aged(part, _fresh_ms(fragment, part, corrections)),),
+    )
+
+
+def _promoted(one: _Owed) -> Promote:
+    fragment, correction = one.fragment, one.correction
+    return Promote(
+        fragment=fragment,
+        range=correction.range,
+        tentative=correction.tentative,
+        fresh_ms=_fresh_ms(fragment, correction.range, (correction,)),
+        reads=tuple(reads_of(fragment, correction.outputs, correction.range)),
+        because=Because(
+            "its inputs are final now and hold what was read",
+            {"segments": len(correction.tentative)},
+        ),
+    )
+
+
+def _fresh_ms(
+    fragment: FragmentKnowledge, part: Range, corrections: Sequence[owed.Correction]
+) -> int:
+    """As old as the oldest answer that it takes the place of, and as what it is computed from."""
+    was_ms = min(t.segment.fresh_ms for c in corrections for t in c.tentative)
+    now_ms = oldest_fresh(fragment, part)
+    return was_ms if now_ms is None else min(was_ms, now_ms)

@@ -1,0 +1,121 @@
+"""Decisions: what a participant does next, as data with a reason in numbers.
+
+Apply, explain and simulate read the same list; none of them decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from medusa_core.commits import Cause
+from medusa_core.frozen import freeze
+from medusa_core.grid import Range
+from medusa_core.knowledge import FragmentKnowledge, LandingKnowledge, TentativeKnowledge
+from medusa_core.names import StreamName
+from medusa_core.segments import Read, Stability
+
+
+@dataclass(frozen=True, slots=True)
+class Because:
+    """Why, in a phrase and in the numbers that it was decided by."""
+
+    reason: str
+    numbers: Mapping[str, int]
+
+    def __post_init__(self) -> None:
+        freeze(self, "numbers")
+
+    def __str__(self) -> str:
+        numbers = ", ".join(f"{name} {value}" for name, value in self.numbers.items())
+        return f"{self.reason} ({numbers})" if numbers else self.reason
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseBuckets:
+    """Make landed records of a run of buckets a stable segment of the source's stream."""
+
+    landing: LandingKnowledge
+    range: Range
+    ends: bool
+    because: Because
+
+
+@dataclass(frozen=True, slots=True)
+class Aged:
+    """A part of a step's outputs, and when it could have been computed, by the home's clock."""
+
+    range: Range
+    fresh_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComputeStep:
+    """Compute a run of output buckets of a fragment from named input versions.
+
+    `missing` names the inputs that are not there and those that a tentative input was without.
+    `ages` tell, piece by piece, when the inputs that are there could have been used (none: no bound
+    is promised, so nobody asks).
+    """
+
+    fragment: FragmentKnowledge
+    range: Range
+    outputs: tuple[StreamName, ...]
+    reads: tuple[Read, ...]
+    stability: Stability
+    cause: Cause
+    ends: bool
+    because: Because
+    missing: tuple[StreamName, ...] = ()
+    ages: tuple[Aged, ...] = ()
+
+    @property
+    def fresh_ms(self) -> int | None:
+        """Of the oldest piece."""
+        return min((aged.fresh_ms for aged in self.ages), default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promote:
+    """Make tentative outputs final as they stand: their inputs turned out to be what was read."""
+
+    fragment: FragmentKnowledge
+    range: Range
+    tentative: tuple[TentativeKnowledge, ...]
+    reads: tuple[Read, ...]
+    fresh_ms: int
+    because: Because
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """Nothing to do for a fragment or a source now; `until_ms` is when that changes by itself."""
+
+    of: str
+    because: Because
+    until_ms: int | None = None
+
+
+Decision = CloseBuckets | ComputeStep | Promote | Wait
+
+
+def explain(decisions: Iterable[Decision]) -> list[str]:
+    """One line for each decision: what and why."""
+    return [_explain(decision) for decision in decisions]
+
+
+def _explain(decision: Decision) -> str:
+    match decision:
+        case CloseBuckets():
+            what = f"close {decision.landing.stream} {decision.range}"
+        case ComputeStep():
+            names = ", ".join(decision.outputs)
+            what = f"compute {names} {decision.range} as {decision.stability.value}"
+            if decision.missing:
+                what += f" without {', '.join(decision.missing)}"
+        case Promote():
+            names = ", ".join(t.segment.stream for t in decision.tentative)
+            what = f"promote {names} {decision.range}"
+        case Wait():
+            what = f"wait: {decision.of}"
+    return f"{what}: {decision.because}"
