@@ -12,6 +12,7 @@
 -- SQLSTATEs raised here, mapped to error classes in pipelines/catalog/postgres_errors.py:
 --   MD001 refused: the request is wrong       MD002 conflict: somebody was first
 --   MD006 diverged: what was read before is not what stands now
+--   MD007 expired: what is asked for is trimmed
 --   MDS01 law S1   MDS02 law S2   MDS07 law S7   MDS08 law S8 (a conflict)   MDLOG insert-only table
 
 CREATE SCHEMA medusa;
@@ -81,11 +82,35 @@ CREATE TABLE medusa.stream_promise (
     stream       text COLLATE "C" PRIMARY KEY REFERENCES medusa.stream,
     retention_ms bigint,
     declared_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-    CONSTRAINT retention_is_above_zero CHECK (retention_ms > 0)
+    bound_ms     bigint,
+    during_failure       text NOT NULL DEFAULT 'process',
+    during_stabilization text NOT NULL DEFAULT 'process',
+    failure_ms_max       bigint,
+    lag_ms       bigint NOT NULL DEFAULT 0,
+    CONSTRAINT retention_is_above_zero CHECK (retention_ms > 0),
+    CONSTRAINT bound_is_above_zero CHECK (bound_ms > 0),
+    CONSTRAINT policies_are_known CHECK (
+        during_failure IN ('process', 'delay', 'suspend')
+        AND during_stabilization IN ('process', 'delay', 'suspend')),
+    CONSTRAINT suspending_has_a_limit CHECK (
+        failure_ms_max > 0 AND failure_ms_max <= bound_ms
+        OR failure_ms_max IS NULL
+            AND 'suspend' NOT IN (during_failure, during_stabilization)),
+    CONSTRAINT lag_is_not_below_zero CHECK (lag_ms >= 0)
 );
 COMMENT ON TABLE medusa.stream_promise IS 'What is promised of streams, as in contracts/streams.';
 COMMENT ON COLUMN medusa.stream_promise.retention_ms IS
     'How long buckets are kept after their end, if nothing holds them; NULL: for good.';
+COMMENT ON COLUMN medusa.stream_promise.bound_ms IS
+    'The availability bound X of the stream, or of the strictest output behind it; NULL: none.';
+COMMENT ON COLUMN medusa.stream_promise.during_failure IS
+    'What is done with new buckets that lack an input.';
+COMMENT ON COLUMN medusa.stream_promise.during_stabilization IS
+    'What is done with new buckets while corrections are owed.';
+COMMENT ON COLUMN medusa.stream_promise.failure_ms_max IS
+    'How long a failure lasts at most, as declared; suspending needs it.';
+COMMENT ON COLUMN medusa.stream_promise.lag_ms IS
+    'How long after the event time of a bucket it is due; only differences are used.';
 
 CREATE TABLE medusa.network (
     name        text COLLATE "C" PRIMARY KEY,
@@ -179,6 +204,8 @@ CREATE TABLE medusa.line_version (
     line_id integer NOT NULL REFERENCES medusa.stream_producer,
     version bigint NOT NULL CHECK (version >= 0),
     chain   bytea NOT NULL CHECK (octet_length(chain) = 32),
+    stable_us bigint,
+    made_at   timestamptz,
     PRIMARY KEY (line_id, version)
 );
 COMMENT ON TABLE medusa.line_version IS
@@ -186,6 +213,12 @@ COMMENT ON TABLE medusa.line_version IS
     'on from there, has another chain at the same version; trimming and compacting change none.';
 COMMENT ON COLUMN medusa.line_version.chain IS
     'SHA-256 of the chain before and of what the commit wrote; of a partner''s line as it told it.';
+COMMENT ON COLUMN medusa.line_version.stable_us IS
+    'Where the stable prefix ended at that version; NULL: not known.';
+COMMENT ON COLUMN medusa.line_version.made_at IS
+    'When this home came to it, by its own clock; NULL: not known.';
+CREATE INDEX line_version_made ON medusa.line_version (line_id, made_at);
+COMMENT ON INDEX medusa.line_version_made IS 'Which version a line had at a time.';
 
 CREATE TABLE medusa.file (
     file_id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -195,7 +228,9 @@ CREATE TABLE medusa.file (
     sha256     text NOT NULL,
     rows       bigint NOT NULL CHECK (rows >= 0)
 );
-COMMENT ON TABLE medusa.file IS 'Files, each of one stream; a file may serve several segments.';
+COMMENT ON TABLE medusa.file IS
+    'Files; one may serve several segments of its stream. A landed file may hold records of several '
+    'streams: it is known under one of them, and each batch knows its own.';
 COMMENT ON COLUMN medusa.file.path IS 'Relative to the home''s storage root.';
 
 CREATE TABLE medusa.commit (
@@ -303,12 +338,14 @@ CREATE INDEX segment_live_tentative ON medusa.segment (line_id, to_us)
 CREATE INDEX segment_superseded ON medusa.segment USING gist
     (int8range(line_id, line_id, '[]'), int8range(from_us, to_us)) WHERE end_version IS NOT NULL;
 CREATE INDEX segment_begun ON medusa.segment (line_id, begin_version);
-CREATE INDEX segment_ended ON medusa.segment (line_id, end_version) WHERE end_version IS NOT NULL;
+CREATE INDEX segment_ended ON medusa.segment (line_id, end_version, to_us)
+    WHERE end_version IS NOT NULL;
 COMMENT ON INDEX medusa.segment_live IS 'Live rows of a line from an event time on.';
 COMMENT ON INDEX medusa.segment_live_tentative IS 'What may be owed a correction.';
 COMMENT ON INDEX medusa.segment_superseded IS 'Time travel.';
 COMMENT ON INDEX medusa.segment_begun IS 'News of a line: what became live after a version.';
-COMMENT ON INDEX medusa.segment_ended IS 'News of a line: what was superseded after a version.';
+COMMENT ON INDEX medusa.segment_ended IS
+    'News of a line: what was superseded after a version; how far corrections have come.';
 CREATE INDEX segment_files ON medusa.segment USING gin (file_ids) WITH (fastupdate = off)
     WHERE cardinality(file_ids) > 0;
 COMMENT ON INDEX medusa.segment_files IS 'Which rows name a file.';
@@ -324,12 +361,15 @@ CREATE TABLE medusa.lineage (
     to_us        bigint NOT NULL,
     read_version bigint NOT NULL,
     drop_rate    double precision NOT NULL CHECK (drop_rate BETWEEN 0 AND 1),
+    content      text CHECK (content ~ '^[0-9a-f]{64}$'),
     PRIMARY KEY (commit_id, output, position),
     CHECK (from_us < to_us)
 );
 COMMENT ON TABLE medusa.lineage IS
     'What each output stream of a commit was computed from; never a list of buckets.';
 COMMENT ON COLUMN medusa.lineage.read_version IS 'The producer''s own version that was read.';
+COMMENT ON COLUMN medusa.lineage.content IS
+    'Fingerprint of what was read, where the output may be superseded; NULL: none is kept.';
 
 
 -- What has landed ---------------------------------------------------------------------------------
@@ -354,6 +394,8 @@ COMMENT ON COLUMN medusa.landed_batch.source_state IS
     'What the source must know to go on behind this batch, in words of its own.';
 CREATE INDEX landed_batch_files ON medusa.landed_batch (file_id) WHERE file_id IS NOT NULL;
 COMMENT ON INDEX medusa.landed_batch_files IS 'Batches whose file is kept.';
+CREATE INDEX landed_batch_kept ON medusa.landed_batch (line_id) WHERE file_id IS NOT NULL;
+COMMENT ON INDEX medusa.landed_batch_kept IS 'Batches of a line whose file is kept: trimming.';
 
 CREATE TABLE medusa.source (
     stream      text COLLATE "C" PRIMARY KEY REFERENCES medusa.stream,
@@ -413,10 +455,32 @@ CREATE TABLE medusa.hold (
     from_us   bigint NOT NULL,
     limit_ms  bigint CHECK (limit_ms > 0),
     placed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (stream, holder, purpose)
+    path_ms   bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (stream, holder, purpose),
+    CONSTRAINT path_is_not_below_zero CHECK (path_ms >= 0)
 );
 COMMENT ON TABLE medusa.hold IS 'What keeps buckets of a stream, from one bucket on.';
 COMMENT ON COLUMN medusa.hold.limit_ms IS 'For how long; past it the owner may trim.';
+COMMENT ON COLUMN medusa.hold.path_ms IS
+    'What the rest of the path costs with the reader, as it says: what an answer here must leave.';
+
+CREATE TABLE medusa.transition (
+    transition_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    fragment      text COLLATE "C" NOT NULL REFERENCES medusa.fragment,
+    partition     integer NOT NULL,
+    participant   text COLLATE "C" NOT NULL,
+    replica       integer NOT NULL,
+    state         text NOT NULL CHECK (state IN ('STABLE', 'UP_FAILURE', 'STABILIZATION')),
+    because       text NOT NULL,
+    changed_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.transition IS
+    'When a fragment''s outputs came into another state of the protocol; insert-only. The state '
+    'itself is derived from what stands, never read from here.';
+COMMENT ON COLUMN medusa.transition.because IS 'The inputs that are missing, or what is owed.';
+CREATE INDEX transition_of_fragment ON medusa.transition
+    (fragment, partition, participant, replica, transition_id);
+COMMENT ON INDEX medusa.transition_of_fragment IS 'The newest state of a fragment.';
 
 CREATE TABLE medusa.sink (
     stream       text COLLATE "C" NOT NULL REFERENCES medusa.stream,
@@ -443,6 +507,63 @@ COMMENT ON COLUMN medusa.sink.version IS 'The version of the line up to which it
 COMMENT ON COLUMN medusa.sink.lost_us IS 'How much event time was passed over as declared gaps.';
 COMMENT ON COLUMN medusa.sink.problem IS 'Why it does not go on; NULL: it does.';
 
+CREATE TABLE medusa.cursor (
+    stream      text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    name        text COLLATE "C" NOT NULL CHECK (name ~ '^[a-z][a-z0-9_]{0,62}$'),
+    line_id     integer NOT NULL REFERENCES medusa.stream_producer,
+    incarnation uuid NOT NULL,
+    version     bigint NOT NULL DEFAULT 0 CHECK (version >= 0),
+    chain       bytea CHECK (octet_length(chain) = 32),
+    from_us     bigint NOT NULL,
+    placed_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    moved_at    timestamptz,
+    PRIMARY KEY (stream, name)
+);
+COMMENT ON TABLE medusa.cursor IS
+    'How far consumers have applied the changes of streams; a cursor moves only when it is told to.';
+COMMENT ON COLUMN medusa.cursor.incarnation IS
+    'The home''s when the cursor was placed: after a restore it is another one.';
+COMMENT ON COLUMN medusa.cursor.version IS 'Its consumer has applied the changes up to there.';
+COMMENT ON COLUMN medusa.cursor.chain IS
+    'The chain of the line at that version, where one is kept: another one is another past.';
+COMMENT ON COLUMN medusa.cursor.from_us IS
+    'Buckets from here on are told of; the least bigint: all.';
+
+
+CREATE TABLE medusa.certificate (
+    certificate_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream         text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    participant    text COLLATE "C" NOT NULL REFERENCES medusa.participant,
+    replica        integer NOT NULL CHECK (replica >= 0),
+    version        bigint NOT NULL,
+    suite          text NOT NULL,
+    law            text NOT NULL,
+    from_us        bigint NOT NULL,
+    to_us          bigint NOT NULL,
+    passed         boolean NOT NULL,
+    figures        jsonb NOT NULL,
+    engines        jsonb NOT NULL,
+    quarantined    bigint NOT NULL,
+    certified_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT certificate_is_of_a_window CHECK (from_us < to_us),
+    CONSTRAINT certificate_names_suite_and_law
+        CHECK (suite ~ '^[a-z][a-z_]{0,62}$' AND law ~ '^[SLI][0-9]{1,2}$'),
+    CONSTRAINT certificate_has_figures
+        CHECK (jsonb_typeof(figures) = 'object' AND jsonb_typeof(engines) = 'object'),
+    CONSTRAINT certificate_counts_records CHECK (quarantined >= 0)
+);
+COMMENT ON TABLE medusa.certificate IS
+    'What a check found of a closed window of a line, whether it passed or not; insert-only.';
+COMMENT ON COLUMN medusa.certificate.version IS 'Of the line, when it was looked at.';
+COMMENT ON COLUMN medusa.certificate.suite IS 'Which check: converged, complete and so on.';
+COMMENT ON COLUMN medusa.certificate.law IS 'The law that it is about, such as L2.';
+COMMENT ON COLUMN medusa.certificate.figures IS 'What was counted, tentative and final apart.';
+COMMENT ON COLUMN medusa.certificate.engines IS 'Box -> which engine computed it again, and why.';
+COMMENT ON COLUMN medusa.certificate.quarantined IS
+    'Records of the stream and its sources in quarantine, of any time, which no result holds.';
+CREATE INDEX certificate_of_stream ON medusa.certificate (stream, certificate_id);
+COMMENT ON INDEX medusa.certificate_of_stream IS 'The newest certificates of a stream.';
+
 
 -- Guards: the laws, even for the owner's plain SQL ------------------------------------------------
 
@@ -455,6 +576,10 @@ END $$;
 COMMENT ON FUNCTION medusa.guard_insert_only() IS 'Raises: what was written stays.';
 
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.assignment
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.transition
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.certificate
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.commit
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
@@ -484,6 +609,22 @@ CREATE TRIGGER no_delete BEFORE DELETE OR TRUNCATE ON medusa.stream_producer
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER no_truncate BEFORE TRUNCATE ON medusa.segment
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+
+CREATE FUNCTION medusa.note_standing() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    SELECT least(least(p.boundary_us, p.end_us), (
+        SELECT s.from_us FROM medusa.segment AS s
+        WHERE s.line_id = p.line_id AND s.end_version IS NULL AND s.stability = 'tentative'
+        ORDER BY s.to_us LIMIT 1))
+    INTO NEW.stable_us FROM medusa.stream_producer AS p WHERE p.line_id = NEW.line_id;
+    NEW.made_at := clock_timestamp();
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION medusa.note_standing() IS
+    'A version knows when this home came to it and where the stable prefix ended.';
+CREATE TRIGGER note_standing BEFORE INSERT ON medusa.line_version
+    FOR EACH ROW EXECUTE FUNCTION medusa.note_standing();
 
 CREATE FUNCTION medusa.bring_order() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -1155,6 +1296,131 @@ COMMENT ON FUNCTION
     medusa.release_lease(text, integer, text, integer, medusa.lane, bigint, text) IS
     'Give a lease back; nothing if it is no longer ours.';
 
+CREATE FUNCTION medusa.check_leases(asked jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bad record;
+BEGIN
+    -- Whoever is not plainly right is looked at by check_lease, which says what is wrong.
+    FOR bad IN
+        SELECT w.* FROM jsonb_to_recordset(asked) AS w (fragment text, partition integer,
+            participant text, replica integer, lane medusa.lane, epoch bigint, holder text)
+        LEFT JOIN medusa.lease AS l
+            ON (l.fragment, l.partition, l.participant, l.replica, l.lane) =
+                (w.fragment, w.partition, w.participant, w.replica, w.lane)
+        WHERE ((l.holder, l.epoch) = (w.holder, w.epoch) AND l.expires_at > clock_timestamp()
+            AND (SELECT (a.epoch, a.participant) = (w.epoch, w.participant)
+                FROM medusa.assignment AS a
+                WHERE a.fragment = w.fragment AND a.partition = w.partition
+                    AND a.replica = w.replica
+                ORDER BY a.epoch DESC LIMIT 1)) IS NOT TRUE
+        ORDER BY w.fragment COLLATE "C", w.partition, w.participant COLLATE "C", w.replica, w.lane
+    LOOP
+        PERFORM medusa.check_lease(bad.fragment, bad.partition, bad.participant, bad.replica,
+            bad.lane, bad.epoch, bad.holder);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.check_leases(jsonb) IS
+    'S8, for many: raises unless each is held and not expired; lock_leases comes before.';
+
+CREATE FUNCTION medusa.lock_leases(asked jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- In one order, whoever asks: leases come before all else that a writer locks.
+    PERFORM FROM medusa.lease AS l
+    WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane) IN (
+        SELECT w.fragment, w.partition, w.participant, w.replica, w.lane
+        FROM jsonb_to_recordset(asked) AS w (fragment text, partition integer, participant text,
+            replica integer, lane medusa.lane))
+    ORDER BY l.fragment, l.partition, l.participant, l.replica, l.lane
+    FOR UPDATE OF l;
+END $$;
+COMMENT ON FUNCTION medusa.lock_leases(jsonb) IS 'Lock leases that are there, in one order.';
+
+CREATE FUNCTION medusa.acquire_leases(asked jsonb, holder text, ttl_ms bigint) RETURNS bigint[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    one  record;
+    ends bigint[] := array_fill(NULL::bigint, ARRAY[jsonb_array_length(asked)]);
+BEGIN
+    FOR one IN
+        SELECT w.* FROM ROWS FROM (jsonb_to_recordset(asked) AS (fragment text,
+            partition integer, participant text, replica integer, lane medusa.lane, epoch bigint))
+            WITH ORDINALITY AS w (fragment, partition, participant, replica, lane, epoch, i)
+        ORDER BY w.fragment COLLATE "C", w.partition, w.participant COLLATE "C", w.replica, w.lane
+    LOOP
+        ends[one.i] := medusa.acquire_lease(one.fragment, one.partition, one.participant,
+            one.replica, one.lane, one.epoch, acquire_leases.holder, acquire_leases.ttl_ms);
+    END LOOP;
+    RETURN ends;
+END $$;
+COMMENT ON FUNCTION medusa.acquire_leases(jsonb, text, bigint) IS
+    'Take all of several leases or none; returns their ends in ms, in the order asked for.';
+
+CREATE FUNCTION medusa.renew_leases(asked jsonb, ttl_ms bigint) RETURNS jsonb
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    one     record;
+    until   timestamptz;
+    answers jsonb[] := array_fill(NULL::jsonb, ARRAY[jsonb_array_length(asked)]);
+    state   text;
+    said    text;
+BEGIN
+    PERFORM medusa.lock_leases(asked);
+    until := clock_timestamp() + renew_leases.ttl_ms * interval '1 millisecond';
+    FOR one IN
+        UPDATE medusa.lease AS l SET expires_at = until
+        FROM ROWS FROM (jsonb_to_recordset(asked) AS (fragment text, partition integer,
+            participant text, replica integer, lane medusa.lane, epoch bigint, holder text))
+            WITH ORDINALITY AS w (fragment, partition, participant, replica, lane, epoch, holder, i)
+        WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane) =
+                (w.fragment, w.partition, w.participant, w.replica, w.lane)
+            AND (l.holder, l.epoch) = (w.holder, w.epoch) AND l.expires_at > clock_timestamp()
+            AND (SELECT (a.epoch, a.participant) = (w.epoch, w.participant)
+                FROM medusa.assignment AS a
+                WHERE a.fragment = w.fragment AND a.partition = w.partition
+                    AND a.replica = w.replica
+                ORDER BY a.epoch DESC LIMIT 1)
+        RETURNING w.i
+    LOOP
+        answers[one.i] := to_jsonb(medusa.to_ms(until));
+    END LOOP;
+    FOR one IN
+        SELECT w.* FROM ROWS FROM (jsonb_to_recordset(asked) AS (fragment text,
+            partition integer, participant text, replica integer, lane medusa.lane, epoch bigint,
+            holder text))
+            WITH ORDINALITY AS w (fragment, partition, participant, replica, lane, epoch, holder, i)
+        WHERE answers[w.i] IS NULL
+        ORDER BY w.fragment COLLATE "C", w.partition, w.participant COLLATE "C", w.replica, w.lane
+    LOOP
+        BEGIN
+            answers[one.i] := to_jsonb(medusa.renew_lease(one.fragment, one.partition,
+                one.participant, one.replica, one.lane, one.epoch, one.holder,
+                renew_leases.ttl_ms));
+        EXCEPTION WHEN OTHERS THEN
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, said = MESSAGE_TEXT;
+            answers[one.i] := jsonb_build_object('sqlstate', state, 'message', said);
+        END;
+    END LOOP;
+    RETURN to_jsonb(answers);
+END $$;
+COMMENT ON FUNCTION medusa.renew_leases(jsonb, bigint) IS
+    'Hold on to several leases; for each its end in ms, or the error that refuses it.';
+
+CREATE FUNCTION medusa.release_leases(asked jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM medusa.lock_leases(asked);
+    UPDATE medusa.lease AS l SET expires_at = least(l.expires_at, clock_timestamp())
+    FROM jsonb_to_recordset(asked) AS w (fragment text, partition integer, participant text,
+        replica integer, lane medusa.lane, epoch bigint, holder text)
+    WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane) =
+            (w.fragment, w.partition, w.participant, w.replica, w.lane)
+        AND (l.holder, l.epoch) = (w.holder, w.epoch);
+END $$;
+COMMENT ON FUNCTION medusa.release_leases(jsonb) IS
+    'Give several leases back; nothing for those that are no longer ours.';
+
 CREATE FUNCTION medusa.check_writes(fragment text, stream text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -1368,6 +1634,175 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.promise(text, integer, text, integer, medusa.lane, bigint, text, text,
     bigint, bigint, bigint) IS 'A source''s promise: no later record before boundary_us.';
+
+CREATE FUNCTION medusa.lock_lines(asked jsonb) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET enable_seqscan = off AS $$
+DECLARE
+    bad record;
+BEGIN
+    SELECT w.fragment, w.stream INTO bad
+    FROM jsonb_to_recordset(asked) AS w (fragment text, stream text)
+    WHERE NOT EXISTS (SELECT FROM medusa.fragment AS f
+        WHERE f.id = w.fragment AND w.stream = ANY (f.outputs)) LIMIT 1;
+    IF FOUND THEN
+        PERFORM medusa.check_writes(bad.fragment, bad.stream);
+    END IF;
+    PERFORM FROM medusa.stream AS s
+    WHERE s.name IN (SELECT w.stream FROM jsonb_to_recordset(asked) AS w (stream text))
+    ORDER BY s.name FOR NO KEY UPDATE OF s;
+    PERFORM FROM medusa.stream_producer AS p
+    WHERE (p.stream, p.participant, p.replica) IN (
+        SELECT w.stream, w.participant, w.replica FROM jsonb_to_recordset(asked) AS w
+            (stream text, participant text, replica integer))
+    ORDER BY p.stream, p.participant, p.replica FOR UPDATE OF p;
+    SELECT w.* INTO bad FROM jsonb_to_recordset(asked) AS w
+        (stream text, participant text, replica integer)
+    WHERE NOT EXISTS (SELECT FROM medusa.stream_producer AS p
+        WHERE (p.stream, p.participant, p.replica) = (w.stream, w.participant, w.replica)) LIMIT 1;
+    IF FOUND THEN
+        PERFORM medusa.refuse_without_line(bad.stream, bad.participant, bad.replica);
+    END IF;
+    PERFORM medusa.check_leases(asked);  -- the lines were waited for
+END $$;
+COMMENT ON FUNCTION medusa.lock_lines(jsonb) IS
+    'Lock the lines of several sources, whose leases are locked, and look at the leases again.';
+
+CREATE FUNCTION medusa.land_many(request jsonb) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+AS $$
+DECLARE
+    asked  record;
+    bad    record;
+    wanted bigint;
+    landed bigint;
+    rows   numeric;
+    file   bigint;
+BEGIN
+    SELECT * INTO asked
+    FROM jsonb_to_record(request) AS w (batches jsonb, file jsonb, file_of text);
+    PERFORM medusa.lock_leases(asked.batches);
+    PERFORM medusa.check_leases(asked.batches);
+    PERFORM medusa.lock_lines(asked.batches);
+
+    -- All or none.
+    SELECT count(*), count(b.batch_no) INTO wanted, landed
+    FROM jsonb_to_recordset(asked.batches) AS w (stream text, query_id text, batch_id bigint)
+    LEFT JOIN medusa.landed_batch AS b
+        ON (b.stream, b.query_id, b.batch_id) = (w.stream, w.query_id, w.batch_id);
+    IF landed = wanted THEN
+        RETURN false;
+    END IF;
+    IF landed > 0 THEN
+        SELECT w.* INTO bad
+        FROM jsonb_to_recordset(asked.batches) AS w (stream text, query_id text, batch_id bigint)
+        JOIN medusa.landed_batch AS b
+            ON (b.stream, b.query_id, b.batch_id) = (w.stream, w.query_id, w.batch_id)
+        ORDER BY w.stream LIMIT 1;
+        RAISE EXCEPTION 'batch % of % landed without the others that come with it: give it '
+            'another number', bad.batch_id, bad.stream USING ERRCODE = 'MD001';
+    END IF;
+    -- What land would refuse it does refuse, in its words.
+    SELECT w.value AS request INTO bad
+    FROM jsonb_array_elements(asked.batches) AS w,
+        jsonb_to_record(w.value) AS r
+            (stream text, participant text, replica integer, bucket_us bigint[])
+    JOIN medusa.stream_producer AS p
+        ON (p.stream, p.participant, p.replica) = (r.stream, r.participant, r.replica)
+    JOIN medusa.stream AS s ON s.name = r.stream
+    WHERE EXISTS (SELECT FROM unnest(r.bucket_us) AS at_us
+        WHERE at_us % s.width_us <> 0 OR at_us < p.boundary_us
+            OR at_us + s.width_us <= p.promised_us) LIMIT 1;
+    IF FOUND THEN
+        PERFORM medusa.land(bad.request);
+    END IF;
+
+    SELECT sum(n) INTO rows
+    FROM jsonb_to_recordset(asked.batches) AS w (bucket_records bigint[]),
+        unnest(w.bucket_records) AS n;
+    IF rows IS DISTINCT FROM (asked.file->>'rows')::numeric THEN
+        RAISE EXCEPTION 'batches with % records would land in a file of % rows: count again',
+            coalesce(rows, 0), coalesce(asked.file->>'rows', 'no') USING ERRCODE = 'MD001';
+    END IF;
+    IF asked.file IS NOT NULL THEN
+        file := (medusa.record_files(asked.file_of, jsonb_build_array(asked.file)))[1];
+    END IF;
+    INSERT INTO medusa.landed_batch
+        (line_id, stream, query_id, batch_id, file_id, records, source_state)
+    SELECT p.line_id, w.stream, w.query_id, w.batch_id,
+        CASE WHEN cardinality(w.bucket_us) > 0 THEN file END, medusa.total(w.bucket_records),
+        w.source_state
+    FROM jsonb_to_recordset(asked.batches) AS w (stream text, participant text, replica integer,
+        query_id text, batch_id bigint, bucket_us bigint[], bucket_records bigint[],
+        source_state text)
+    JOIN medusa.stream_producer AS p
+        ON (p.stream, p.participant, p.replica) = (w.stream, w.participant, w.replica)
+    ORDER BY w.stream;
+    INSERT INTO medusa.landed_bucket (line_id, bucket_us, batch_no, records)
+    SELECT b.line_id, k.at_us, b.batch_no, k.n
+    FROM jsonb_to_recordset(asked.batches) AS w (stream text, query_id text, batch_id bigint,
+        bucket_us bigint[], bucket_records bigint[])
+    JOIN medusa.landed_batch AS b
+        ON (b.stream, b.query_id, b.batch_id) = (w.stream, w.query_id, w.batch_id),
+        unnest(w.bucket_us, w.bucket_records) AS k (at_us, n);
+    FOR bad IN
+        SELECT w.stream, w.quarantine, w.retried, b.batch_no
+        FROM jsonb_to_recordset(asked.batches) AS w (stream text, query_id text, batch_id bigint,
+            quarantine jsonb, retried bigint[])
+        JOIN medusa.landed_batch AS b
+            ON (b.stream, b.query_id, b.batch_id) = (w.stream, w.query_id, w.batch_id)
+        WHERE jsonb_array_length(w.quarantine) > 0 OR cardinality(w.retried) > 0
+        ORDER BY w.stream
+    LOOP
+        PERFORM medusa.put_aside(bad.quarantine, NULL, bad.batch_no);
+        PERFORM medusa.note_retries(bad.stream, bad.retried, bad.batch_no);
+    END LOOP;
+    PERFORM pg_notify('medusa_progress', '');
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION medusa.land_many(jsonb) IS
+    'Log one file with the records of several streams once, for all of them or none.';
+
+CREATE FUNCTION medusa.promise_many(asked jsonb) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+AS $$
+DECLARE
+    bad record;
+BEGIN
+    PERFORM medusa.lock_leases(asked);
+    PERFORM medusa.check_leases(asked);
+    PERFORM medusa.lock_lines(asked);
+    -- What promise would refuse it does refuse, in its words.
+    FOR bad IN
+        SELECT w.* FROM jsonb_to_recordset(asked) AS w (fragment text, partition integer,
+            participant text, replica integer, lane medusa.lane, epoch bigint, holder text,
+            stream text, origin_us bigint, boundary_us bigint, end_us bigint)
+        JOIN medusa.stream_producer AS p
+            ON (p.stream, p.participant, p.replica) = (w.stream, w.participant, w.replica)
+        JOIN medusa.stream AS s ON s.name = w.stream
+        WHERE s.kind <> 'source' OR (w.origin_us % s.width_us = 0) IS NOT TRUE
+            OR w.end_us % s.width_us <> 0 OR w.end_us < w.origin_us
+            OR EXISTS (SELECT FROM medusa.landed_bucket AS b
+                WHERE b.line_id = p.line_id AND b.bucket_us >= w.end_us)
+            OR EXISTS (SELECT FROM medusa.landed_bucket AS b
+                WHERE b.line_id = p.line_id AND b.bucket_us < w.origin_us)
+    LOOP
+        PERFORM medusa.promise(bad.fragment, bad.partition, bad.participant, bad.replica, bad.lane,
+            bad.epoch, bad.holder, bad.stream, bad.origin_us, bad.boundary_us, bad.end_us);
+    END LOOP;
+    UPDATE medusa.stream_producer AS p
+    SET origin_us = w.origin_us,
+        boundary_us = CASE
+            WHEN coalesce(p.boundary_us, w.origin_us) >= w.end_us THEN 9223372036854775807
+            ELSE coalesce(p.boundary_us, w.origin_us) END,
+        promised_us = w.boundary_us,
+        end_us = coalesce(w.end_us, p.end_us)
+    FROM jsonb_to_recordset(asked) AS w (participant text, replica integer, stream text,
+        origin_us bigint, boundary_us bigint, end_us bigint)
+    WHERE (p.stream, p.participant, p.replica) = (w.stream, w.participant, w.replica);
+    PERFORM pg_notify('medusa_progress', '');
+END $$;
+COMMENT ON FUNCTION medusa.promise_many(jsonb) IS
+    'Promises of several sources, all or none: no later record before their boundary_us.';
 
 CREATE FUNCTION medusa.answer(made medusa.commit, again boolean) RETURNS jsonb
 LANGUAGE sql STABLE AS $$
@@ -1584,10 +2019,11 @@ BEGIN
         INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version,
             plan, commit_id, age_ms, missing, bucket_us, bucket_rows, sum_a, sum_b, file_ids)
         SELECT line.line_id, r.from_us, r.to_us, r.stability, line.version, line.version,
-            asked.plan, made.commit_id, r.age_ms, r.missing, r.bucket_us, r.bucket_rows, r.sum_a,
-            r.sum_b, medusa.record_files(line.stream, r.files)
+            asked.plan, made.commit_id, greatest(medusa.to_ms(clock) - r.fresh_ms, 0), r.missing,
+            r.bucket_us, r.bucket_rows, r.sum_a, r.sum_b,
+            medusa.record_files(line.stream, r.files)
         FROM jsonb_to_recordset(parts) AS r
-            (from_us bigint, to_us bigint, stability medusa.stability, age_ms bigint,
+            (from_us bigint, to_us bigint, stability medusa.stability, fresh_ms bigint,
              missing text[], bucket_us bigint[], bucket_rows bigint[], sum_a numeric[],
              sum_b numeric[], files jsonb);
         at_us := coalesce(line.boundary_us, begin_us);
@@ -1614,16 +2050,17 @@ BEGIN
         WHERE p.line_id = line.line_id;
         -- Whatever may differ when the same is computed again stays out of the chain.
         SELECT medusa.chain_at(line.line_id, line.last_version) || sha256(convert_to(
-            made.key || jsonb_agg(p - '{files,age_ms}'::text[])::text, 'UTF8'))
+            made.key || jsonb_agg(p - '{files,fresh_ms}'::text[])::text, 'UTF8'))
         INTO chain FROM jsonb_array_elements(parts) AS p;
         INSERT INTO medusa.line_version (line_id, version, chain)
         VALUES (line.line_id, line.version, sha256(chain));
     END LOOP;
     INSERT INTO medusa.lineage (commit_id, output, position, input, participant, replica, from_us,
-        to_us, read_version, drop_rate)
+        to_us, read_version, drop_rate, content)
     SELECT made.commit_id, r.* FROM ROWS FROM (jsonb_to_recordset(asked.lineage) AS
         (output text, position integer, input text, participant text, replica integer,
-         from_us bigint, to_us bigint, read_version bigint, drop_rate double precision)) AS r;
+         from_us bigint, to_us bigint, read_version bigint, drop_rate double precision,
+         content text)) AS r;
     PERFORM medusa.put_aside(asked.quarantine, made.commit_id, NULL);
     INSERT INTO medusa.step_metrics (commit_id, records_in, records_out, spark_jobs, phases_ms)
     SELECT made.commit_id, m.* FROM jsonb_to_record(asked.metrics) AS m
@@ -1634,6 +2071,60 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.commit_step(jsonb) IS
     'One step''s results in one piece: the numbers are those of design 7.5 and of the interface.';
+
+CREATE FUNCTION medusa.commit_steps(requests jsonb) RETURNS jsonb
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    one     record;
+    answers jsonb[] := array_fill(NULL::jsonb, ARRAY[jsonb_array_length(requests)]);
+    state   text;
+    said    text;
+BEGIN
+    PERFORM medusa.lock_leases(requests);
+    FOR one IN
+        SELECT w.value AS request, w.ordinality AS i
+        FROM jsonb_array_elements(requests) WITH ORDINALITY AS w
+        ORDER BY w.value->>'fragment' COLLATE "C", w.value->>'partition', w.ordinality
+    LOOP
+        BEGIN
+            answers[one.i] := medusa.commit_step(one.request);
+        EXCEPTION WHEN OTHERS THEN
+            -- What this one wrote is undone; what the others wrote is not.
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, said = MESSAGE_TEXT;
+            answers[one.i] := jsonb_build_object('sqlstate', state, 'message', said);
+        END;
+    END LOOP;
+    RETURN to_jsonb(answers);
+END $$;
+COMMENT ON FUNCTION medusa.commit_steps(jsonb) IS
+    'Several commits, each whole or not at all; for each its answer, or the error that refused it.';
+
+CREATE FUNCTION medusa.record_transition(
+    fragment text, partition integer, participant text, replica integer, state text, because text
+) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    was text;
+BEGIN
+    PERFORM FROM medusa.fragment AS f WHERE f.id = record_transition.fragment FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'fragment % is not deployed here: deploy its network first',
+            record_transition.fragment USING ERRCODE = 'MD001';
+    END IF;
+    SELECT t.state INTO was FROM medusa.transition AS t
+    WHERE (t.fragment, t.partition, t.participant, t.replica) = (record_transition.fragment,
+        record_transition.partition, record_transition.participant, record_transition.replica)
+    ORDER BY t.transition_id DESC LIMIT 1;
+    IF coalesce(was, 'STABLE') = record_transition.state THEN
+        RETURN false;
+    END IF;
+    INSERT INTO medusa.transition (fragment, partition, participant, replica, state, because)
+    VALUES (record_transition.fragment, record_transition.partition, record_transition.participant,
+        record_transition.replica, record_transition.state, record_transition.because);
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION medusa.record_transition(text, integer, text, integer, text, text) IS
+    'Note that a fragment came into another state; the same state again is nothing.';
 
 CREATE FUNCTION medusa.place_hold(
     stream text, holder text, purpose text, from_us bigint, limit_ms bigint
@@ -1683,6 +2174,32 @@ END $$;
 COMMENT ON FUNCTION medusa.declare_retention(text, bigint) IS
     'Say how long a stream is kept, NULL for good; the same again is nothing.';
 
+CREATE FUNCTION medusa.declare_bound(
+    stream text, bound_ms bigint, during_failure text, during_stabilization text,
+    failure_ms_max bigint, lag_ms bigint
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = declare_bound.stream) THEN
+        RAISE EXCEPTION 'stream % is not deployed here: deploy its network first',
+            declare_bound.stream USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.stream_promise AS p
+        (stream, bound_ms, during_failure, during_stabilization, failure_ms_max, lag_ms)
+    VALUES (declare_bound.stream, declare_bound.bound_ms, declare_bound.during_failure,
+        declare_bound.during_stabilization, declare_bound.failure_ms_max, declare_bound.lag_ms)
+    ON CONFLICT ON CONSTRAINT stream_promise_pkey DO UPDATE
+    SET bound_ms = excluded.bound_ms, during_failure = excluded.during_failure,
+        during_stabilization = excluded.during_stabilization,
+        failure_ms_max = excluded.failure_ms_max, lag_ms = excluded.lag_ms,
+        declared_at = clock_timestamp()
+    WHERE (p.bound_ms, p.during_failure, p.during_stabilization, p.failure_ms_max, p.lag_ms)
+        IS DISTINCT FROM (excluded.bound_ms, excluded.during_failure,
+            excluded.during_stabilization, excluded.failure_ms_max, excluded.lag_ms);
+END $$;
+COMMENT ON FUNCTION medusa.declare_bound(text, bigint, text, text, bigint, bigint) IS
+    'Say within which bound a stream answers, NULL for none, and how; the same again is nothing.';
+
 
 -- Trimming: what no hold needs goes ------------------------------------------------------------------
 
@@ -1728,6 +2245,8 @@ BEGIN
         WHERE b.batch_no = freed.batch_no RETURNING freed.file_id
     )
     SELECT files || array_agg(l.file_id) INTO files FROM let_go AS l;
+    -- A landed file may be of several lines, which are trimmed at the same time.
+    PERFORM FROM medusa.file AS f WHERE f.file_id = ANY (files) ORDER BY f.file_id FOR UPDATE;
     WITH gone AS (
         DELETE FROM medusa.file AS f
         WHERE f.file_id = ANY (files)
@@ -1972,8 +2491,134 @@ $$;
 COMMENT ON FUNCTION medusa.record_sink_problem(text, text, text, text) IS
     'Say why a sink does not go on, or with NULL that it does.';
 
+CREATE FUNCTION medusa.place_cursor(
+    stream text, name text, participant text, replica integer, from_us bigint, limit_ms bigint
+) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    line medusa.stream_producer;
+BEGIN
+    IF (place_cursor.name ~ '^[a-z][a-z0-9_]{0,62}$') IS NOT TRUE THEN
+        RAISE EXCEPTION 'a cursor is named by small letters, digits and _, beginning with a letter'
+            USING ERRCODE = 'MD001';
+    END IF;
+    SELECT p.* INTO line FROM medusa.stream_producer AS p
+    WHERE (p.stream, p.participant, p.replica) =
+        (place_cursor.stream, place_cursor.participant, place_cursor.replica);
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'nobody writes stream % here as %/%: read a stream that is deployed',
+            place_cursor.stream, place_cursor.participant, place_cursor.replica
+            USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.cursor AS c (stream, name, line_id, incarnation, from_us)
+    SELECT line.stream, place_cursor.name, line.line_id, h.incarnation, place_cursor.from_us
+    FROM medusa.home AS h
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'cursor % of % is there already: go on with it, or drop it first',
+            place_cursor.name, place_cursor.stream USING ERRCODE = 'MD002';
+    END IF;
+    -- The hold waits for a trim that is being made; what is left then stays.
+    PERFORM medusa.place_hold(line.stream, 'cursor:' || place_cursor.name, 'changes',
+        place_cursor.from_us, place_cursor.limit_ms);
+    SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id;
+    IF line.trimmed_us > line.origin_us AND place_cursor.from_us < line.trimmed_us THEN
+        RAISE EXCEPTION 'stream % is trimmed before % us: begin there, or at a later bucket',
+            line.stream, line.trimmed_us USING ERRCODE = 'MD007';
+    END IF;
+END $$;
+COMMENT ON FUNCTION medusa.place_cursor(text, text, text, integer, bigint, bigint) IS
+    'Place a cursor before all changes of the buckets from from_us on; what it needs is held.';
+
+CREATE FUNCTION medusa.move_cursor(stream text, name text, version bigint, limit_ms bigint)
+RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    at   medusa.cursor;
+    line medusa.stream_producer;
+    seen medusa.line_version;
+BEGIN
+    SELECT c.* INTO at FROM medusa.cursor AS c
+    WHERE (c.stream, c.name) = (move_cursor.stream, move_cursor.name) FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'stream % has no cursor %: place it by asking for its changes',
+            move_cursor.stream, move_cursor.name USING ERRCODE = 'MD001';
+    END IF;
+    IF at.incarnation <> (SELECT h.incarnation FROM medusa.home AS h) OR at.chain <> (
+        SELECT v.chain FROM medusa.line_version AS v
+        WHERE (v.line_id, v.version) = (at.line_id, at.version))
+    THEN
+        RAISE EXCEPTION 'cursor % of % stands in a past that this home no longer has: drop it and '
+            'begin anew, with an empty target', at.name, at.stream USING ERRCODE = 'MD006';
+    END IF;
+    IF (move_cursor.version >= at.version) IS NOT TRUE THEN
+        RAISE EXCEPTION 'cursor % of % stands at version %: it does not go back to %', at.name,
+            at.stream, at.version, move_cursor.version USING ERRCODE = 'MD001';
+    END IF;
+    SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = at.line_id;
+    IF move_cursor.version > line.last_version THEN
+        RAISE EXCEPTION 'version % of % is not there yet, the newest is %: move the cursor to one '
+            'that was read', move_cursor.version, at.stream, line.last_version
+            USING ERRCODE = 'MD001';
+    END IF;
+    SELECT v.* INTO seen FROM medusa.line_version AS v
+    WHERE (v.line_id, v.version) = (at.line_id, move_cursor.version);
+    -- Versions from before chains were kept have no row; a partner's came several at once.
+    IF NOT FOUND AND move_cursor.version > at.version AND EXISTS (
+        SELECT FROM medusa.line_version AS v
+        WHERE v.line_id = at.line_id AND v.version < move_cursor.version)
+    THEN
+        RAISE EXCEPTION 'version % of % was never read here: move the cursor to the version of an '
+            'answer', move_cursor.version, at.stream USING ERRCODE = 'MD001';
+    END IF;
+    UPDATE medusa.cursor AS c
+    SET version = move_cursor.version, chain = seen.chain, moved_at = clock_timestamp()
+    WHERE (c.stream, c.name) = (at.stream, at.name);
+    PERFORM medusa.place_hold(at.stream, 'cursor:' || at.name, 'changes',
+        greatest(at.from_us, seen.stable_us), move_cursor.limit_ms);
+END $$;
+COMMENT ON FUNCTION medusa.move_cursor(text, text, bigint, bigint) IS
+    'The changes up to a version are applied: hold from where the stable prefix ended at it.';
+
+CREATE FUNCTION medusa.drop_cursor(stream text, name text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    DELETE FROM medusa.cursor AS c
+    WHERE (c.stream, c.name) = (drop_cursor.stream, drop_cursor.name);
+    PERFORM medusa.release_hold(drop_cursor.stream, 'cursor:' || drop_cursor.name, 'changes');
+END $$;
+COMMENT ON FUNCTION medusa.drop_cursor(text, text) IS
+    'Forget a cursor and let go of what it held; nothing if there is none.';
+
 
 -- The exchange: what a partner may see of a line, and what a home keeps of a partner's --------------
+
+CREATE FUNCTION medusa.record_certificate(request jsonb) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    asked  record;
+    number bigint;
+BEGIN
+    SELECT * INTO asked FROM jsonb_to_record(request) AS w (stream text, participant text,
+        replica integer, version bigint, suite text, law text, from_us bigint, to_us bigint,
+        passed boolean, figures jsonb, engines jsonb, quarantined bigint);
+    IF NOT EXISTS (SELECT FROM medusa.stream_producer AS p
+        WHERE (p.stream, p.participant, p.replica) =
+            (asked.stream, asked.participant, asked.replica))
+    THEN
+        PERFORM medusa.refuse_without_line(asked.stream, asked.participant, asked.replica);
+    END IF;
+    INSERT INTO medusa.certificate (stream, participant, replica, version, suite, law, from_us,
+        to_us, passed, figures, engines, quarantined)
+    VALUES (asked.stream, asked.participant, asked.replica, asked.version, asked.suite, asked.law,
+        asked.from_us, asked.to_us, asked.passed, asked.figures, asked.engines, asked.quarantined)
+    RETURNING certificate_id INTO number;
+    RETURN number;
+END $$;
+COMMENT ON FUNCTION medusa.record_certificate(jsonb) IS
+    'Write down what a check found; the number of the certificate.';
 
 CREATE FUNCTION medusa.declare_source(stream text, document text) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -2061,7 +2706,11 @@ BEGIN
             SELECT jsonb_agg(jsonb_build_object('from_us', s.from_us, 'to_us', s.to_us,
                 'stability', s.stability, 'version', s.version, 'begin_version', s.begin_version,
                 'end_version', CASE WHEN s.end_version <= upto THEN s.end_version END,
-                'plan', s.plan, 'age_ms', s.age_ms, 'missing', s.missing,
+                'plan', s.plan, 'missing', s.missing,
+                -- Only durations cross between participants: how old it is now, by this clock.
+                'age_ms', s.age_ms + greatest(medusa.to_ms(clock_timestamp()) - (
+                    SELECT medusa.to_ms(c.committed_at) FROM medusa.commit AS c
+                    WHERE c.commit_id = s.commit_id), 0),
                 'bucket_us', s.bucket_us, 'bucket_rows', s.bucket_rows,
                 'sum_a', array_to_string(s.sum_a, ','), 'sum_b', array_to_string(s.sum_b, ','),
                 'files', (
@@ -2093,7 +2742,7 @@ COMMENT ON FUNCTION medusa.line_news(text, text, integer, bigint, integer) IS
     'For partners: what became live or was superseded of a line after a version, page by page.';
 
 CREATE FUNCTION medusa.acknowledge(
-    stream text, reader text, through_us bigint, limit_ms bigint
+    stream text, reader text, through_us bigint, limit_ms bigint, path_ms bigint
 ) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
@@ -2111,20 +2760,24 @@ BEGIN
         RAISE EXCEPTION 'a reader holds for 1 ms to 31 days, not for % ms', acknowledge.limit_ms
             USING ERRCODE = 'MD001';
     END IF;
+    IF (acknowledge.path_ms BETWEEN 0 AND 31 * 86400000::bigint) IS NOT TRUE THEN
+        RAISE EXCEPTION 'a path costs 0 ms to 31 days, not % ms', acknowledge.path_ms
+            USING ERRCODE = 'MD001';
+    END IF;
     IF (acknowledge.through_us <= (SELECT max(p.boundary_us) FROM medusa.stream_producer AS p
         WHERE p.stream = acknowledge.stream)) IS NOT TRUE
     THEN
         RAISE EXCEPTION 'stream % does not reach to % yet: acknowledge what there is',
             acknowledge.stream, acknowledge.through_us USING ERRCODE = 'MD001';
     END IF;
-    INSERT INTO medusa.hold AS h (stream, holder, purpose, from_us, limit_ms)
+    INSERT INTO medusa.hold AS h (stream, holder, purpose, from_us, limit_ms, path_ms)
     VALUES (acknowledge.stream, acknowledge.reader, 'import', acknowledge.through_us,
-        acknowledge.limit_ms)
+        acknowledge.limit_ms, acknowledge.path_ms)
     ON CONFLICT ON CONSTRAINT hold_pkey DO UPDATE
     SET from_us = greatest(h.from_us, excluded.from_us), limit_ms = excluded.limit_ms,
-        placed_at = clock_timestamp();
+        path_ms = excluded.path_ms, placed_at = clock_timestamp();
 END $$;
-COMMENT ON FUNCTION medusa.acknowledge(text, text, bigint, bigint) IS
+COMMENT ON FUNCTION medusa.acknowledge(text, text, bigint, bigint, bigint) IS
     'For partners: buckets before through_us are safe with the reader; its hold moves up.';
 
 CREATE FUNCTION medusa.import_line(request jsonb) RETURNS boolean
@@ -2242,11 +2895,11 @@ BEGIN
     INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version, plan,
         commit_id, age_ms, missing, bucket_us, bucket_rows, sum_a, sum_b, file_ids)
     SELECT line.line_id, r.from_us, r.to_us, r.stability, r.version, r.begin_version, r.plan, made,
-        r.age_ms, r.missing, r.bucket_us, r.bucket_rows, r.sum_a, r.sum_b,
-        medusa.record_files(asked.stream, r.files)
+        greatest(medusa.to_ms(clock) - r.fresh_ms, 0), r.missing, r.bucket_us, r.bucket_rows,
+        r.sum_a, r.sum_b, medusa.record_files(asked.stream, r.files)
     FROM jsonb_to_recordset(asked.segments) AS r
         (from_us bigint, to_us bigint, stability medusa.stability, version bigint,
-         begin_version bigint, end_version bigint, plan text, age_ms bigint, missing text[],
+         begin_version bigint, end_version bigint, plan text, fresh_ms bigint, missing text[],
          bucket_us bigint[], bucket_rows bigint[], sum_a numeric[], sum_b numeric[], files jsonb)
     WHERE r.end_version IS NULL;
 
@@ -2347,13 +3000,36 @@ FROM medusa.lease;
 COMMENT ON VIEW medusa_api.leases IS 'Who computes now.';
 
 CREATE VIEW medusa_api.holds WITH (security_invoker = true) AS
-SELECT stream, holder, purpose, from_us, limit_ms, placed_at FROM medusa.hold;
+SELECT stream, holder, purpose, from_us, limit_ms, placed_at, path_ms FROM medusa.hold;
 COMMENT ON VIEW medusa_api.holds IS 'What keeps which buckets.';
+
+CREATE VIEW medusa_api.transitions WITH (security_invoker = true) AS
+SELECT fragment, partition, participant, replica, state, because, changed_at
+FROM medusa.transition;
+COMMENT ON VIEW medusa_api.transitions IS
+    'When fragments came into UP_FAILURE, STABILIZATION and back into STABLE, and why.';
+
+CREATE VIEW medusa_api.bounds WITH (security_invoker = true) AS
+SELECT stream, bound_ms, during_failure, during_stabilization, failure_ms_max, lag_ms
+FROM medusa.stream_promise;
+COMMENT ON VIEW medusa_api.bounds IS 'Within which bound streams answer, and how.';
 
 CREATE VIEW medusa_api.sinks WITH (security_invoker = true) AS
 SELECT stream, name, from_us, through_us, version, rows, lost_us, problem, declared_at, delivered_at
 FROM medusa.sink;
 COMMENT ON VIEW medusa_api.sinks IS 'How far each sink has delivered.';
+
+CREATE VIEW medusa_api.cursors WITH (security_invoker = true) AS
+SELECT c.stream, c.name, p.participant, p.replica, c.version, p.last_version, c.from_us,
+    c.placed_at, c.moved_at
+FROM medusa.cursor AS c JOIN medusa.stream_producer AS p ON p.line_id = c.line_id;
+COMMENT ON VIEW medusa_api.cursors IS 'How far consumers have applied the changes of streams.';
+
+CREATE VIEW medusa_api.certificates WITH (security_invoker = true) AS
+SELECT certificate_id, stream, participant, replica, version, suite, law, from_us, to_us, passed,
+    figures, engines, quarantined, certified_at
+FROM medusa.certificate;
+COMMENT ON VIEW medusa_api.certificates IS 'What checks found, window by window.';
 
 CREATE VIEW medusa_api.published_boundaries WITH (security_invoker = true) AS
 SELECT stream, participant, replica, last_version AS version, origin_us, boundary_us, end_us,
@@ -2398,23 +3074,31 @@ BEGIN
                     'medusa.place_hold, medusa.release_hold, medusa.to_ms, '
                     'medusa.declare_source, medusa.line_news, medusa.import_line, '
                     'medusa.acknowledge, medusa.trim_line, medusa.compact_line, '
-                    'medusa.declare_retention, medusa.declare_sink, medusa.withdraw_sink, '
-                    'medusa.record_delivery, medusa.record_sink_problem']
+                    'medusa.declare_retention, medusa.declare_bound, medusa.record_transition, '
+                    'medusa.declare_sink, medusa.withdraw_sink, medusa.record_delivery, '
+                    'medusa.record_sink_problem, '
+                    'medusa.acquire_leases, medusa.renew_leases, medusa.release_leases, '
+                    'medusa.land_many, medusa.promise_many, medusa.commit_steps, '
+                    'medusa.place_cursor, medusa.move_cursor, medusa.drop_cursor']
             WHEN 'airflow' THEN ARRAY[
                 'USAGE ON SCHEMA medusa, medusa_api',
                 'SELECT ON medusa.stream, medusa.stream_producer, medusa.assignment, '
                     'medusa.lease, medusa.commit, medusa.step_metrics, medusa.hold, '
-                    'medusa.stream_promise, medusa.sink, medusa_api.sinks, '
+                    'medusa.stream_promise, medusa.sink, medusa.transition, medusa_api.sinks, '
+                    'medusa_api.transitions, medusa_api.bounds, '
                     'medusa_api.streams, medusa_api.assignments, medusa_api.leases, '
                     'medusa_api.steps, medusa_api.holds',
                 'EXECUTE ON FUNCTION medusa.deploy, medusa.declare_source, '
-                    'medusa.declare_retention, medusa.declare_sink, medusa.withdraw_sink']
+                    'medusa.declare_retention, medusa.declare_bound, medusa.declare_sink, '
+                    'medusa.withdraw_sink']
             WHEN 'analyst' THEN ARRAY[
                 'USAGE ON SCHEMA medusa, medusa_api',
                 'SELECT ON medusa.stream, medusa.stream_producer, medusa.segment, '
                     'medusa.file, medusa.commit, medusa.step_metrics, medusa.lineage, '
                     'medusa.quarantine, medusa.assignment, medusa.lease, medusa.hold, '
-                    'medusa.stream_promise, medusa.sink',
+                    'medusa.stream_promise, medusa.sink, medusa.transition, medusa.cursor, '
+                    'medusa.line_version, '
+                    'medusa.home, medusa.schema_migration',
                 'SELECT ON ALL TABLES IN SCHEMA medusa_api']
             WHEN 'reader' THEN ARRAY[
                 'USAGE ON SCHEMA medusa, medusa_api',
@@ -2436,3 +3120,23 @@ COMMENT ON FUNCTION medusa.grant_to_roles() IS
     'Give each role of this home its rights; roles that do not exist are left out.';
 REVOKE ALL ON FUNCTION medusa.grant_to_roles() FROM PUBLIC;
 SELECT medusa.grant_to_roles();
+
+CREATE FUNCTION medusa.grant_certificates_to_roles() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind text;
+    role text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['job', 'analyst', 'airflow'] LOOP
+        role := current_database() || '_' || kind;
+        CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+        EXECUTE format('GRANT SELECT ON medusa.certificate, medusa_api.certificates TO %I', role);
+        IF kind = 'job' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.record_certificate TO %I', role);
+        END IF;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.grant_certificates_to_roles() IS
+    'Jobs write certificates; they, Airflow and analysts read them.';
+REVOKE ALL ON FUNCTION medusa.grant_certificates_to_roles() FROM PUBLIC;
+SELECT medusa.grant_certificates_to_roles();

@@ -14,6 +14,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Protocol
 
+from medusa_core.bounds import Bound, Cost
+from medusa_core.certificates import Certificate, LineEvent
+from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
     Cause,
     Commit,
@@ -23,8 +26,11 @@ from medusa_core.commits import (
     Lease,
     LeaseKey,
     QuarantinedRecord,
+    SourcePromise,
     StepMetrics,
 )
+from medusa_core.cursors import Cursor
+from medusa_core.errors import MedusaError
 from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
@@ -33,6 +39,7 @@ from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
+from medusa_core.states import Transition
 from medusa_core.trims import Trimmed
 
 
@@ -89,7 +96,8 @@ class Deployment:
 class LineStatus:
     """How a (stream, producer) stands: `boundary_us` ends its live rows, `promised_us` is what a
     source has promised, `end_us` where it ends, `tentative_us` where its first live tentative row
-    begins. Of what lies before `trimmed_us` nothing need be there.
+    begins, `corrected_us` where the row that was superseded last ended. Of what lies before
+    `trimmed_us` nothing need be there.
 
     `boundary_us` is BEGINNING_US before the first row or promise, FOREVER_US once it has ended.
     """
@@ -103,6 +111,7 @@ class LineStatus:
     end_us: int | None
     tentative_us: int | None = None
     trimmed_us: int | None = None
+    corrected_us: int | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -134,6 +143,14 @@ class LineStatus:
         """Where live rows end, if tentative ones lie behind the stable prefix; else None."""
         through_us, stable_us = self.live_through_us, self.stable_through_us
         return None if through_us == stable_us else through_us
+
+    @property
+    def corrected_through_us(self) -> int | None:
+        """Before when whatever was told tentatively is final now; None if nothing was corrected."""
+        through_us = self.stable_through_us
+        if self.corrected_us is None or through_us is None:
+            return None
+        return min(self.corrected_us, through_us)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,6 +278,33 @@ class Catalog(Protocol):
     def retentions(self) -> Mapping[StreamName, int]:
         """The streams that are not kept for good, by name, and for how many ms each is."""
 
+    def declare_bound(self, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
+        """Within which bound a stream, or an output behind it, is promised (None: within none), and
+        how long after the event time of a bucket it is due. The same again is nothing, another
+        takes its place.
+
+        Refused if the stream is not deployed here.
+        """
+
+    def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
+        """What was declared of streams, by name: bound and lag."""
+
+    def step_costs(self) -> Mapping[str, Cost]:
+        """What the last steps of each fragment of this home cost, by fragment."""
+
+    def record_transition(self, transition: Transition) -> bool:
+        """Note that a fragment came into another state (S: it began as STABLE).
+
+        False, and nothing is noted, if it is in this state already.
+        """
+
+    def transitions(self, limit: int | None = None) -> tuple[Transition, ...]:
+        """What was noted, oldest first (the last `limit`)."""
+
+    def states(self) -> tuple[Transition, ...]:
+        """The last transition of each fragment that was ever assigned here; one that never left
+        STABLE has none."""
+
     def assignments(self) -> tuple[Assignment, ...]:
         """Those in force: the newest per (fragment, partition, replica), in that order."""
 
@@ -284,6 +328,17 @@ class Catalog(Protocol):
     def release_lease(self, lease: Lease) -> None:
         """Give it back; nothing if it is no longer ours."""
 
+    def acquire_leases(
+        self, wanted: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
+    ) -> tuple[Lease, ...]:
+        """As `acquire_lease`, for all or none, in one round trip."""
+
+    def renew_leases(self, leases: Sequence[Lease], ttl_ms: int) -> tuple[Lease | MedusaError, ...]:
+        """As `renew_lease`, each for itself, in one round trip: the lease, or what was refused."""
+
+    def release_leases(self, leases: Sequence[Lease]) -> None:
+        """As `release_lease`, in one round trip."""
+
     def leases(self) -> tuple[LeaseRecord, ...]:
         """Every lease ever taken, held or not, by fragment."""
 
@@ -296,8 +351,22 @@ class Catalog(Protocol):
                 end_us: int | None) -> None:  # fmt: skip
         """A source's promise: no later record before `boundary_us`. S1: it never goes back."""
 
+    def land_many(self, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
+        """As `land`, for batches of several streams: all land or none; False if all had landed.
+
+        Refused if some of them had landed and others not, or if they name more than one file.
+        """
+
+    def promise_many(self, promises: Sequence[SourcePromise]) -> None:
+        """As `promise`, for all or none, in one round trip."""
+
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
         """Landed files that hold a record of `part`."""
+
+    def landed_files_of(
+        self, parts: Sequence[tuple[StreamName, Range]]
+    ) -> tuple[tuple[SegmentFile, ...], ...]:
+        """As `landed_files`, for each part in its order, in one round trip."""
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """Batch id -> records, of what has landed under a query id (to go on after a crash)."""
@@ -305,11 +374,19 @@ class Catalog(Protocol):
     def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
         """The last batch of a query id and the state that it left; None before the first."""
 
+    def landed_states(
+        self, streams: Sequence[StreamName], query_id: str
+    ) -> Mapping[StreamName, tuple[int, str | None]]:
+        """As `landed_state`, for those of the streams that have one, in one round trip."""
+
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
         """The query ids under which something has landed, by name."""
 
     def landed_extent(self, stream: StreamName) -> tuple[int, int] | None:
         """Starts of the first and of the last bucket with landed records; None if there is none."""
+
+    def landed_extents(self, streams: Sequence[StreamName]) -> Mapping[StreamName, tuple[int, int]]:
+        """As `landed_extent`, for those of the streams that have one, in one round trip."""
 
     # committing
 
@@ -323,6 +400,13 @@ class Catalog(Protocol):
         boundaries (S1), quarantine, metrics.
         """
 
+    def commit_many(self, commits: Sequence[Commit]) -> tuple[Committed | MedusaError, ...]:
+        """As `commit`, each for itself, in one round trip: the answer, or what it was refused with.
+
+        What one is refused with changes nothing for the others. Raises OutcomeUnknown and
+        Unavailable for all of them.
+        """
+
     # reading
 
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
@@ -333,11 +417,35 @@ class Catalog(Protocol):
                  as_of: Version | None = None) -> tuple[Segment, ...]:  # fmt: skip
         """Live segments in event-time order (those live at `as_of` of the producer, if given)."""
 
+    def line_version(self, stream: StreamName, producer: Producer,
+                     version: Version) -> LineVersion | None:  # fmt: skip
+        """The newest version up to `version` that a line ever stood at here; None before the first
+        (of a partner's line several versions may have come at once)."""
+
+    def line_versions(self, stream: StreamName, producer: Producer, *, after: Version,
+                      until: Version | None = None,
+                      limit: int) -> tuple[LineVersion, ...]:  # fmt: skip
+        """The versions that a line stood at here after one, oldest first (the first `limit`)."""
+
+    def version_at(self, stream: StreamName, producer: Producer, at_ms: int) -> Version:
+        """The version that a line had here at a time of this home's clock; 0 before the first."""
+
+    def difference(self, stream: StreamName, producer: Producer, since: Version, until: Version,
+                   part: Range) -> Difference:  # fmt: skip
+        """The segments over `part` that were live at one of two versions and not at the other.
+
+        Both must be versions that the line stood at here, and not trimmed over `part` (see
+        `medusa_core.changes.told_whole`).
+        """
+
     def lineage(self, segment: Segment) -> tuple[Read, ...]:
         """What a segment was computed from."""
 
-    def lines(self) -> tuple[LineStatus, ...]:
-        """Every (stream, producer), by name, at a cost that does not grow with their history."""
+    def lines(self, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
+        """Every (stream, producer), by name, or those of one stream.
+
+        At a cost that does not grow with their history.
+        """
 
     def streams(self) -> tuple[StreamStatus, ...]:
         """The same, counted: reads every live segment."""
@@ -351,15 +459,33 @@ class Catalog(Protocol):
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
         """Records in quarantine, oldest first."""
 
-    def quarantine_entries(self, stream: StreamName | None = None, *,
-                           limit: int | None = None) -> tuple[QuarantineEntry, ...]:  # fmt: skip
-        """As `quarantined`, of one stream if given, with what became of them."""
+    def quarantine_entries(
+        self, stream: StreamName | None = None, *, after: int = 0,
+        numbers: Sequence[int] | None = None, limit: int | None = None,
+    ) -> tuple[QuarantineEntry, ...]:  # fmt: skip
+        """As `quarantined`, with what became of them: those behind the number `after`.
 
-    def quarantine_count(self) -> int:
-        """How many records are in quarantine."""
+        Of one stream, and of these numbers, if they are given.
+        """
+
+    def quarantine_count(self, stream: StreamName | None = None) -> int:
+        """How many records are in quarantine, of a stream if given."""
 
     def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
         """Why they are, the most frequent first (the first `limit`)."""
+
+    # certificates
+
+    def history(self, stream: StreamName, producer: Producer,
+                part: Range) -> tuple[LineEvent, ...]:  # fmt: skip
+        """Every row that a line has or had over a range, by the version at which it came."""
+
+    def record_certificate(self, certificate: Certificate) -> int:
+        """Write down what a check found; its number. Refused if there is no such line."""
+
+    def certificates(self, stream: StreamName | None = None, *,
+                     limit: int | None = None) -> tuple[Certificate, ...]:  # fmt: skip
+        """What checks have found, of one stream if given, the newest first."""
 
     # the exchange
 
@@ -387,8 +513,10 @@ class Catalog(Protocol):
         """
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
-                    limit_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
         """A reader has a stream's buckets before `through_us` durably: its hold moves up to there.
+
+        `path_ms` is what the path behind the stream costs there.
 
         A hold never moves back; past `limit_ms` without a sign of the reader it may be ignored.
         """
@@ -406,6 +534,30 @@ class Catalog(Protocol):
 
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
         """The holds on a stream, by start."""
+
+    # cursors
+
+    def place_cursor(self, stream: StreamName, name: str, producer: Producer, *, from_us: int,
+                     limit_ms: int) -> None:  # fmt: skip
+        """Place a cursor before all changes of a line, for its buckets from `from_us` on.
+
+        What they are is held for `limit_ms` after each move. Conflict if the cursor is there
+        already, Refused if nobody writes the stream as `producer`, Expired if a part of it is
+        trimmed.
+        """
+
+    def move_cursor(self, stream: StreamName, name: str, version: Version, limit_ms: int) -> None:
+        """The consumer has applied all changes up to `version`; the same again renews the hold.
+
+        Refused if there is no such cursor, if it stands further, or if the line never stood at the
+        version here; Diverged if the home no longer has the past that the cursor stands in.
+        """
+
+    def drop_cursor(self, stream: StreamName, name: str) -> None:
+        """Forget a cursor and let go of what it held; nothing if there is none."""
+
+    def cursors(self) -> tuple[Cursor, ...]:
+        """All cursors of this home, by stream and name."""
 
     # sinks
 

@@ -6,10 +6,14 @@ suite and one machine of random commands hold the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from functools import partial
+from typing import TypeVar
 
+from medusa_core.bounds import Bound, Cost
+from medusa_core.certificates import Certificate, LineEvent
+from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
     Cause,
     Commit,
@@ -19,20 +23,28 @@ from medusa_core.commits import (
     Lease,
     LeaseKey,
     QuarantinedRecord,
+    SourcePromise,
 )
-from medusa_core.errors import Conflict, Refused
+from medusa_core.cursors import Cursor
+from medusa_core.errors import MedusaError, Refused
 from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
-from medusa_core.grid import FOREVER_US, Range
+from medusa_core.grid import Range
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
+from medusa_core.states import Transition
 from medusa_core.trims import Trimmed
 from pipelines.catalog import (
+    memory_bounds,
+    memory_certificates,
+    memory_changes,
     memory_commit,
     memory_deploy,
     memory_exchange,
+    memory_landing,
+    memory_leases,
     memory_reading,
     memory_sinks,
     memory_standing,
@@ -52,9 +64,9 @@ from pipelines.catalog.interface import (
     StreamStatus,
 )
 from pipelines.catalog.memory_store import Clock, Store, Transaction, Waiting
-from pipelines.catalog.memory_tables import BatchRow, LeaseRow
 
 READER_LIMIT_MS_MAX = 31 * 86_400_000
+T = TypeVar("T")
 
 
 class MemoryCatalog:
@@ -132,6 +144,36 @@ class MemoryCatalog:
             found = sorted(work.rows(tables.RETENTIONS).items())
             return {stream: kept_ms for stream, (kept_ms,) in found if kept_ms is not None}
 
+    def declare_bound(self, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
+        """See `Catalog.declare_bound`."""
+        with self._work() as work:
+            memory_bounds.declare_bound(work, stream, bound, lag_ms)
+
+    def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
+        """See `Catalog.bounds`."""
+        with self._work() as work:
+            return memory_bounds.bounds(work)
+
+    def step_costs(self) -> Mapping[str, Cost]:
+        """See `Catalog.step_costs`."""
+        with self._work() as work:
+            return memory_bounds.step_costs(work)
+
+    def record_transition(self, transition: Transition) -> bool:
+        """See `Catalog.record_transition`."""
+        with self._work() as work:
+            return memory_bounds.record_transition(work, transition)
+
+    def states(self) -> tuple[Transition, ...]:
+        """See `Catalog.states`."""
+        with self._work() as work:
+            return memory_bounds.states(work)
+
+    def transitions(self, limit: int | None = None) -> tuple[Transition, ...]:
+        """See `Catalog.transitions`."""
+        with self._work() as work:
+            return memory_bounds.transitions(work, limit)
+
     def assignments(self) -> tuple[Assignment, ...]:
         """See `Catalog.assignments`."""
         with self._work() as work:
@@ -144,33 +186,37 @@ class MemoryCatalog:
 
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
         """See `Catalog.acquire_lease`."""
+        (lease,) = self.acquire_leases([(key, epoch)], holder, ttl_ms)
+        return lease
+
+    def acquire_leases(
+        self, wanted: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
+    ) -> tuple[Lease, ...]:
+        """See `Catalog.acquire_leases`."""
         with self._work() as work:
-            if work.get(tables.FRAGMENTS, key.fragment) is None:
-                raise Refused(f"fragment {key.fragment} is not deployed here: deploy it first")
-            work.lock_name(tables.LEASES, key)
-            memory_commit.check_epoch(work, key, epoch)
-            held, now_ms = work.get(tables.LEASES, key), work.store.clock.now_ms
-            if held and held.holder != holder and held.expires_at_ms > now_ms:
-                raise Conflict(f"the lease of {key} is held by {held.holder}: wait for its end")
-            row = LeaseRow(epoch, holder, now_ms + ttl_ms)
-            work.put(tables.LEASES, key, row)
-            return Lease(key=key, epoch=epoch, holder=holder, expires_at_ms=row.expires_at_ms)
+            return tuple(
+                memory_leases.acquire(work, key, epoch, holder, ttl_ms) for key, epoch in wanted
+            )
 
     def renew_lease(self, lease: Lease, ttl_ms: int) -> Lease:
         """See `Catalog.renew_lease`."""
         with self._work() as work:
-            memory_commit.check_lease(work, lease)
-            row = LeaseRow(lease.epoch, lease.holder, work.store.clock.now_ms + ttl_ms)
-            work.put(tables.LEASES, lease.key, row)
-            return replace(lease, expires_at_ms=row.expires_at_ms)
+            return memory_leases.renew(work, lease, ttl_ms)
 
     def release_lease(self, lease: Lease) -> None:
         """See `Catalog.release_lease`."""
         with self._work() as work:
-            held = work.lock_row(tables.LEASES, lease.key)
-            if held and (held.holder, held.epoch) == (lease.holder, lease.epoch):
-                ends_ms = min(held.expires_at_ms, work.store.clock.now_ms)
-                work.put(tables.LEASES, lease.key, replace(held, expires_at_ms=ends_ms))
+            memory_leases.release(work, lease)
+
+    def renew_leases(self, leases: Sequence[Lease], ttl_ms: int) -> tuple[Lease | MedusaError, ...]:
+        """See `Catalog.renew_leases`."""
+        return tuple(_answer(partial(self.renew_lease, lease, ttl_ms)) for lease in leases)
+
+    def release_leases(self, leases: Sequence[Lease]) -> None:
+        """See `Catalog.release_leases`."""
+        with self._work() as work:
+            for lease in leases:
+                memory_leases.release(work, lease)
 
     def leases(self) -> tuple[LeaseRecord, ...]:
         """See `Catalog.leases`."""
@@ -181,70 +227,34 @@ class MemoryCatalog:
 
     def land(self, lease: Lease, batch: LandedBatch) -> bool:
         """See `Catalog.land`."""
-        stream, producer = batch.stream, lease.key.producer
-        key = (stream, batch.query_id, batch.batch_id)
         with self._work() as work:
-            memory_commit.check_lease(work, lease)
-            memory_commit.check_writes(work, lease.key.fragment, stream)
-            # Replicas of a source land one after the other: a batch lands once for all of them.
-            work.lock_row(tables.STREAMS, stream)
-            line = memory_commit.lock_line(work, stream, producer)
-            if work.get(tables.BATCHES, key) is not None:
-                return False
-            width_us = memory_commit.width_of(work, stream)
-            for at_us in batch.counts:
-                if at_us % width_us:
-                    raise Refused(f"batch {batch.batch_id} of {stream} counts {at_us}, off grid")
-            for at_us in batch.counts:
-                closed = line.boundary_us is not None and at_us < line.boundary_us
-                promised = line.promised_us is not None and at_us + width_us <= line.promised_us
-                if closed or promised:
-                    raise Refused(f"batch {batch.batch_id} of {stream} has late records in {at_us}")
-            if batch.file:
-                memory_commit.record_files(work, stream, (batch.file,))
-            row = BatchRow(work.next_number(), producer, batch.file, batch.counts, batch.state)
-            work.put(tables.BATCHES, key, row)
-            memory_commit.put_aside(work, batch.quarantine)
-            memory_commit.note_retries(work, batch)
-            return True
+            return memory_landing.land(work, lease, batch)
+
+    def land_many(self, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
+        """See `Catalog.land_many`."""
+        with self._work() as work:
+            return memory_landing.land_many(work, landed)
 
     def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
                 end_us: int | None) -> None:  # fmt: skip
         """See `Catalog.promise`."""
         with self._work() as work:
-            memory_commit.check_lease(work, lease)
-            memory_commit.check_writes(work, lease.key.fragment, stream)
-            key = (stream, lease.key.producer)
-            line, record = memory_commit.lock_line(work, *key), work.get(tables.STREAMS, stream)
-            assert record is not None, "a line implies its stream"
-            if record.kind != "source":
-                raise Refused(f"{stream} is computed, not landed: only a source makes promises")
-            last_us = origin_us if end_us is None else end_us
-            if origin_us % record.width_us or last_us % record.width_us or last_us < origin_us:
-                raise Refused(f"the origin and end of {stream} are not on its grid or in order")
-            landed = memory_reading.landed_counts(work, *key, from_us=-FOREVER_US)
-            if any(at_us < origin_us for at_us in landed):
-                raise Refused(f"stream {stream} has landed records before {origin_us}")
-            if end_us is not None and any(at_us >= end_us for at_us in landed):
-                raise Refused(f"stream {stream} has landed records behind {end_us}")
-            if line.promised_us is not None and boundary_us < line.promised_us:
-                raise Refused(f"source {stream} has promised {line.promised_us} already (S1)")
-            if line.origin_us not in (None, origin_us) or (
-                line.end_us is not None and end_us not in (None, line.end_us)
-            ):
-                raise Refused(f"stream {stream} has another origin or end for ever")
-            ends_us = line.end_us if end_us is None else end_us
-            reached_us = origin_us if line.boundary_us is None else line.boundary_us
-            if end_us is not None and reached_us >= end_us:
-                reached_us = FOREVER_US
-            moved = replace(
-                line,
-                origin_us=origin_us,
-                boundary_us=reached_us,
-                promised_us=boundary_us,
-                end_us=ends_us,
+            memory_landing.promise(
+                work,
+                SourcePromise(
+                    lease=lease,
+                    stream=stream,
+                    origin_us=origin_us,
+                    boundary_us=boundary_us,
+                    end_us=end_us,
+                ),
             )
-            work.put(tables.LINES, key, moved)
+
+    def promise_many(self, promises: Sequence[SourcePromise]) -> None:
+        """See `Catalog.promise_many`."""
+        with self._work() as work:
+            for promise in sorted(promises, key=lambda p: p.lease.key.fragment):
+                memory_landing.promise(work, promise)
 
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
         """See `Catalog.landed_files`."""
@@ -258,6 +268,12 @@ class MemoryCatalog:
                 and any(part.from_us - width_us < at < part.to_us for at in batch.counts)
             ]
             return tuple(b.file for b in sorted(batches, key=lambda b: b.number) if b.file)
+
+    def landed_files_of(
+        self, parts: Sequence[tuple[StreamName, Range]]
+    ) -> tuple[tuple[SegmentFile, ...], ...]:
+        """See `Catalog.landed_files_of`."""
+        return tuple(self.landed_files(stream, part) for stream, part in parts)
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """See `Catalog.landed_batches`."""
@@ -279,6 +295,13 @@ class MemoryCatalog:
             }
             return (max(found), found[max(found)]) if found else None
 
+    def landed_states(
+        self, streams: Sequence[StreamName], query_id: str
+    ) -> Mapping[StreamName, tuple[int, str | None]]:
+        """See `Catalog.landed_states`."""
+        found = {stream: self.landed_state(stream, query_id) for stream in streams}
+        return {stream: state for stream, state in found.items() if state is not None}
+
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
         """See `Catalog.landed_queries`."""
         with self._work() as work:
@@ -296,12 +319,21 @@ class MemoryCatalog:
             ]
             return (min(starts), max(starts)) if starts else None
 
+    def landed_extents(self, streams: Sequence[StreamName]) -> Mapping[StreamName, tuple[int, int]]:
+        """See `Catalog.landed_extents`."""
+        found = {stream: self.landed_extent(stream) for stream in streams}
+        return {stream: extent for stream, extent in found.items() if extent is not None}
+
     # committing
 
     def commit(self, commit: Commit) -> Committed:
         """See `Catalog.commit`."""
         with self._work() as work:
             return memory_commit.commit_step(work, commit)
+
+    def commit_many(self, commits: Sequence[Commit]) -> tuple[Committed | MedusaError, ...]:
+        """See `Catalog.commit_many`."""
+        return tuple(_answer(partial(self.commit, commit)) for commit in commits)
 
     # reading
 
@@ -330,6 +362,35 @@ class MemoryCatalog:
             rows = memory_reading.segment_rows(work, stream, part, producer, as_of)
             return tuple(row.segment for row in rows)
 
+    def line_version(self, stream: StreamName, producer: Producer,
+                     version: Version) -> LineVersion | None:  # fmt: skip
+        """See `Catalog.line_version`."""
+        with self._work() as work:
+            return memory_changes.line_version(work, stream, producer, version)
+
+    def line_versions(self, stream: StreamName, producer: Producer, *, after: Version,
+                      until: Version | None = None,
+                      limit: int) -> tuple[LineVersion, ...]:  # fmt: skip
+        """See `Catalog.line_versions`."""
+        with self._work() as work:
+            found = memory_changes.versions(work, stream, producer)
+            return tuple(
+                v for v in found if v.version > after and (until is None or v.version <= until)
+            )[:limit]
+
+    def version_at(self, stream: StreamName, producer: Producer, at_ms: int) -> Version:
+        """See `Catalog.version_at`."""
+        with self._work() as work:
+            found = memory_changes.versions(work, stream, producer)
+            return max((v.version for v in found if (v.made_at_ms or 0) <= at_ms),
+                       default=Version(0))  # fmt: skip
+
+    def difference(self, stream: StreamName, producer: Producer, since: Version, until: Version,
+                   part: Range) -> Difference:  # fmt: skip
+        """See `Catalog.difference`."""
+        with self._work() as work:
+            return memory_changes.difference(work, stream, producer, since, until, part)
+
     def lineage(self, segment: Segment) -> tuple[Read, ...]:
         """See `Catalog.lineage`."""
         with self._work() as work:
@@ -340,10 +401,10 @@ class MemoryCatalog:
                     return memory_reading.lineage_of(work, row)
             return ()
 
-    def lines(self) -> tuple[LineStatus, ...]:
+    def lines(self, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
         """See `Catalog.lines`."""
         with self._work() as work:
-            return memory_reading.line_statuses(work)
+            return memory_reading.line_statuses(work, stream)
 
     def streams(self) -> tuple[StreamStatus, ...]:
         """See `Catalog.streams`."""
@@ -369,8 +430,10 @@ class MemoryCatalog:
             rows = sorted(work.rows(tables.QUARANTINE).items(), key=lambda item: item[0])
             return tuple(record for _, record in rows[:limit])
 
-    def quarantine_entries(self, stream: StreamName | None = None, *,
-                           limit: int | None = None) -> tuple[QuarantineEntry, ...]:  # fmt: skip
+    def quarantine_entries(
+        self, stream: StreamName | None = None, *, after: int = 0,
+        numbers: Sequence[int] | None = None, limit: int | None = None,
+    ) -> tuple[QuarantineEntry, ...]:  # fmt: skip
         """See `Catalog.quarantine_entries`."""
         with self._work() as work:
             found = sorted(work.rows(tables.QUARANTINE).items(), key=lambda item: item[0])
@@ -380,17 +443,39 @@ class MemoryCatalog:
                 )
                 for number, record in found
                 if stream in (None, record.stream)
+                and number > after
+                and (numbers is None or number in numbers)
             )[:limit]
 
-    def quarantine_count(self) -> int:
+    def quarantine_count(self, stream: StreamName | None = None) -> int:
         """See `Catalog.quarantine_count`."""
         with self._work() as work:
-            return len(work.rows(tables.QUARANTINE))
+            records = work.rows(tables.QUARANTINE).values()
+            return sum(stream in (None, record.stream) for record in records)
 
     def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
         """See `Catalog.quarantine_reasons`."""
         with self._work() as work:
             return memory_standing.quarantine_reasons(work, limit)
+
+    # certificates
+
+    def history(self, stream: StreamName, producer: Producer,
+                part: Range) -> tuple[LineEvent, ...]:  # fmt: skip
+        """See `Catalog.history`."""
+        with self._work() as work:
+            return memory_certificates.history(work, stream, producer, part)
+
+    def record_certificate(self, certificate: Certificate) -> int:
+        """See `Catalog.record_certificate`."""
+        with self._work() as work:
+            return memory_certificates.record(work, certificate)
+
+    def certificates(self, stream: StreamName | None = None, *,
+                     limit: int | None = None) -> tuple[Certificate, ...]:  # fmt: skip
+        """See `Catalog.certificates`."""
+        with self._work() as work:
+            return memory_certificates.certificates(work, stream, limit)
 
     # the exchange
 
@@ -411,7 +496,7 @@ class MemoryCatalog:
             return memory_exchange.import_line(work, self._participant, lease, news, plan)
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
-                    limit_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
         """See `Catalog.acknowledge`."""
         check_name("reader", reader)
         with self._work() as work:
@@ -419,6 +504,8 @@ class MemoryCatalog:
                 raise Refused(f"stream {stream} is not deployed here: acknowledge one that is")
             if not 1 <= limit_ms <= READER_LIMIT_MS_MAX:
                 raise Refused(f"a reader holds for 1 ms to 31 days, not for {limit_ms} ms")
+            if not 0 <= path_ms <= READER_LIMIT_MS_MAX:
+                raise Refused(f"a path costs 0 ms to 31 days, not {path_ms} ms")
             if through_us > memory_reading.reached_us(work, stream):
                 raise Refused(f"stream {stream} does not reach to {through_us} yet")
             work.share_name(tables.ORDERS, stream)
@@ -426,7 +513,7 @@ class MemoryCatalog:
             stands = work.get(tables.HOLDS, (stream, str(reader), "import"))
             from_us = max(through_us, stands.hold.from_us) if stands else through_us
             hold = Hold(stream=stream, holder=reader, purpose="import", from_us=from_us,
-                        limit_ms=limit_ms)  # fmt: skip
+                        limit_ms=limit_ms, path_ms=path_ms)  # fmt: skip
             memory_trim.place_hold(work, hold)
 
     # holds
@@ -448,6 +535,29 @@ class MemoryCatalog:
             rows = work.rows(tables.HOLDS).values()
             found = [row.hold for row in rows if row.hold.stream == stream]
             return tuple(sorted(found, key=lambda h: (h.from_us, h.holder, h.purpose)))
+
+    # cursors
+
+    def place_cursor(self, stream: StreamName, name: str, producer: Producer, *, from_us: int,
+                     limit_ms: int) -> None:  # fmt: skip
+        """See `Catalog.place_cursor`."""
+        with self._work() as work:
+            memory_changes.place_cursor(work, stream, name, producer, from_us, limit_ms)
+
+    def move_cursor(self, stream: StreamName, name: str, version: Version, limit_ms: int) -> None:
+        """See `Catalog.move_cursor`."""
+        with self._work() as work:
+            memory_changes.move_cursor(work, stream, name, version, limit_ms)
+
+    def drop_cursor(self, stream: StreamName, name: str) -> None:
+        """See `Catalog.drop_cursor`."""
+        with self._work() as work:
+            memory_changes.drop_cursor(work, stream, name)
+
+    def cursors(self) -> tuple[Cursor, ...]:
+        """See `Catalog.cursors`."""
+        with self._work() as work:
+            return memory_changes.cursors(work)
 
     # sinks
 
@@ -502,6 +612,14 @@ class MemoryCatalog:
         """See `Catalog.named_files`."""
         with self._work() as work:
             return frozenset(path for path in paths if work.get(tables.FILES, path) is not None)
+
+
+def _answer(call: Callable[[], T]) -> T | MedusaError:
+    """What one of several calls answers, or is refused with."""
+    try:
+        return call()
+    except MedusaError as error:
+        return error
 
 
 class MemorySession:

@@ -25,7 +25,7 @@ from medusa_core.names import Epoch, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.memory_store import Transaction
-from pipelines.catalog.memory_tables import CommitRow, FileRow, LineRow, SegmentRow
+from pipelines.catalog.memory_tables import CommitRow, FileRow, LineRow, SegmentRow, VersionRow
 
 
 def check_epoch(work: Transaction, key: LeaseKey, epoch: Epoch) -> None:
@@ -99,6 +99,7 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
         line = lock_line(work, stream, lease.key.producer)
         lines[stream] = replace(line, version=Version(line.version + 1))
 
+    now_ms = work.store.clock.now_ms
     for stream, line in lines.items():
         given = [segment for segment in commit.segments if segment.stream == stream]
         parts = sorted(given, key=lambda segment: segment.range)
@@ -109,12 +110,11 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
             record_files(work, stream, segment.files)
             check_kept(line, segment)
             check_buckets(work, segment)
-        line = moved(write(line, parts, commit), parts[0].range.from_us, ends=commit.ends)
+        line = moved(write(line, parts, commit, now_ms), parts[0].range.from_us, ends=commit.ends)
         work.put(tables.LINES, (stream, lease.key.producer), line)
         _chain(work, commit, line.version, given)
     put_aside(work, commit.quarantine)
     versions = {stream: line.version for stream, line in lines.items()}
-    now_ms = work.store.clock.now_ms
     row = CommitRow(work.next_number(), commit, versions, now_ms)
     work.put(tables.COMMITS, commit.key, row)
     return Committed(versions=versions, committed_at_ms=now_ms)
@@ -127,6 +127,19 @@ def _chain(work: Transaction, commit: Commit, version: Version, given: list[Outp
     written = [(s.range, s.stability, s.missing, sorted(s.buckets.items())) for s in given]
     text = f"{before}\n{commit.key}\n{written}"
     work.put(tables.CHAINS, (*of, version), sha256(text.encode()).hexdigest())
+    note_version(work, *of, version)
+
+
+def note_version(
+    work: Transaction, stream: StreamName, producer: Producer, version: Version
+) -> None:
+    """Keep how the line stands at a version that has just been written."""
+    line = work.get(tables.LINES, (stream, producer))
+    assert line is not None, "a version is of a line"
+    ends = [at for at in (line.boundary_us, line.end_us) if at is not None]
+    ends += [row.segment.range.from_us for row in line.live if is_tentative(row)]
+    row = VersionRow(min(ends, default=None), work.store.clock.now_ms)
+    work.put(tables.VERSIONS, (stream, producer, version), row)
 
 
 def width_of(work: Transaction, stream: StreamName) -> int:
@@ -214,8 +227,8 @@ def check_buckets(work: Transaction, segment: OutputSegment) -> None:
             raise Refused(f"bucket {at_us} of {segment.stream} is not on its grid")
 
 
-def write(line: LineRow, parts: list[OutputSegment], commit: Commit) -> LineRow:
-    """The line with the new segments."""
+def write(line: LineRow, parts: list[OutputSegment], commit: Commit, now_ms: int) -> LineRow:
+    """The line with the new segments; their age is what it is now."""
     rows = [
         SegmentRow(
             Segment(
@@ -227,7 +240,8 @@ def write(line: LineRow, parts: list[OutputSegment], commit: Commit) -> LineRow:
                 plan=commit.plan,
                 buckets=part.buckets,
                 files=part.files,
-                age_ms=part.age_ms,
+                age_ms=0 if part.fresh_ms is None else max(now_ms - part.fresh_ms, 0),
+                arrived_ms=now_ms,
                 missing=part.missing,
             ),
             begin_version=line.version,

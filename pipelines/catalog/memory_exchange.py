@@ -23,6 +23,7 @@ from pipelines.catalog.memory_commit import (
     check_lease,
     is_tentative,
     lock_line,
+    note_version,
     record_files,
     remainders,
     supersede,
@@ -49,6 +50,7 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
                 (row.segment.range.from_us for row in line.live if is_tentative(row)), None
             ),
             chain=work.get(tables.CHAINS, (stream, producer, line.version)),
+            read_at_ms=work.store.clock.now_ms,
         )
         for (stream, producer), line in work.rows(tables.LINES).items()
         if (assigned := newest.get(import_fragment(stream))) is not None
@@ -87,12 +89,26 @@ def line_news(
         chain=work.get(tables.CHAINS, (stream, producer, upto)),
         segments=tuple(
             PublishedSegment(
-                segment=row.segment, begin_version=row.begin_version, end_version=row.end_version
+                segment=_aged(row.segment, work.store.clock.now_ms),
+                begin_version=row.begin_version,
+                end_version=row.end_version,
             )
             for row in sorted(changed, key=lambda r: (r.begin_version, r.segment.range))
         ),
         plans=tuple(_plan(work, plan) for plan in sorted(plans)),
     )
+
+
+def _aged(segment: Segment, now_ms: int) -> Segment:
+    """The segment with its age of now: only durations cross between participants."""
+    return replace(segment, age_ms=max(now_ms - segment.fresh_ms, segment.age_ms))
+
+
+def _arrived(news: LineNews, segment: Segment, now_ms: int) -> Segment:
+    """The segment as it comes into this home, what the way took counted in."""
+    fresh_ms = news.fresh_ms(segment)
+    age_ms = 0 if fresh_ms is None else max(now_ms - fresh_ms, 0)
+    return replace(segment, age_ms=age_ms, arrived_ms=now_ms)
 
 
 def _page_end(line: LineRow, after: Version, segments_max: int) -> Version:
@@ -195,7 +211,8 @@ def import_line(
             if any(row.segment.range.overlaps(part) for row in live):
                 raise Refused(f"news of {news.stream} overlaps what is live at {part} (S3)")
             record_files(work, news.stream, published.segment.files)
-            live.append(SegmentRow(published.segment, published.begin_version, news.key))
+            arrived = _arrived(news, published.segment, work.store.clock.now_ms)
+            live.append(SegmentRow(arrived, published.begin_version, news.key))
     live.sort(key=lambda row: row.segment.range)
 
     moved = replace(
@@ -213,8 +230,10 @@ def import_line(
     # 6 Move version and boundary.
     work.put(tables.LINES, (news.stream, news.producer), _reached(moved))
     work.put(tables.IMPORTS, news.key, news)
-    if news.chain is not None:
-        work.put(tables.CHAINS, (news.stream, news.producer, news.version), news.chain)
+    of = (news.stream, news.producer, news.version)
+    if news.chain is not None and work.get(tables.CHAINS, of) is None:
+        work.put(tables.CHAINS, of, news.chain)
+        note_version(work, *of)
     return True
 
 

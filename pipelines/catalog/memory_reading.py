@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from medusa_core.commits import Lane, LeaseKey
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.knowledge import Limits, TentativeKnowledge
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.segments import Producer, Read
+from medusa_core.segments import Producer, Read, Segment
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment, LineStatus, StepRecord, StreamStatus
 from pipelines.catalog.memory_commit import is_tentative
@@ -20,6 +21,7 @@ from pipelines.catalog.standing import (
     SegmentAnswer,
     SegmentRequest,
     Standing,
+    what_is_there,
 )
 
 Lines = list[tuple[StreamName, Producer]]
@@ -43,6 +45,8 @@ def read_standing(
         assert record is not None, f"a line of {stream} implies the stream"
         if stream not in wanted:
             continue
+        bound, lag_ms = work.get(tables.BOUNDS, stream) or (None, 0)
+        newest = [r.segment for r in row.live if r.segment.range.to_us == row.boundary_us]
         lines.append(
             Line(
                 line_id=line_id,
@@ -54,7 +58,13 @@ def read_standing(
                 boundary_us=row.boundary_us,
                 promised_us=row.promised_us,
                 end_us=row.end_us,
-                has_tentative=any(map(is_tentative, row.live)),
+                tentative_us=next(
+                    (r.segment.range.from_us for r in row.live if is_tentative(r)), None
+                ),
+                lag_ms=lag_ms,
+                bound=bound,
+                path_ms=_path_ms(work, stream) if bound else 0,
+                lacks=next((s.missing for s in newest if not s.stability.is_final), None),
             )
         )
         if row.boundary_us is not None:
@@ -89,7 +99,26 @@ def _newest(work: Transaction) -> Iterator[Assigned]:
             ),
             inputs=wiring.inputs,
             outputs=wiring.outputs,
+            is_corrected_apart=_is_held(
+                work,
+                LeaseKey(
+                    fragment=fragment,
+                    producer=row.producer,
+                    partition=partition,
+                    lane=Lane.BACKLOG,
+                ),
+            ),
         )
+
+
+def _is_held(work: Transaction, key: LeaseKey) -> bool:
+    held = work.get(tables.LEASES, key)
+    return held is not None and held.expires_at_ms > work.store.clock.now_ms
+
+
+def _path_ms(work: Transaction, stream: StreamName) -> int:
+    holds = work.rows(tables.HOLDS).values()
+    return max((row.hold.path_ms for row in holds if row.hold.stream == stream), default=0)
 
 
 def _lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
@@ -124,17 +153,36 @@ def read_tentative(
 ) -> list[TentativeKnowledge]:
     """The oldest live tentative rows of the lines that are written here, with their lineage."""
     written = {(s, a.producer) for a in standing.assigned for s in a.outputs}
+    reach, inputs = what_is_there(standing, [ln.line_id for ln in standing.lines])
+    by_id = {ln.line_id: ln for ln in standing.lines}
     found: list[TentativeKnowledge] = []
     for line in standing.lines:
         if (line.stream, line.producer) not in written:
             continue
         row = work.get(tables.LINES, (line.stream, line.producer))
-        live = [r for r in row.live if is_tentative(r)] if row else []
+        inputs_ = [by_id[line_id] for line_id in inputs.get(line.line_id, ())]
+        tentative = [r for r in row.live if is_tentative(r)] if row else []
+        live = [r for r in tentative if _may_be_owed(work, r.segment, reach, inputs_)]
         found += [
             TentativeKnowledge(segment=r.segment, reads=lineage_of(work, r))
             for r in live[: limits.buckets_per_step_max]
         ]
     return found
+
+
+def _may_be_owed(
+    work: Transaction, segment: Segment, reach: Mapping[StreamName, int], inputs: Sequence[Line]
+) -> bool:
+    """Whether its first instant may be final in every input; see `knowledge_tentative.sql`."""
+    at_us = segment.range.from_us
+    if any(reach.get(name, at_us + 1) <= at_us for name in segment.missing):
+        return False
+    for line in inputs:
+        row = work.get(tables.LINES, (line.stream, line.producer))
+        for live in row.live_after(at_us)[:1] if row else ():
+            if is_tentative(live) and live.segment.range.from_us <= at_us:
+                return False
+    return True
 
 
 def lineage_of(work: Transaction, row: SegmentRow) -> tuple[Read, ...]:
@@ -191,9 +239,11 @@ def segment_rows(
     return sorted(found, key=lambda row: (row.segment.range.from_us, row.segment.producer))
 
 
-def line_statuses(work: Transaction) -> tuple[LineStatus, ...]:
-    """Every line as it stands."""
-    return tuple(_status(work, *key, line) for key, line in _lines(work))
+def line_statuses(work: Transaction, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
+    """Every line as it stands, or every one of a stream."""
+    return tuple(
+        _status(work, *key, line) for key, line in _lines(work) if stream in (None, key[0])
+    )
 
 
 def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
@@ -221,7 +271,13 @@ def _status(work: Transaction, stream: StreamName, producer: Producer, line: Lin
         end_us=line.end_us,
         tentative_us=next((r.segment.range.from_us for r in line.live if is_tentative(r)), None),
         trimmed_us=line.trimmed_us,
+        corrected_us=_corrected_us(line),
     )
+
+
+def _corrected_us(line: LineRow) -> int | None:
+    ended = [(r.end_version or 0, r.segment.range.to_us) for r in line.superseded]
+    return max(ended)[1] if ended else None
 
 
 def step_of(row: CommitRow) -> StepRecord:

@@ -80,14 +80,19 @@ class Transaction:
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """A row as this transaction sees it."""
-        value = self.changes.get(table.name, {}).get(key, None)
+        changed = self.changes.get(table.name)
+        value = None if changed is None else changed.get(key)
         if value is None:
-            value = self._base.get(table.name, {}).get(key)
+            base = self._base.get(table.name)
+            value = None if base is None else base.get(key)
         return None if value is _GONE else cast("V | None", value)
 
     def rows(self, table: Table[K, V]) -> dict[K, V]:
         """All rows as this transaction sees them."""
-        merged = {**self._base.get(table.name, {}), **self.changes.get(table.name, {})}
+        base, changed = self._base.get(table.name, {}), self.changes.get(table.name)
+        if not changed:
+            return cast("dict[K, V]", dict(base))  # what was committed holds nothing that is gone
+        merged = {**base, **changed}
         return cast("dict[K, V]", {k: v for k, v in merged.items() if v is not _GONE})
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:

@@ -6,12 +6,15 @@ from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from medusa_core.bounds import Bound
+from medusa_core.certificates import Certificate
 from medusa_core.commits import Commit, Hold, LeaseKey, QuarantinedRecord
 from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile
 from medusa_core.sinks import SinkRecord
+from medusa_core.states import Transition
 from pipelines.catalog.interface import Assignment, StreamRecord
 from pipelines.catalog.memory_store import Table
 
@@ -111,6 +114,14 @@ class HoldRow:
 
 
 @dataclass(frozen=True, slots=True)
+class VersionRow:
+    """Where the stable prefix of a line ended at a version, and when it came to be."""
+
+    stable_us: int | None
+    made_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class FileRow:
     """A file and the stream whose rows it holds."""
 
@@ -136,6 +147,10 @@ SOURCES: Table[StreamName, str] = Table("source")
 ORDERS: Table[StreamName, None] = Table("stream_order")
 """A name per stream, locked shared by whoever places a hold and alone by whoever trims."""
 CHAINS: Table[tuple[StreamName, Producer, Version], str] = Table("line_version")
+VERSIONS: Table[tuple[StreamName, Producer, Version], VersionRow] = Table("line_version_made")
 RETENTIONS: Table[StreamName, tuple[int | None]] = Table("stream_promise")
+BOUNDS: Table[StreamName, tuple[Bound | None, int]] = Table("stream_bound")
+TRANSITIONS: Table[int, Transition] = Table("transition")
 HOLDS: Table[tuple[StreamName, str, str], HoldRow] = Table("hold")
 SINKS: Table[tuple[StreamName, str], SinkRecord] = Table("sink")
+CERTIFICATES: Table[int, Certificate] = Table("certificate")

@@ -15,6 +15,9 @@ from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, 
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
+from medusa_core.bounds import Bound, Cost, Policy
+from medusa_core.certificates import Certificate, LineEvent
+from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
     Cause,
     Commit,
@@ -24,8 +27,10 @@ from medusa_core.commits import (
     Lease,
     LeaseKey,
     QuarantinedRecord,
+    SourcePromise,
 )
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.cursors import Cursor
+from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
@@ -33,7 +38,10 @@ from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
+from medusa_core.states import Transition
 from medusa_core.trims import Trimmed
+from pipelines.catalog import postgres_certificates as certified
+from pipelines.catalog import postgres_many as many
 from pipelines.catalog import postgres_rows as rows
 from pipelines.catalog import standing as stands
 from pipelines.catalog.interface import (
@@ -48,6 +56,7 @@ from pipelines.catalog.interface import (
     StreamStatus,
 )
 from pipelines.catalog.migrations import check_connection
+from pipelines.catalog.postgres_costs import step_costs_of
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_news import import_document, news_of
 from pipelines.catalog.postgres_trims import compaction_documents, trimmed_of
@@ -167,6 +176,48 @@ class PostgresCatalog:
         """See `Catalog.retentions`."""
         return {row["stream"]: row["retention_ms"] for row in self._rows("retentions")}
 
+    def declare_bound(self, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
+        """See `Catalog.declare_bound`."""
+        self._value(
+            "declare_bound",
+            stream=stream,
+            bound_ms=bound.bound_ms if bound else None,
+            during_failure=(bound.during_failure if bound else Policy.PROCESS).value,
+            during_stabilization=(bound.during_stabilization if bound else Policy.PROCESS).value,
+            failure_ms_max=bound.failure_ms_max if bound else None,
+            lag_ms=lag_ms,
+        )
+
+    def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
+        """See `Catalog.bounds`."""
+        return {row["stream"]: rows.promise_of(row) for row in self._rows("bounds")}
+
+    def step_costs(self) -> Mapping[str, Cost]:
+        """See `Catalog.step_costs`."""
+        with errors_of_catalog(), self._snapshot() as connection:
+            return step_costs_of(connection, self._participant)
+
+    def record_transition(self, transition: Transition) -> bool:
+        """See `Catalog.record_transition`."""
+        made: bool = self._value(
+            "record_transition",
+            fragment=transition.fragment,
+            partition=transition.partition,
+            participant=transition.producer.participant,
+            replica=transition.producer.replica,
+            state=transition.state.value,
+            because=transition.because,
+        )
+        return made
+
+    def transitions(self, limit: int | None = None) -> tuple[Transition, ...]:
+        """See `Catalog.transitions`."""
+        return tuple(rows.transition_of(row) for row in self._rows("transitions", limit=limit))
+
+    def states(self) -> tuple[Transition, ...]:
+        """See `Catalog.states`."""
+        return tuple(rows.transition_of(row) for row in self._rows("states"))
+
     def assignments(self) -> tuple[Assignment, ...]:
         """See `Catalog.assignments`."""
         return tuple(rows.assignment_of(row) for row in self._rows("assignments"))
@@ -184,12 +235,32 @@ class PostgresCatalog:
 
     def renew_lease(self, lease: Lease, ttl_ms: int) -> Lease:
         """See `Catalog.renew_lease`."""
-        ends_ms = self._value("renew_lease", **_lease_fields(lease), ttl_ms=ttl_ms)
+        ends_ms = self._value("renew_lease", **many.lease_fields(lease), ttl_ms=ttl_ms)
         return Lease(key=lease.key, epoch=lease.epoch, holder=lease.holder, expires_at_ms=ends_ms)
 
     def release_lease(self, lease: Lease) -> None:
         """See `Catalog.release_lease`."""
-        self._value("release_lease", **_lease_fields(lease))
+        self._value("release_lease", **many.lease_fields(lease))
+
+    def acquire_leases(
+        self, wanted: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
+    ) -> tuple[Lease, ...]:
+        """See `Catalog.acquire_leases`."""
+        asked = many.wanted_document(wanted)
+        ends_ms = self._value("acquire_leases", asked=asked, holder=holder, ttl_ms=ttl_ms)
+        return tuple(
+            Lease(key=key, epoch=epoch, holder=holder, expires_at_ms=end_ms)
+            for (key, epoch), end_ms in zip(wanted, ends_ms, strict=True)
+        )
+
+    def renew_leases(self, leases: Sequence[Lease], ttl_ms: int) -> tuple[Lease | MedusaError, ...]:
+        """See `Catalog.renew_leases`."""
+        answers = self._value("renew_leases", asked=many.leases_document(leases), ttl_ms=ttl_ms)
+        return tuple(map(many.renewed_of, leases, answers))
+
+    def release_leases(self, leases: Sequence[Lease]) -> None:
+        """See `Catalog.release_leases`."""
+        self._value("release_leases", asked=many.leases_document(leases))
 
     def leases(self) -> tuple[LeaseRecord, ...]:
         """See `Catalog.leases`."""
@@ -199,7 +270,7 @@ class PostgresCatalog:
 
     def land(self, lease: Lease, batch: LandedBatch) -> bool:
         """See `Catalog.land`."""
-        document = rows.landing_document(_lease_fields(lease), batch)
+        document = rows.landing_document(many.lease_fields(lease), batch)
         return bool(self._value("land", request=document))
 
     def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
@@ -207,17 +278,41 @@ class PostgresCatalog:
         """See `Catalog.promise`."""
         self._value(
             "promise",
-            **_lease_fields(lease),
+            **many.lease_fields(lease),
             stream=stream,
             origin_us=origin_us,
             boundary_us=boundary_us,
             end_us=end_us,
         )
 
+    def land_many(self, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
+        """See `Catalog.land_many`."""
+        return bool(self._value("land_many", request=many.landing_document_of_many(landed)))
+
+    def promise_many(self, promises: Sequence[SourcePromise]) -> None:
+        """See `Catalog.promise_many`."""
+        self._value("promise_many", asked=many.promises_document(promises))
+
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
         """See `Catalog.landed_files`."""
         found = self._rows("landed_files", stream=stream, from_us=part.from_us, to_us=part.to_us)
         return tuple(rows.file_of(*row.values()) for row in found)
+
+    def landed_files_of(
+        self, parts: Sequence[tuple[StreamName, Range]]
+    ) -> tuple[tuple[SegmentFile, ...], ...]:
+        """See `Catalog.landed_files_of`."""
+        found: list[list[SegmentFile]] = [[] for _ in parts]
+        for row in self._rows(
+            "landed_files_of",
+            parts=list(range(len(parts))),
+            streams=[stream for stream, _ in parts],
+            from_us=[part.from_us for _, part in parts],
+            to_us=[part.to_us for _, part in parts],
+        ):
+            file = rows.file_of(row["path"], row["size_bytes"], row["sha256"], row["rows"])
+            found[row["part"]].append(file)
+        return tuple(map(tuple, found))
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """See `Catalog.landed_batches`."""
@@ -229,6 +324,13 @@ class PostgresCatalog:
         found = self._rows("landed_state", stream=stream, query_id=query_id)
         return (found[0]["batch_id"], found[0]["source_state"]) if found else None
 
+    def landed_states(
+        self, streams: Sequence[StreamName], query_id: str
+    ) -> Mapping[StreamName, tuple[int, str | None]]:
+        """See `Catalog.landed_states`."""
+        found = self._rows("landed_states", streams=list(streams), query_id=query_id)
+        return {row["stream"]: (row["batch_id"], row["source_state"]) for row in found}
+
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
         """See `Catalog.landed_queries`."""
         return tuple(row["query_id"] for row in self._rows("landed_queries", stream=stream))
@@ -237,6 +339,11 @@ class PostgresCatalog:
         """See `Catalog.landed_extent`."""
         (row,) = self._rows("landed_extent", stream=stream)
         return None if row["first_us"] is None else (row["first_us"], row["last_us"])
+
+    def landed_extents(self, streams: Sequence[StreamName]) -> Mapping[StreamName, tuple[int, int]]:
+        """See `Catalog.landed_extents`."""
+        found = self._rows("landed_extents", streams=list(streams))
+        return {row["stream"]: (row["first_us"], row["last_us"]) for row in found}
 
     # committing
 
@@ -249,6 +356,12 @@ class PostgresCatalog:
             again=answer["again"],
         )
 
+    def commit_many(self, commits: Sequence[Commit]) -> tuple[Committed | MedusaError, ...]:
+        """See `Catalog.commit_many`."""
+        requests = many.commits_document(commits)
+        answers = self._value("commit_steps", committing=True, requests=requests)
+        return tuple(map(many.committed_of, answers))
+
     # reading
 
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
@@ -259,14 +372,13 @@ class PostgresCatalog:
             seen = stands.first_sight(standing, fragments, tentative)
             wanted = [(at, r) for at, f in enumerate(seen) for r in stands.requests_of(f, standing)]
             answers = self._answers(connection, [request for _, request in wanted], limits)
-        pairs = [(at, pair) for (at, _), pair in zip(wanted, answers, strict=True)]
+        pairs: list[list[tuple[stands.SegmentRequest, stands.SegmentAnswer]]] = [[] for _ in seen]
+        for (at, _), pair in zip(wanted, answers, strict=True):
+            pairs[at].append(pair)
         return stands.knowledge_of(
             self._participant,
             standing,
-            (
-                stands.second_sight(f, [pair for of, pair in pairs if of == at])
-                for at, f in enumerate(seen)
-            ),
+            map(stands.second_sight, seen, pairs),
             limits,
         )
 
@@ -288,11 +400,17 @@ class PostgresCatalog:
         lines = {
             ln.line_id: ln
             for ln in standing.lines
-            if ln.has_tentative and (ln.stream, ln.producer) in written
+            if ln.tentative_us is not None and (ln.stream, ln.producer) in written
         }
         if not lines:
             return []
-        values = {"line_ids": list(lines), "segments_max": limits.buckets_per_step_max}
+        reach, inputs = stands.what_is_there(standing, lines)
+        values = {
+            "line_ids": list(lines),
+            "segments_max": limits.buckets_per_step_max,
+            "reach": json.dumps(reach),
+            "inputs": json.dumps(inputs),
+        }
         found = connection.execute(query("knowledge_tentative"), values).mappings().all()
         reads: dict[int, list[Read]] = {}
         commit_ids = {"commit_ids": list({row["commit_id"] for row in found})}
@@ -349,6 +467,42 @@ class PostgresCatalog:
             found = self._rows("segments_as_of", **values, as_of=as_of)
         return tuple(rows.segment_of(row, stream, rows.producer_of(row)) for row in found)
 
+    def line_version(self, stream: StreamName, producer: Producer,
+                     version: Version) -> LineVersion | None:  # fmt: skip
+        """See `Catalog.line_version`."""
+        found = self._rows("line_version", **_line(stream, producer), version=version)
+        return next((LineVersion(**row) for row in found), None)
+
+    def line_versions(self, stream: StreamName, producer: Producer, *, after: Version,
+                      until: Version | None = None,
+                      limit: int) -> tuple[LineVersion, ...]:  # fmt: skip
+        """See `Catalog.line_versions`."""
+        found = self._rows(
+            "line_versions", **_line(stream, producer), after=after, until=until, limit=limit
+        )
+        return tuple(LineVersion(**row) for row in found)
+
+    def version_at(self, stream: StreamName, producer: Producer, at_ms: int) -> Version:
+        """See `Catalog.version_at`."""
+        found = self._rows("version_at", **_line(stream, producer), at_ms=at_ms)
+        return Version(next((row["version"] for row in found), 0))
+
+    def difference(self, stream: StreamName, producer: Producer, since: Version, until: Version,
+                   part: Range) -> Difference:  # fmt: skip
+        """See `Catalog.difference`."""
+        sides: dict[bool, list[Segment]] = {False: [], True: []}
+        found = self._rows(
+            "line_difference",
+            **_line(stream, producer),
+            since=since,
+            until=until,
+            from_us=part.from_us,
+            to_us=part.to_us,
+        )
+        for row in found:
+            sides[row["is_after"]].append(rows.segment_of(row, stream, producer))
+        return Difference(before=tuple(sides[False]), after=tuple(sides[True]))
+
     def lineage(self, segment: Segment) -> tuple[Read, ...]:
         """See `Catalog.lineage`."""
         found = self._rows(
@@ -362,9 +516,9 @@ class PostgresCatalog:
         )
         return tuple(rows.read_of(row) for row in found)
 
-    def lines(self) -> tuple[LineStatus, ...]:
+    def lines(self, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
         """See `Catalog.lines`."""
-        return tuple(rows.line_of(row) for row in self._rows("lines"))
+        return tuple(rows.line_of(row) for row in self._rows("lines", stream=stream))
 
     def streams(self) -> tuple[StreamStatus, ...]:
         """See `Catalog.streams`."""
@@ -382,21 +536,55 @@ class PostgresCatalog:
         """See `Catalog.quarantined`."""
         return tuple(QuarantinedRecord(**row) for row in self._rows("quarantined", limit=limit))
 
-    def quarantine_entries(self, stream: StreamName | None = None, *,
-                           limit: int | None = None) -> tuple[QuarantineEntry, ...]:  # fmt: skip
+    def quarantine_entries(
+        self, stream: StreamName | None = None, *, after: int = 0,
+        numbers: Sequence[int] | None = None, limit: int | None = None,
+    ) -> tuple[QuarantineEntry, ...]:  # fmt: skip
         """See `Catalog.quarantine_entries`."""
         return tuple(
             rows.quarantine_entry_of(row)
-            for row in self._rows("quarantine_entries", stream=stream, limit=limit)
+            for row in self._rows(
+                "quarantine_entries",
+                stream=stream,
+                after=after,
+                numbers=None if numbers is None else list(numbers),
+                limit=limit,
+            )
         )
 
-    def quarantine_count(self) -> int:
+    def quarantine_count(self, stream: StreamName | None = None) -> int:
         """See `Catalog.quarantine_count`."""
-        return int(self._value("quarantine_count"))
+        return int(self._value("quarantine_count", stream=stream))
 
     def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
         """See `Catalog.quarantine_reasons`."""
         return tuple(QuarantineReason(**r) for r in self._rows("quarantine_reasons", limit=limit))
+
+    # certificates
+
+    def history(self, stream: StreamName, producer: Producer,
+                part: Range) -> tuple[LineEvent, ...]:  # fmt: skip
+        """See `Catalog.history`."""
+        found = self._rows(
+            "line_history",
+            stream=stream,
+            participant=producer.participant,
+            replica=producer.replica,
+            from_us=part.from_us,
+            to_us=part.to_us,
+        )
+        return tuple(certified.event_of(row) for row in found)
+
+    def record_certificate(self, certificate: Certificate) -> int:
+        """See `Catalog.record_certificate`."""
+        document = certified.certificate_document(certificate)
+        return int(self._value("record_certificate", request=document))
+
+    def certificates(self, stream: StreamName | None = None, *,
+                     limit: int | None = None) -> tuple[Certificate, ...]:  # fmt: skip
+        """See `Catalog.certificates`."""
+        found = self._rows("certificates", stream=stream, limit=limit)
+        return tuple(certified.certificate_of(row) for row in found)
 
     # the exchange
 
@@ -413,6 +601,7 @@ class PostgresCatalog:
                 plan=PlanId(row["plan"]),
                 tentative_us=row["tentative_us"],
                 chain=row["chain"],
+                read_at_ms=row["read_at_ms"],
             )
             for row in self._rows("imports", participant=self._participant)
         )
@@ -432,14 +621,19 @@ class PostgresCatalog:
 
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
         """See `Catalog.import_line`: the numbers are in `medusa.import_line`."""
-        request = import_document(_lease_fields(lease), news, plan)
+        request = import_document(many.lease_fields(lease), news, plan)
         return bool(self._value("import_line", committing=True, request=request))
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
-                    limit_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
         """See `Catalog.acknowledge`."""
         self._value(
-            "acknowledge", stream=stream, reader=reader, through_us=through_us, limit_ms=limit_ms
+            "acknowledge",
+            stream=stream,
+            reader=reader,
+            through_us=through_us,
+            limit_ms=limit_ms,
+            path_ms=path_ms,
         )
 
     # holds
@@ -462,6 +656,31 @@ class PostgresCatalog:
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
         """See `Catalog.holds`."""
         return tuple(Hold(**row) for row in self._rows("holds", stream=stream))
+
+    # cursors
+
+    def place_cursor(self, stream: StreamName, name: str, producer: Producer, *, from_us: int,
+                     limit_ms: int) -> None:  # fmt: skip
+        """See `Catalog.place_cursor`."""
+        self._value(
+            "place_cursor",
+            **_line(stream, producer),
+            cursor=name,
+            from_us=from_us,
+            limit_ms=limit_ms,
+        )
+
+    def move_cursor(self, stream: StreamName, name: str, version: Version, limit_ms: int) -> None:
+        """See `Catalog.move_cursor`."""
+        self._value("move_cursor", stream=stream, cursor=name, version=version, limit_ms=limit_ms)
+
+    def drop_cursor(self, stream: StreamName, name: str) -> None:
+        """See `Catalog.drop_cursor`."""
+        self._value("drop_cursor", stream=stream, cursor=name)
+
+    def cursors(self) -> tuple[Cursor, ...]:
+        """See `Catalog.cursors`."""
+        return tuple(rows.cursor_of(row) for row in self._rows("cursors"))
 
     # sinks
 
@@ -546,5 +765,9 @@ class PostgresCatalog:
         return frozenset(row["path"] for row in self._rows("named_files", paths=list(paths)))
 
 
-def _lease_fields(lease: Lease) -> dict[str, Any]:
-    return {**rows.key_fields(lease.key), "epoch": lease.epoch, "holder": lease.holder}
+def _line(stream: StreamName, producer: Producer) -> dict[str, Any]:
+    return {
+        "stream": stream,
+        "participant": producer.participant,
+        "replica": producer.replica,
+    }

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from medusa_core.errors import (
     Conflict,
     Diverged,
+    Expired,
     MedusaError,
     OutcomeUnknown,
     Refused,
@@ -25,6 +26,7 @@ _OURS: dict[str, type[MedusaError]] = {
     "MD001": Refused,
     "MD002": Conflict,
     "MD006": Diverged,
+    "MD007": Expired,
     "MDS01": Refused,
     "MDS02": Refused,
     "MDS07": Refused,
@@ -67,10 +69,19 @@ def error_of(error: psycopg2.Error, *, committing: bool = False) -> MedusaError 
                 "the connection to the catalog broke during a commit: send the same commit again"
             )
         return Unavailable(f"the catalog cannot be reached: {_sentence(error)}")
+    return _error_of_state(state, _sentence(error))
+
+
+def error_of_answer(state: str, message: str) -> MedusaError | None:
+    """The like for one of several requests that were answered together, as its answer tells it."""
+    return _error_of_state(state, " ".join(message.split()))
+
+
+def _error_of_state(state: str, sentence: str) -> MedusaError | None:
     if state in _OURS:
-        return _OURS[state](_sentence(error))
+        return _OURS[state](sentence)
     kind, what = _OF_POSTGRES.get(state) or _CLASSES.get(state[:2]) or (None, "")
-    return kind(f"{what} ({_sentence(error)})") if kind else None
+    return kind(f"{what} ({sentence})") if kind else None
 
 
 @contextmanager

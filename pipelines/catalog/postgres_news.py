@@ -60,7 +60,7 @@ def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> s
             "trimmed_us": news.trimmed_us,
             "chain_after": news.chain_after,
             "chain": news.chain,
-            "segments": [_segment_document(published) for published in news.segments],
+            "segments": [_segment_document(news, published) for published in news.segments],
             "plans": [
                 {"id": p.id, "network": p.network, "document": p.document} for p in news.plans
             ],
@@ -68,7 +68,7 @@ def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> s
     )
 
 
-def _segment_document(published: PublishedSegment) -> dict[str, Any]:
+def _segment_document(news: LineNews, published: PublishedSegment) -> dict[str, Any]:
     segment = published.segment
     buckets = sorted(segment.buckets.items())
     return {
@@ -79,7 +79,7 @@ def _segment_document(published: PublishedSegment) -> dict[str, Any]:
         "begin_version": published.begin_version,
         "end_version": published.end_version,
         "plan": segment.plan,
-        "age_ms": segment.age_ms,
+        "fresh_ms": news.fresh_ms(segment),
         "missing": list(segment.missing),
         "bucket_us": [at_us for at_us, _ in buckets],
         "bucket_rows": [digest.rows for _, digest in buckets],

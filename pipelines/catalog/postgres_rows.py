@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
+from medusa_core.bounds import Bound, Policy
 from medusa_core.commits import (
     Commit,
     LandedBatch,
@@ -17,10 +18,12 @@ from medusa_core.commits import (
     QuarantinedRecord,
     StepMetrics,
 )
+from medusa_core.cursors import Cursor
 from medusa_core.digest import Digest
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile, Stability
+from medusa_core.states import State, Transition
 from pipelines.catalog.interface import (
     Assignment,
     Deployment,
@@ -95,7 +98,7 @@ def commit_document(commit: Commit) -> str:
                 "from_us": segment.range.from_us,
                 "to_us": segment.range.to_us,
                 "stability": segment.stability.value,
-                "age_ms": segment.age_ms,
+                "fresh_ms": segment.fresh_ms,
                 "missing": list(segment.missing),
                 "bucket_us": [at_us for at_us, _ in buckets],
                 "bucket_rows": [digest.rows for _, digest in buckets],
@@ -125,6 +128,7 @@ def commit_document(commit: Commit) -> str:
                     "to_us": read.range.to_us,
                     "read_version": read.version,
                     "drop_rate": read.drop_rate,
+                    "content": read.content,
                 }
                 for position, read in enumerate(commit.lineage)
             ],
@@ -141,20 +145,23 @@ def commit_document(commit: Commit) -> str:
 
 def landing_document(lease: Mapping[str, Any], batch: LandedBatch) -> str:
     """What medusa.land takes; `lease` as the functions' arguments."""
-    return json.dumps(
-        {
-            **lease,
-            "stream": batch.stream,
-            "query_id": batch.query_id,
-            "batch_id": batch.batch_id,
-            "files": files_document((batch.file,) if batch.file else ()),
-            "bucket_us": list(batch.counts.keys()),
-            "bucket_records": list(batch.counts.values()),
-            "quarantine": _quarantine(batch.quarantine),
-            "retried": list(batch.retried),
-            "source_state": batch.state,
-        }
-    )
+    files = files_document((batch.file,) if batch.file else ())
+    return json.dumps({**batch_fields(lease, batch), "files": files})
+
+
+def batch_fields(lease: Mapping[str, Any], batch: LandedBatch) -> dict[str, Any]:
+    """A landed batch without its file."""
+    return {
+        **lease,
+        "stream": batch.stream,
+        "query_id": batch.query_id,
+        "batch_id": batch.batch_id,
+        "bucket_us": list(batch.counts.keys()),
+        "bucket_records": list(batch.counts.values()),
+        "quarantine": _quarantine(batch.quarantine),
+        "retried": list(batch.retried),
+        "source_state": batch.state,
+    }
 
 
 def files_document(files: Iterable[SegmentFile]) -> list[dict[str, Any]]:
@@ -213,6 +220,7 @@ def segment_of(row: Row, stream: StreamName, producer: Producer) -> Segment:
         buckets=dict(zip(row["bucket_us"], digests, strict=True)),
         files=tuple(file_of(*f) for f in row["files"] or ()),
         age_ms=row["age_ms"],
+        arrived_ms=row.get("arrived_ms") or 0,
         missing=tuple(StreamName(name) for name in row["missing"]),
     )
 
@@ -226,6 +234,7 @@ def read_of(row: Row) -> Read:
         range=Range(row["from_us"], row["to_us"]),
         version=Version(row["read_version"]),
         drop_rate=row["drop_rate"],
+        content=row.get("content"),
     )
 
 
@@ -247,6 +256,26 @@ def line_of(row: Row) -> LineStatus:
         end_us=row["end_us"],
         tentative_us=row["tentative_us"],
         trimmed_us=row["trimmed_us"],
+        corrected_us=row["corrected_us"],
+    )
+
+
+def cursor_of(row: Row) -> Cursor:
+    """A cursor as it stands."""
+    return Cursor(
+        stream=StreamName(row["stream"]),
+        name=row["name"],
+        producer=producer_of(row),
+        version=Version(row["version"]),
+        from_us=row["from_us"],
+        incarnation=row["incarnation"],
+        incarnation_here=row["incarnation_here"],
+        chain=row["chain"],
+        chain_here=row["chain_here"],
+        stable_us=row["stable_us"],
+        last_version=Version(row["last_version"]),
+        placed_at_ms=row["placed_at_ms"],
+        moved_at_ms=row["moved_at_ms"],
     )
 
 
@@ -305,6 +334,43 @@ def step_of(row: Row) -> StepRecord:
     )
 
 
+def bound_of(
+    bound_ms: int, during_failure: str, during_stabilization: str, failure_ms_max: int | None
+) -> Bound:
+    """What is promised of a stream, from its columns."""
+    return Bound(
+        bound_ms=bound_ms,
+        during_failure=Policy(during_failure),
+        during_stabilization=Policy(during_stabilization),
+        failure_ms_max=failure_ms_max,
+    )
+
+
+def promise_of(row: Row) -> tuple[Bound | None, int]:
+    """The bound and the lag of a stream, as promised."""
+    bound = None
+    if row["bound_ms"] is not None:
+        bound = bound_of(
+            row["bound_ms"],
+            row["during_failure"],
+            row["during_stabilization"],
+            row["failure_ms_max"],
+        )
+    return bound, row["lag_ms"]
+
+
+def transition_of(row: Row) -> Transition:
+    """A transition as it was noted."""
+    return Transition(
+        fragment=row["fragment"],
+        partition=row["partition"],
+        producer=producer_of(row),
+        state=State(row["state"]),
+        because=row["because"],
+        changed_at_ms=row["changed_at_ms"],
+    )
+
+
 def standing_of(document: Row) -> Standing:
     """The document of the query `knowledge_standing`."""
     landed: dict[int, dict[int, int]] = {}
@@ -321,6 +387,7 @@ def standing_of(document: Row) -> Standing:
                 plans=tuple(PlannedFrom(PlanId(p), from_us) for p, from_us in a["plans"]),
                 inputs=tuple(a["inputs"]),
                 outputs=tuple(a["outputs"]),
+                is_corrected_apart=a["is_corrected_apart"],
             )
             for a in document["assigned"] or ()
         ),
@@ -335,7 +402,11 @@ def standing_of(document: Row) -> Standing:
                 boundary_us=ln["boundary_us"],
                 promised_us=ln["promised_us"],
                 end_us=ln["end_us"],
-                has_tentative=ln["has_tentative"],
+                tentative_us=ln["tentative_us"],
+                lag_ms=ln["lag_ms"],
+                bound=bound_of(*ln["bound"]) if ln["bound"] else None,
+                path_ms=ln["path_ms"] or 0,
+                lacks=None if ln["lacks"] is None else tuple(map(StreamName, ln["lacks"])),
             )
             for ln in document["lines"] or ()
         ),

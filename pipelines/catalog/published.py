@@ -51,15 +51,15 @@ class PublishedHome:
                 f"Medusa's ({type(error).__name__}): call its operator"
             ) from error
 
-    def acknowledge(
-        self, stream: StreamName, reader: Participant, through_us: int, limit_ms: int
-    ) -> None:
+    def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
+                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
         """See `Catalog.acknowledge`."""
         values = {
             "stream": stream,
             "reader": reader,
             "through_us": through_us,
             "limit_ms": limit_ms,
+            "path_ms": path_ms,
         }
         with errors_of_catalog(), self._engine.connect() as connection:
             connection.execute(query("acknowledge"), values)

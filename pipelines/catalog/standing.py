@@ -11,11 +11,12 @@ producers per range is the import's work.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from medusa_core import owed
+from medusa_core.bounds import Bound
 from medusa_core.fragments import Fragment
-from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, floor_us
 from medusa_core.knowledge import (
     FragmentKnowledge,
     InputKnowledge,
@@ -31,7 +32,10 @@ from medusa_core.segments import Producer, Segment
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """How what one producer wrote of one stream stands; `line_id` is the catalog's own name."""
+    """How what one producer wrote of one stream stands; `line_id` is the catalog's own name.
+
+    `bound`, `lag_ms`, `path_ms` and `lacks`: see `OutputKnowledge` and `InputKnowledge`.
+    """
 
     line_id: int
     stream: StreamName
@@ -42,7 +46,11 @@ class Line:
     boundary_us: int | None
     promised_us: int | None
     end_us: int | None
-    has_tentative: bool
+    tentative_us: int | None
+    lag_ms: int = 0
+    bound: Bound | None = None
+    path_ms: int = 0
+    lacks: tuple[StreamName, ...] | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -60,7 +68,10 @@ class PlannedFrom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assigned:
-    """The newest assignment of a fragment to this home; `plans` are those of the whole log."""
+    """The newest assignment of a fragment to this home; `plans` are those of the whole log.
+
+    `is_corrected_apart`: the lease of its backlog lane is held.
+    """
 
     fragment: str
     partition: int
@@ -69,6 +80,7 @@ class Assigned:
     plans: tuple[PlannedFrom, ...]
     inputs: tuple[StreamName, ...]
     outputs: tuple[StreamName, ...]
+    is_corrected_apart: bool = False
 
     def in_force(self, reached_us: int | None) -> tuple[PlanId, int]:
         """The plan of the bucket at which the outputs stand, and where another one begins.
@@ -95,6 +107,22 @@ class Standing:
     lines: tuple[Line, ...]
     landed: Mapping[int, Mapping[int, int]]
     clock_ms: int
+    of_stream: Mapping[StreamName, Sequence[Line]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        found: dict[StreamName, list[Line]] = {}
+        for line in self.lines:
+            found.setdefault(line.stream, []).append(line)
+        object.__setattr__(self, "of_stream", found)
+
+    def written_by(self, assigned: Assigned) -> dict[StreamName, Line]:
+        """The lines that an assignment's fragment writes."""
+        return {
+            line.stream: line
+            for stream in assigned.outputs
+            for line in self.of_stream.get(stream, ())
+            if line.producer == assigned.producer
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,14 +144,15 @@ class SegmentAnswer:
     next_from_us: int | None = None
 
 
-def line_of(lines: Iterable[Line], stream: StreamName, producer: Producer) -> Line:
+def line_of(standing: Standing, stream: StreamName, producer: Producer) -> Line:
     """The line a fragment reads: its own producer's, else this home's, else the first by name."""
+    lines = standing.of_stream[stream]
 
     def preference(line: Line) -> tuple[bool, bool, Producer]:
         own = line.producer.participant == producer.participant
         return (line.producer != producer, not own, line.producer)
 
-    return min((line for line in lines if line.stream == stream), key=preference)
+    return min(lines, key=preference)
 
 
 def first_sight(
@@ -132,10 +161,9 @@ def first_sight(
     """The fragments assigned here, each after those it reads, as yet without input segments."""
     seen: list[FragmentKnowledge] = []
     for assigned in _in_order([a for a in standing.assigned if a.fragment in fragments]):
-        lines = [ln for ln in standing.lines if ln.producer == assigned.producer]
-        own = {ln.stream: ln for ln in lines if ln.stream in assigned.outputs}
-        readable = {ln.stream for ln in standing.lines}
-        if not set(assigned.inputs) <= readable or not set(assigned.outputs) <= set(own):
+        own = standing.written_by(assigned)
+        has_inputs = all(stream in standing.of_stream for stream in assigned.inputs)
+        if not has_inputs or not set(assigned.outputs) <= set(own):
             continue  # an input that nobody is assigned to write has no line to wait for
         reached = [own[s].boundary_us for s in assigned.outputs]
         begun = [at_us for at_us in reached if at_us is not None]
@@ -155,6 +183,7 @@ def first_sight(
                     for t in tentative
                     if t.segment.stream in own and t.segment.producer == assigned.producer
                 ),
+                is_corrected_apart=assigned.is_corrected_apart,
             )
         )
     return tuple(seen)
@@ -165,13 +194,12 @@ def requests_of(fragment: FragmentKnowledge, standing: Standing) -> list[Segment
     wanted: list[SegmentRequest] = []
 
     def want(stream: StreamName, from_us: int, need_us: int, *, goes_on: bool) -> None:
-        line = line_of(standing.lines, stream, fragment.producer)
+        line = line_of(standing, stream, fragment.producer)
         wanted.append(SegmentRequest(line=line, from_us=from_us, need_us=need_us, goes_on=goes_on))
 
-    ready = owed.frontier(fragment)
+    ready = owed.frontier(fragment) or _may_be_answered(fragment)
     if ready is not None:
-        width_us = max(o.width_us for o in fragment.outputs.values())
-        first = Range(ready.from_us, ready.from_us + width_us)
+        first = Range(ready.from_us, ready.from_us + fragment.width_us)
         first_need = fragment.fragment.needed_by_all(first)
         for stream, part in fragment.fragment.needed_by_all(ready).items():
             need_us = max(first.to_us, first_need[stream].to_us if stream in first_need else 0)
@@ -185,6 +213,19 @@ def requests_of(fragment: FragmentKnowledge, standing: Standing) -> list[Segment
         for part in _merged(parts):
             want(stream, part.from_us, part.to_us, goes_on=False)
     return wanted
+
+
+def _may_be_answered(fragment: FragmentKnowledge) -> Range | None:
+    """The outputs that could be answered without an input, if a bound is promised."""
+    if fragment.bound is None or BEGINNING_US in {i.origin_us for i in fragment.inputs.values()}:
+        return None
+    from_us, width_us = owed.start_us(fragment), fragment.width_us
+    to_us = max(
+        i.boundary_us if i.boundary_us != FOREVER_US else i.end_us or 0
+        for i in fragment.inputs.values()
+    )
+    to_us = floor_us(to_us, width_us)
+    return Range(from_us, to_us) if from_us < to_us else None
 
 
 def second_sight(
@@ -204,13 +245,31 @@ def second_sight(
     return replace(fragment, inputs=inputs)
 
 
+def what_is_there(
+    standing: Standing, line_ids: Iterable[int]
+) -> tuple[dict[StreamName, int], dict[int, list[int]]]:
+    """How far each input stream reaches here; and for each line the lines it is computed from."""
+    lines = {line.line_id: line for line in standing.lines}
+    known = {line.stream for line in standing.lines}
+    reach: dict[StreamName, int] = {}
+    inputs: dict[int, list[int]] = {}
+    for assigned in standing.assigned:
+        read = [line_of(standing, s, assigned.producer) for s in assigned.inputs if s in known]
+        for line in read:
+            reached_us = BEGINNING_US if line.boundary_us is None else line.boundary_us
+            reach[line.stream] = max(reach.get(line.stream, BEGINNING_US), reached_us)
+        for line_id in line_ids:
+            written = lines[line_id]
+            if written.stream in assigned.outputs and written.producer == assigned.producer:
+                inputs[line_id] = [line.line_id for line in read]
+    return reach, inputs
+
+
 def landings_of(standing: Standing, limits: Limits) -> tuple[LandingKnowledge, ...]:
     """The sources that this home lands, by name."""
     found: list[LandingKnowledge] = []
     for assigned in standing.assigned:
-        for line in standing.lines:
-            if line.stream not in assigned.outputs or line.producer != assigned.producer:
-                continue
+        for line in standing.written_by(assigned).values():
             if line.kind != "source":
                 continue
             counts = dict(standing.landed.get(line.line_id, {}))
@@ -251,7 +310,7 @@ def knowledge_of(participant: Participant, standing: Standing,
 
 
 def _input(standing: Standing, stream: StreamName, producer: Producer) -> InputKnowledge:
-    line = line_of(standing.lines, stream, producer)
+    line = line_of(standing, stream, producer)
     return InputKnowledge(
         stream=stream,
         width_us=line.width_us,
@@ -260,6 +319,7 @@ def _input(standing: Standing, stream: StreamName, producer: Producer) -> InputK
         end_us=line.end_us,
         segments=(),
         known_through_us=FOREVER_US,
+        lag_ms=line.lag_ms,
     )
 
 
@@ -269,6 +329,10 @@ def _output(line: Line) -> OutputKnowledge:
         width_us=line.width_us,
         boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
         has_ended=line.has_ended,
+        bound=line.bound,
+        path_ms=line.path_ms,
+        tentative_us=line.tentative_us,
+        lacks=line.lacks,
     )
 
 
@@ -288,7 +352,8 @@ def _in_order(assigned: Sequence[Assigned]) -> list[Assigned]:
     order: list[Assigned] = []
     while waiting:
         written = {stream for a in waiting for stream in a.outputs}
-        ready = [a for a in waiting if not set(a.inputs) & written] or waiting
+        ready = [a for a in waiting if not written.intersection(a.inputs)] or waiting
         order += ready
-        waiting = [a for a in waiting if a not in ready]
+        done = set(map(id, ready))
+        waiting = [a for a in waiting if id(a) not in done]
     return order

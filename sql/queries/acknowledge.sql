@@ -1,2 +1,2 @@
--- A reader has the buckets before a time durably.
-SELECT medusa.acknowledge(:stream, :reader, :through_us, :limit_ms);
+-- Tell how far a reader has a stream's buckets, and what the path behind costs there.
+SELECT medusa.acknowledge(:stream, :reader, :through_us, :limit_ms, :path_ms);

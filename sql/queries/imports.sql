@@ -6,7 +6,7 @@ WITH newest AS (
     ORDER BY a.fragment, a.epoch DESC
 )
 SELECT p.stream, p.participant, p.replica, p.last_version, p.boundary_us, n.epoch, n.plan,
-    n.replica AS own_replica,
+    n.replica AS own_replica, medusa.to_ms(clock_timestamp()) AS read_at_ms,
     (SELECT t.from_us FROM medusa.segment AS t
      WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
      ORDER BY t.to_us LIMIT 1) AS tentative_us,

@@ -3,7 +3,9 @@
 -- start of the segment behind, so that the reader sees where the list was cut.
 SELECT s.request, s.next_from_us, s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
-    array_to_string(s.sum_b, ',') AS sum_b, s.commit_id,
+    array_to_string(s.sum_b, ',') AS sum_b,
+    (SELECT medusa.to_ms(c.committed_at) FROM medusa.commit AS c
+     WHERE c.commit_id = s.commit_id) AS arrived_ms,
     (SELECT json_agg(json_build_array(f.path, f.size_bytes, f.sha256, f.rows) ORDER BY u.i)
      FROM unnest(s.file_ids) WITH ORDINALITY AS u (file_id, i)
      JOIN medusa.file AS f ON f.file_id = u.file_id) AS files

@@ -10,18 +10,35 @@ WITH newest AS (
         SELECT json_agg(json_build_array(a.plan, a.from_us) ORDER BY a.epoch)
         FROM medusa.assignment AS a
         WHERE (a.fragment, a.partition, a.replica) = (n.fragment, n.partition, n.replica)
-    ) AS plans
+    ) AS plans, EXISTS (
+        SELECT FROM medusa.lease AS b
+        WHERE (b.fragment, b.partition, b.participant, b.replica, b.lane) =
+            (n.fragment, n.partition, n.participant, n.replica, 'backlog')
+            AND b.expires_at > clock_timestamp()
+    ) AS is_corrected_apart
     FROM newest AS n
     WHERE participant = :participant
         AND (cardinality(inputs) = 0 OR fragment = ANY (CAST(:fragments AS text[])))
 ), line AS MATERIALIZED (
     SELECT p.line_id, p.stream, p.participant, p.replica, p.origin_us, p.boundary_us,
-        p.promised_us, p.end_us, s.kind, s.width_us,
-        EXISTS (
-            SELECT FROM medusa.segment AS t
+        p.promised_us, p.end_us, s.kind, s.width_us, coalesce(q.lag_ms, 0) AS lag_ms,
+        CASE WHEN q.bound_ms IS NOT NULL THEN json_build_array(q.bound_ms, q.during_failure,
+            q.during_stabilization, q.failure_ms_max) END AS bound,
+        CASE WHEN q.bound_ms IS NOT NULL THEN (
+            SELECT max(h.path_ms) FROM medusa.hold AS h WHERE h.stream = p.stream
+        ) END AS path_ms,
+        (
+            SELECT t.from_us FROM medusa.segment AS t
             WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
-        ) AS has_tentative
+            ORDER BY t.to_us LIMIT 1
+        ) AS tentative_us,
+        (
+            SELECT t.missing FROM medusa.segment AS t
+            WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
+                AND t.to_us = p.boundary_us
+        ) AS lacks
     FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    LEFT JOIN medusa.stream_promise AS q ON q.stream = p.stream
     WHERE p.stream IN (SELECT unnest(inputs || outputs) FROM assigned)
 )
 SELECT json_build_object(

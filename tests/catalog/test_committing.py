@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from medusa_core.commits import Commit, OutputSegment, StepMetrics
+from medusa_core.commits import Commit, Committed, OutputSegment, StepMetrics
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import PlanId, Version
@@ -327,3 +327,38 @@ def test_what_no_database_can_hold_is_put_aside_all_the_same(catalog: Catalog) -
     (found,) = catalog.quarantined()
     assert found == bad
     assert found.content.endswith("x")
+
+
+def test_several_commits_in_one_call_are_each_whole_or_not_at_all(catalog: Catalog) -> None:
+    stood = a.a_commit(a.a_segment(0, 1))
+    catalog.commit(stood)
+    commits = [
+        a.a_commit(a.a_segment(0, 2, stream=a.BIG), lease=a.a_lease(a.TAIL)),
+        a.a_commit(a.a_segment(0, 3)),
+        stood,
+        a.a_commit(a.a_segment(1, 2), lease=a.a_lease(holder="another")),
+        a.a_commit(a.a_segment(1, 2)),
+    ]
+    big, over, again, anothers, next_ = catalog.commit_many(commits)
+    assert isinstance(big, Committed)
+    assert big.versions == {a.BIG: 1}
+    assert isinstance(over, Conflict)
+    assert isinstance(again, Committed)
+    assert again.again
+    assert isinstance(anothers, Conflict)
+    assert isinstance(next_, Committed)
+    assert next_.versions == {a.SUMS: 2}
+    assert [s.range for s in catalog.segments(a.SUMS)] == [a.buckets(0, 1), a.buckets(1, 2)]
+    assert len(catalog.steps()) == 3
+
+
+def test_several_commits_sent_again_find_the_first(catalog: Catalog) -> None:
+    commits = [
+        a.a_commit(a.a_segment(0, 1)),
+        a.a_commit(a.a_segment(0, 1, stream=a.BIG), lease=a.a_lease(a.TAIL)),
+    ]
+    first = catalog.commit_many(commits)
+    again = catalog.commit_many(commits)
+    assert [isinstance(c, Committed) and c.again for c in first] == [False, False]
+    assert [isinstance(c, Committed) and c.again for c in again] == [True, True]
+    assert catalog.commit_many(()) == ()

@@ -179,23 +179,38 @@ def test_nothing_behind_the_need_of_the_next_step_is_read(catalog: Catalog) -> N
     assert seen.segments[0].range == a.buckets(6, 7), "the window of buckets 6 and 7 reaches back"
 
 
-def test_a_tentative_output_is_known_with_its_lineage_and_the_inputs_it_needs(
+def test_a_tentative_output_is_known_with_its_lineage_once_it_may_be_owed(
     catalog: Catalog,
 ) -> None:
     land(catalog, {}, boundary=30)
     close(catalog, 0, 2, {0: 1}, Stability.TENTATIVE)
     close(catalog, 2, 30, {2: 1})
-    read = a.a_read(part=a.buckets(0, 2))
+    read = replace(a.a_read(part=a.buckets(0, 2)), content="0" * 64)
     tentative = a.a_segment(0, 2, Stability.TENTATIVE)
     catalog.commit(a.a_commit(tentative, lineage=(read,)))
     catalog.commit(a.a_commit(a.a_segment(2, 20)))
     seen = fragment(known(catalog))
-    (owed,) = seen.tentative
-    assert (owed.segment.range, owed.reads) == (a.buckets(0, 2), (read,))
-    assert [s.range for s in seen.inputs[a.SRC].segments] == [a.buckets(0, 2), a.buckets(2, 30)]
+    assert seen.tentative == (), "its input is tentative still"
+    assert seen.outputs[a.SUMS].tentative_us == 0
     close(catalog, 0, 2, {0: 1})
+    (owed,) = fragment(known(catalog)).tentative
+    assert (owed.segment.range, owed.reads) == (a.buckets(0, 2), (read,))
+    assert owed.reads[0].content == read.content
     steps = [d for d in decide(known(catalog), 0) if isinstance(d, ComputeStep)]
     assert a.buckets(0, 2) in [d.range for d in steps], "it is owed once its inputs are final"
+
+
+def test_rows_that_cannot_be_corrected_yet_do_not_keep_younger_ones_from_their_turn(
+    catalog: Catalog,
+) -> None:
+    old = 2 * SMALL.buckets_per_step_max
+    land(catalog, {}, boundary=30)
+    close(catalog, 0, old, {0: 1}, Stability.TENTATIVE)
+    close(catalog, old, 30, {old: 1})
+    for at in range(old + 1):
+        catalog.commit(a.a_commit(a.a_segment(at, at + 1, Stability.TENTATIVE)))
+    found = [t.segment.range for t in fragment(known(catalog)).tentative]
+    assert found == [a.buckets(old, old + 1)]
 
 
 def test_knowledge_is_the_same_for_the_same_catalog(catalog: Catalog) -> None:

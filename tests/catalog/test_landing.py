@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from medusa_core.errors import Refused
+from medusa_core.commits import LandedBatch, Lease, SourcePromise
+from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.names import StreamName
 from pipelines.catalog.interface import Catalog, StreamStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 
 LEASE = a.a_lease(a.LANDING)
+MORE, MORE_LANDING = StreamName("more"), "landing/more"
+FILE = a.a_file(7, "files/shared")
 
 
 def promise(catalog: Catalog, boundary: int, end: int | None = None, origin: int = 0) -> None:
@@ -154,3 +161,128 @@ def test_a_source_that_ends_where_it_begins_has_ended(catalog: Catalog) -> None:
 def test_only_a_source_makes_promises(catalog: Catalog) -> None:
     with pytest.raises(Refused, match="source"):
         catalog.promise(a.a_lease(a.MAIN), a.SUMS, origin_us=0, boundary_us=0, end_us=None)
+
+
+def shared(*batches: LandedBatch) -> list[tuple[Lease, LandedBatch]]:
+    """Batches of `src` and of `more`, which land together in one file."""
+    return [(LEASE if b.stream == a.SRC else a.a_lease(MORE_LANDING), b) for b in batches]
+
+
+def a_share(
+    stream: StreamName, batch_id: int = 0, rows: dict[int, int] | None = None, **more: Any
+) -> LandedBatch:
+    counts = {at * a.WIDTH_US: n for at, n in (rows or {}).items()}
+    file = more.pop("file", FILE)
+    return a.LandedBatch(
+        stream=stream,
+        query_id="shared",
+        batch_id=batch_id,
+        file=file if counts else None,
+        counts=counts,
+        file_of=a.SRC,
+        **more,
+    )
+
+
+@pytest.fixture
+def with_more(catalog: Catalog) -> Catalog:
+    """The example with a second source `more`, whose landing is leased as well."""
+    deployment = a.a_deployment(
+        fragments={MORE_LANDING: ((), (MORE,))}, assignments=(a.an_assignment(MORE_LANDING),)
+    )
+    catalog.deploy(a.replace_streams(deployment, (a.a_stream(MORE, "source"),)))
+    catalog.acquire_lease(a.a_key(MORE_LANDING), a.FIRST, "me", a.HOUR_MS)
+    return catalog
+
+
+def test_batches_of_several_streams_land_in_one_file_once(with_more: Catalog) -> None:
+    bad = a.a_bad_record()
+    landed = shared(
+        a_share(a.SRC, 0, {0: 2, 3: 1}, state="of src", quarantine=(bad,)),
+        a_share(MORE, 0, {1: 4}, state="of more"),
+    )
+    assert with_more.land_many(landed)
+    assert not with_more.land_many(landed)
+    assert with_more.landed_batches(a.SRC, "shared") == {0: 3}
+    assert with_more.landed_batches(MORE, "shared") == {0: 4}
+    assert with_more.quarantined() == (bad,)
+    parts = [(MORE, a.buckets(0, 9)), (a.SRC, a.buckets(1, 3)), (a.SRC, a.buckets(3, 4))]
+    assert with_more.landed_files_of(parts) == ((FILE,), (), (FILE,))
+    assert with_more.landed_states((a.SRC, MORE, a.SUMS), "shared") == {
+        a.SRC: (0, "of src"),
+        MORE: (0, "of more"),
+    }
+    assert with_more.landed_extents((MORE, a.SUMS)) == {MORE: (a.WIDTH_US, a.WIDTH_US)}
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "said"),
+    [
+        (lambda c: promise(c, 3), Refused, "late"),
+        (lambda c: c.renew_lease(LEASE, 0), Conflict, "expired"),
+        (lambda c: c.release_lease(a.a_lease(MORE_LANDING)), Conflict, "expired"),
+    ],
+)
+def test_where_one_may_not_land_none_does(
+    with_more: Catalog, spoil: Callable[[Catalog], object], error: type[Exception], said: str
+) -> None:
+    spoil(with_more)
+    with pytest.raises(error, match=said):
+        with_more.land_many(shared(a_share(MORE, 0, {1: 4}), a_share(a.SRC, 0, {0: 2, 3: 1})))
+    for stream in (a.SRC, MORE):
+        assert with_more.landed_batches(stream, "shared") == {}
+
+
+def test_a_batch_that_landed_without_another_of_its_file_is_refused(with_more: Catalog) -> None:
+    file = a.a_file(3)
+    with_more.land_many(shared(a_share(a.SRC, 0, {0: 2, 3: 1}, file=file)))
+    with pytest.raises(Refused, match="without the others"):
+        with_more.land_many(shared(a_share(a.SRC, 0, {0: 2, 3: 1}), a_share(MORE, 0, {1: 4})))
+    assert with_more.landed_batches(MORE, "shared") == {}
+
+
+def test_a_shared_file_holds_what_its_batches_count(with_more: Catalog) -> None:
+    with pytest.raises(Refused, match="count again"):
+        with_more.land_many(shared(a_share(a.SRC, 0, {0: 2}), a_share(MORE, 0, {1: 4})))
+    with pytest.raises(Refused, match="in one file"):
+        with_more.land_many(
+            shared(a_share(a.SRC, 0, {0: 2, 3: 1}), a_share(MORE, 0, {1: 4}, file=a.a_file(4)))
+        )
+
+
+def test_a_shared_file_goes_when_the_last_of_its_streams_is_trimmed(with_more: Catalog) -> None:
+    with_more.land_many(shared(a_share(a.SRC, 0, {0: 2, 1: 1}), a_share(MORE, 0, {1: 4})))
+    gone = []
+    for stream, lease in ((MORE, a.a_lease(MORE_LANDING)), (a.SRC, LEASE)):
+        with_more.promise(lease, stream, origin_us=0, boundary_us=9 * a.WIDTH_US, end_us=None)
+        with_more.commit(a.a_commit(a.a_segment(0, 2, stream=stream), lease=lease))
+        trimmed = with_more.trim(
+            stream, a.ME, 2 * a.WIDTH_US, needed={a.MAIN: 9 * a.WIDTH_US}, segments_max=9
+        )
+        gone.append(trimmed.files)
+        assert with_more.named_files([FILE.path]) == ({FILE.path} if stream == MORE else set())
+    assert gone == [(), (FILE,)]
+
+
+def test_promises_of_several_sources_are_made_together_or_not_at_all(with_more: Catalog) -> None:
+    def both(src: int, more: int) -> list[SourcePromise]:
+        return [
+            SourcePromise(lease=LEASE, stream=a.SRC, origin_us=0, boundary_us=src * a.WIDTH_US),
+            SourcePromise(
+                lease=a.a_lease(MORE_LANDING),
+                stream=MORE,
+                origin_us=0,
+                boundary_us=more * a.WIDTH_US,
+            ),
+        ]
+
+    with_more.promise_many(both(4, 5))
+    assert status(with_more).promised_us == 4 * a.WIDTH_US
+    assert (status(with_more, MORE).origin_us, status(with_more, MORE).boundary_us) == (0, 0)
+    with pytest.raises(Refused, match="promised"):
+        with_more.promise_many(both(9, 3))
+    assert status(with_more).promised_us == 4 * a.WIDTH_US
+    with_more.renew_lease(LEASE, 0)
+    with pytest.raises(Conflict, match="expired"):
+        with_more.promise_many(both(9, 9))
+    assert status(with_more, MORE).promised_us == 5 * a.WIDTH_US

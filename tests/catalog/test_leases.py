@@ -127,3 +127,49 @@ def test_the_holder_goes_on_under_the_new_epoch_once_it_took_it(catalog: Catalog
     reassign(catalog)
     lease = catalog.acquire_lease(a.a_key(), a.SECOND, "me", a.HOUR_MS)
     assert catalog.commit(a.a_commit(a.a_segment(0, 1), lease=lease)).versions == {a.SUMS: 1}
+
+
+KEYS = [(a.a_key(name), a.FIRST) for name in (a.TAIL, a.LANDING, a.MAIN)]
+
+
+def test_several_leases_are_taken_in_one_call_in_the_order_asked_for(catalog: Catalog) -> None:
+    leases = catalog.acquire_leases(KEYS, "me", 2 * a.HOUR_MS)
+    assert [(lease.key, lease.epoch) for lease in leases] == KEYS
+    held = {r.lease.key: r.lease.expires_at_ms for r in catalog.leases()}
+    assert [held[lease.key] for lease in leases] == [lease.expires_at_ms for lease in leases]
+    assert catalog.acquire_leases((), "me", 1) == ()
+
+
+def test_where_one_lease_is_anothers_none_is_taken(catalog: Catalog) -> None:
+    for key, epoch in KEYS[:2]:
+        catalog.release_lease(a.a_lease(key.fragment, epoch=epoch))
+    with pytest.raises(Conflict, match="held by me"):
+        catalog.acquire_leases(KEYS, "another", a.HOUR_MS)
+    assert not any(r.lease.holder == "another" and r.is_held for r in catalog.leases())
+
+
+def test_each_of_several_leases_is_renewed_or_refused_for_itself(catalog: Catalog) -> None:
+    leases = [a.a_lease(name) for name in (a.TAIL, a.LANDING, a.MAIN)]
+    let_expire(catalog, leases[1])
+    tail, landing, main = catalog.renew_leases(leases, 2 * a.HOUR_MS)
+    assert isinstance(landing, Conflict)
+    assert "expired" in str(landing)
+    assert isinstance(tail, Lease)
+    assert isinstance(main, Lease)
+    assert main.expires_at_ms > catalog.read_clock_ms() + a.HOUR_MS
+    assert [r.is_held for r in catalog.leases()] == [True, True, False]
+    others = catalog.renew_leases([a.a_lease(holder="another"), a.a_lease(epoch=a.SECOND)], 1)
+    assert all(isinstance(answer, Conflict) for answer in others)
+
+
+def test_leases_under_an_old_epoch_are_not_renewed(catalog: Catalog) -> None:
+    reassign(catalog)
+    (answer,) = catalog.renew_leases([a.a_lease()], a.HOUR_MS)
+    assert isinstance(answer, Conflict)
+    assert "epoch 2" in str(answer)
+
+
+def test_several_leases_are_given_back_but_not_those_of_another(catalog: Catalog) -> None:
+    catalog.release_leases([a.a_lease(), a.a_lease(a.TAIL, holder="another")])
+    held = {r.lease.key.fragment for r in catalog.leases() if r.is_held}
+    assert held == {a.TAIL, a.LANDING}

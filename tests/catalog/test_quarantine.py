@@ -47,6 +47,25 @@ def test_entries_are_those_of_a_stream_oldest_first_and_no_more_than_asked_for(
     assert catalog.quarantine_entries(a.SUMS) == ()
 
 
+def test_entries_are_read_in_pages_and_by_their_numbers(catalog: Catalog) -> None:
+    every = put_aside(catalog, *(replace(a.a_bad_record(), position=n) for n in range(5)))
+    pages, after = [], 0
+    while page := catalog.quarantine_entries(a.SRC, after=after, limit=2):
+        pages.append([entry.number for entry in page])
+        after = page[-1].number
+    assert pages == [every[:2], every[2:4], every[4:]]
+    found = catalog.quarantine_entries(a.SRC, numbers=[every[3], every[0], 10**9])
+    assert [entry.number for entry in found] == [every[0], every[3]]
+    assert catalog.quarantine_entries(a.SUMS, numbers=every) == ()
+    assert catalog.quarantine_entries(numbers=[]) == ()
+
+
+def test_records_are_counted_in_all_and_of_a_stream(catalog: Catalog) -> None:
+    put_aside(catalog, WHOLE, a.a_bad_record())
+    assert (catalog.quarantine_count(), catalog.quarantine_count(a.SRC)) == (2, 2)
+    assert catalog.quarantine_count(a.SUMS) == 0
+
+
 def test_a_repaired_record_is_marked_with_the_batch_it_landed_with(catalog: Catalog) -> None:
     first, _ = put_aside(catalog, WHOLE, a.a_bad_record())
     batch = replace(a.a_batch(0, {1: 1}, query_id="repairs"), retried=(first,))

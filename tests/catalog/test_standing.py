@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.names import PlanId
+from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog, LineStatus, StreamStatus
 from tests.catalog import building as a
@@ -123,6 +123,13 @@ def test_lines_are_the_streams_without_their_counts(catalog: Catalog) -> None:
             for ln, s in zip(lines, streams, strict=True)] == list(streams)  # fmt: skip
     assert [type(line) for line in lines] == [LineStatus] * 3
     assert {line.stable_through_us for line in lines} == {None, 3 * a.WIDTH_US}
+
+
+def test_lines_of_one_stream_are_read_alone(catalog: Catalog) -> None:
+    lines = catalog.lines()
+    for name in {line.stream.name for line in lines}:
+        assert catalog.lines(name) == tuple(ln for ln in lines if ln.stream.name == name)
+    assert catalog.lines(StreamName("nobody's")) == ()
 
 
 def test_steps_are_counted_by_cause(catalog: Catalog) -> None:

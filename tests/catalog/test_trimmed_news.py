@@ -405,7 +405,7 @@ def test_postgres_and_memory_tell_and_take_the_same_news_of_trimmed_lines(new_pa
 
 
 def _without_times(answers: list[object]) -> list[object]:
-    """The answers but for when a hold was placed, and for what each home calls its chains."""
+    """The answers but for when a hold was placed, how old things are, and names of chains."""
     found: list[object] = []
     for answer in answers:
         if isinstance(answer, Trimmed):
@@ -413,6 +413,9 @@ def _without_times(answers: list[object]) -> list[object]:
             answer = (answer.trimmed_us, answer.segments, answer.rows, answer.files, held)
         if isinstance(answer, LineNews):
             chains = (answer.chain_after is None, answer.chain is None)
-            answer = (replace(answer, chain_after=None, chain=None), chains)
+            segments = tuple(
+                replace(p, segment=replace(p.segment, age_ms=0)) for p in answer.segments
+            )
+            answer = (replace(answer, chain_after=None, chain=None, segments=segments), chains)
         found.append(answer)
     return found

@@ -16,7 +16,10 @@ from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 
 LEASE_FIELDS = ("fragment", "partition", "participant", "replica", "lane", "epoch", "holder")
-WRITES = ("commit_step", "land", "promise", "renew_lease", "acquire_lease")
+WRITES = (
+    "commit_step", "land", "land_many", "promise", "promise_many", "renew_lease", "acquire_lease",
+    "acquire_leases",
+)  # fmt: skip
 TYPES = {"lane": "::medusa.lane"}
 LANES = {"a lease is held": "live", "there is no lease": "backlog"}
 
@@ -31,6 +34,19 @@ def a_write(name: str, **fields: Any) -> tuple[str, list[Any]]:
     if name == "land":
         document = json.loads(rows.landing_document(lease, a.a_batch(7, {7: 1})))
         return "SELECT medusa.land(%s)", [json.dumps(document)]
+    if name == "land_many":
+        batch = a.a_batch(7, {7: 1})
+        assert batch.file is not None
+        (file,) = rows.files_document((batch.file,))
+        batches = [rows.batch_fields(lease, batch)]
+        document = {"batches": batches, "file": file, "file_of": a.SRC}
+        return "SELECT medusa.land_many(%s)", [json.dumps(document)]
+    if name == "promise_many":
+        promise = {"stream": a.SRC, "origin_us": 0, "boundary_us": 2 * a.WIDTH_US}
+        return "SELECT medusa.promise_many(%s)", [json.dumps([{**lease, **promise}])]
+    if name == "acquire_leases":
+        asked = json.dumps([lease])
+        return "SELECT medusa.acquire_leases(%s, %s, %s)", [asked, lease["holder"], a.HOUR_MS]
     rest: list[Any] = {"promise": ["src", 0, 2 * a.WIDTH_US, None]}.get(name, [a.HOUR_MS])
     places = ", ".join(f"%s{TYPES.get(field, '')}" for field in LEASE_FIELDS)
     statement = f"SELECT medusa.{name}({places}{', %s' * len(rest)})"
@@ -68,7 +84,9 @@ def test_nothing_is_written_under_a_lease_with_a_hole(
     assert everything(attacked, log_in) == before
 
 
-@pytest.mark.parametrize("name", ["commit_step", "land", "promise", "renew_lease"])
+@pytest.mark.parametrize(
+    "name", ["commit_step", "land", "land_many", "promise", "promise_many", "renew_lease"]
+)
 @pytest.mark.parametrize(
     "fields",
     [

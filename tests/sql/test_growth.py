@@ -87,7 +87,7 @@ def pages_of_a_step(urls: HomeUrls, watcher: Engine, at: int) -> dict[str, int]:
                 },
             ),
         }
-        pages["lines"] = pages_of(connection, query("lines").text, {})
+        pages["lines"] = pages_of(connection, query("lines").text, {"stream": None})
         news = {"stream": a.SUMS, "participant": a.ALPHA, "replica": 0, "after": at - 3}
         pages["line_news"] = pages_of(
             connection, query("line_news").text, news | {"segments_max": 1_000}

@@ -16,13 +16,14 @@ from tests.sql.conftest import LogIn
 
 OTHERS = ("job", "airflow", "analyst", "reader")
 VIEWS = {
-    "job": {"assignments", "holds", "leases", "lineage", "published_boundaries",
+    "job": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
-            "streams"},
-    "analyst": {"assignments", "holds", "leases", "lineage", "published_boundaries",
+            "streams", "transitions", "bounds", "cursors"},
+    "analyst": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
                 "published_files", "published_segments", "quarantine", "segments", "sinks",
-                "steps", "streams"},
-    "airflow": {"assignments", "holds", "leases", "sinks", "steps", "streams"},
+                "steps", "streams", "transitions", "bounds", "cursors"},
+    "airflow": {"assignments", "certificates", "holds", "leases", "sinks", "steps", "streams",
+                "transitions", "bounds"},
     "reader": {"published_boundaries", "published_files", "published_segments"},
 }  # fmt: skip
 NO_RIGHT = "42501"

@@ -1,0 +1,13 @@
+-- What the last steps of each fragment of this home cost: milliseconds in all phases, and records.
+SELECT a.fragment, m.records_in,
+    (SELECT coalesce(sum(CAST(p.value AS double precision)), 0)
+     FROM jsonb_each_text(m.phases_ms) AS p) AS ms
+FROM (
+    SELECT DISTINCT b.fragment FROM medusa.assignment AS b WHERE b.participant = :participant
+) AS a
+CROSS JOIN LATERAL (
+    SELECT c.commit_id FROM medusa.commit AS c
+    WHERE c.fragment = a.fragment AND c.cause IN ('normal', 'tentative', 'correction')
+    ORDER BY c.commit_id DESC LIMIT :steps_max
+) AS c
+JOIN medusa.step_metrics AS m ON m.commit_id = c.commit_id;
