@@ -29,6 +29,7 @@ from medusa_core.commits import (
 from medusa_core.decide import CloseBuckets
 from medusa_core.digest import Digest
 from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.grid import Range
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import SegmentFile, Stability
 from pipelines.catalog.interface import Catalog
@@ -37,9 +38,12 @@ from pipelines.spark.digests import digests_by_bucket
 from pipelines.spark.files import check_file, new_attempt, sync_folders, write_file
 from pipelines.spark.phases import Phases
 from pipelines.streams.schemas import STIME, file_schema, record_schema
+from pipelines.streams.shared_files import SharedFiles, is_shared
 
 LANDED = "landed"
 """The folder of landed files inside a stream's folder."""
+
+_SHARED = SharedFiles()
 
 
 def landing_fragment(stream: StreamName) -> str:
@@ -102,7 +106,7 @@ def close_buckets(
     with unless_closed(catalog, decision):
         with phases.phase("read"):
             files = catalog.landed_files(landing.stream, part)
-            tables = [read_landed(root, f, columns, part.from_us, part.to_us) for f in files]
+            tables = [read_landed(root, f, columns, landing.stream, part) for f in files]
             table = pa.concat_tables(tables) if tables else record_schema(columns).empty_table()
         with phases.phase("write"):
             stimes = table[STIME].to_numpy()
@@ -173,16 +177,22 @@ def closing_commit(
 
 
 def read_landed(
-    root: Path, file: SegmentFile, columns: Sequence[Column], from_us: int, to_us: int
+    root: Path, file: SegmentFile, columns: Sequence[Column], stream: StreamName, part: Range
 ) -> pa.Table:
-    """A landed file's records in [from_us, to_us); row groups outside are not read.
+    """A stream's records in a landed file that are in a range; row groups outside are not read.
 
     Raises Unavailable if it is gone or damaged.
     """
-    bounds = (pc.field(STIME) >= from_us) & (pc.field(STIME) < to_us)
     path = check_file(root, file)
     try:
-        table = pq.read_table(path, filters=bounds, partitioning=None)
+        if is_shared(file):
+            table = _SHARED.rows_of(path, stream)
+            stimes = table[STIME].to_numpy()
+            first, end = np.searchsorted(stimes, (part.from_us, part.to_us)).tolist()
+            table = table.slice(first, end - first)
+        else:
+            bounds = (pc.field(STIME) >= part.from_us) & (pc.field(STIME) < part.to_us)
+            table = pq.read_table(path, filters=bounds, partitioning=None)
     except OSError as error:
         raise Unavailable(
             f"landed file {path} cannot be read any more: restore it from a backup, or land the "

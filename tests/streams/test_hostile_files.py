@@ -139,6 +139,9 @@ def test_a_file_with_nothing_but_a_header_has_no_records(tmp_path: Path, content
     assert not [q for chunk in chunks for q in chunk.quarantined]
 
 
+PACKED = gzip.compress(HEADER + GOOD * 9, mtime=0)
+
+
 def test_gzip_of_several_members_is_one_text(tmp_path: Path) -> None:
     packed = gzip.compress(HEADER + GOOD[:5]) + gzip.compress(GOOD[5:]) + gzip.compress(b"")
     assert rows(read(a_file(tmp_path, packed + b"\0" * 100))) == [GOOD_ROW]
@@ -146,7 +149,7 @@ def test_gzip_of_several_members_is_one_text(tmp_path: Path) -> None:
 
 REFUSED_FILES = [
     (b"", "is empty, 0 bytes"),
-    (gzip.compress(b""), "holds an empty text"),
+    (gzip.compress(b"", mtime=0), "holds an empty text"),
     (b"1700000000000000,a,1,1.5\n", "has no header that names a column of source 'connections'"),
     (b"ts_us,host,prot,size\n" + GOOD, "no column 'port'; did you mean 'prot'\\? It has ts_us, ho"),
     (b"ts_us,host,port,size,port\n", "has 2 columns 'port': rename all but one"),
@@ -155,8 +158,11 @@ REFUSED_FILES = [
     ("ts_us,host\n".encode("utf-16"), "is UTF-16 text: write it as UTF-8"),
     (b"ts_us,host,port,size\r1,a,1,1\r", "ends its lines with a lone carriage return"),
     (b"PAR1 is how a Parquet begins, but this is none", "damaged or breaks off"),
-    (gzip.compress(HEADER + GOOD * 9)[:-9], "breaks off after 0 bytes of text|truncated gzip"),
-    (gzip.compress(HEADER + GOOD * 9) + b"garbage", "is damaged after 246 bytes of text"),
+    (
+        gzip.compress(HEADER + GOOD * 9, mtime=0)[:-9],
+        "breaks off after 0 bytes of text|truncated gzip",
+    ),
+    (PACKED + b"garbage", "is damaged after 246 bytes of text"),
     (HEADER + b"5,a,1,1.5\n", "do not tell their unit; declare time_unit"),
 ]
 
@@ -211,7 +217,7 @@ def test_a_truncated_gzip_is_refused_after_the_chunks_before_the_break(tmp_path:
     text = HEADER + b"".join(
         b"%d,a,%d,1.5\n" % (1_700_000_000_000_000 + i * 7, i % 999) for i in range(400_000)
     )
-    file = a_file(tmp_path, gzip.compress(text, 1)[:-20])
+    file = a_file(tmp_path, gzip.compress(text, 1, mtime=0)[:-20])
     chunks = read_recorded_file(SOURCE, file, chunk_records=100_000)
     assert len(next(chunks).records) == 100_000
     with pytest.raises(Refused, match=r"a truncated gzip file.*not the whole"):
@@ -264,7 +270,7 @@ def test_parquet_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
         read(a_parquet(tmp_path, **{k if k != "port" else "ports": v for k, v in good.items()}))
     with pytest.raises(Refused, match=r"column 'port' as list<.*declared int"):
         read(a_parquet(tmp_path, **{**good, "port": [[1]]}))
-    file = a_file(tmp_path, gzip.compress(content), "packed.gz")
+    file = a_file(tmp_path, gzip.compress(content, mtime=0), "packed.gz")
     with pytest.raises(Refused, match="a Parquet file inside gzip"):
         read(file)
     assert read(a_parquet(tmp_path, **{k: pa.array(v).slice(1) for k, v in good.items()})) == []

@@ -84,17 +84,23 @@ class Arrivals:
             del self._waiting[arrival.name]
         return taken
 
-    def is_still_there(self) -> bool:
-        """Whether the folder is the one that was listed, or none was: not an empty mount point."""
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Which folder was listed: its device and inode; zeros before the first look."""
+        return self._identity
+
+    def is_still_there(self, before: tuple[int, int] = (0, 0)) -> bool:
+        """Whether the folder is the one that was listed; `before`: by a process before this one."""
         try:
             told = self._directory.stat()
-            if self._identity == (0, 0):
-                # A new process has listed none yet; an empty mount point looks empty.
+            now = (told.st_dev, told.st_ino)
+            if self._identity == (0, 0) and now != before:
+                # This process has listed none yet; an empty mount point looks empty.
                 with os.scandir(self._directory) as there:
                     return any(there)
         except OSError:
             return False
-        return (told.st_dev, told.st_ino) == self._identity
+        return now == (before if self._identity == (0, 0) else self._identity)
 
     def present(self) -> frozenset[str]:
         """Every name that is there now."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.nearest import did_you_mean
-from pipelines.streams.live.fields import RECORDS_PER_S_MAX, Fields, Timing
+from pipelines.streams.live.fields import RECORDS_PER_S_MAX, Fields, Timing, Where
 from pipelines.streams.live.spark_feed import SparkFeed, spark_feed
 
 RATE_PER_S_MAX = 65_536
@@ -27,12 +27,14 @@ FORMATS = ("csv", "json", "parquet", "zeek")
 class WatchedDirectory:
     """A folder into which whole files are moved; `format` (one of FORMATS) refuses all others.
 
-    `files_per_poll` and `records_per_s` are limits (None: as many as a batch holds).
+    `files_per_poll` and `records_per_s` are limits (None: as many as a batch holds). `where`: which
+    records are this stream's (None: all).
     """
 
     path: Path
     format: str | None
     timing: Timing
+    where: Where | None = None
     files_per_poll: int | None = None
     records_per_s: int | None = None
 
@@ -95,12 +97,13 @@ def _directory(fields: Fields) -> WatchedDirectory:
         raise fields.refused("format", format_, f"{', '.join(FORMATS)}, or nothing for all")
     files_per_poll = fields.whole("files_per_poll", None, 1, FILES_PER_POLL_MAX)
     records_per_s = fields.whole("records_per_s", None, 1, RECORDS_PER_S_MAX)
-    timing = fields.timing()
+    timing, where = fields.timing(), fields.where()
     fields.check_all_known()
     return WatchedDirectory(
         path=path,
         format=format_,
         timing=timing,
+        where=where,
         files_per_poll=files_per_poll,
         records_per_s=records_per_s,
     )

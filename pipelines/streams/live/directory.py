@@ -23,6 +23,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,8 +34,8 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.network import Source
 from pipelines.streams.live.arrivals import Arrivals
 from pipelines.streams.live.handover import Handed, HandOver
-from pipelines.streams.live.interface import Polled
-from pipelines.streams.live.lander import Lander, Piece
+from pipelines.streams.live.interface import BatchLander, Polled
+from pipelines.streams.live.lander import Piece
 from pipelines.streams.recorded import read_recorded_file
 from pipelines.streams.recorded_formats import check_format
 from pipelines.streams.recorded_rows import Problem, Target
@@ -60,6 +61,9 @@ _SESSION_SETTINGS = {
         "FileSystemBasedCheckpointFileManager"
     ),
 }
+_READER = ThreadPoolExecutor(1, "medusa-reader")
+"""Spark calls from a new thread for each query, and allocators keep what a thread leaves behind."""
+
 _SPECIAL = re.compile(r"([\\*?\[\]{}])")
 _KINDS = (
     (stat.S_ISDIR, "a folder: move the files that lie in it"),
@@ -76,7 +80,7 @@ class DirectorySource:
     def __init__(
         self,
         *,
-        lander: Lander,
+        lander: BatchLander,
         source: Source,
         directory: Path,
         format_: str | None,
@@ -116,7 +120,7 @@ class DirectorySource:
         taken = self._arrivals.take(self._files_per_poll, BYTES_PER_BATCH_MAX)
         if taken:
             handover.begin_generation_if_due(self._arrivals.present, now_ms)
-            handover.hand_over(taken, now_ms)
+            handover.hand_over(taken, now_ms, self._arrivals.identity)
             self._run(handover)
         waiting = self._arrivals.waiting
         self._lander.promise(now_ms * 1_000, has_all=not waiting)
@@ -146,7 +150,7 @@ class DirectorySource:
             # What Spark calls; an error ends the query and is raised again by the poll.
             try:
                 handed = [Handed.from_json(row["value"]) for row in lines.collect()]
-                self.land_files(handover.base + batch_id, handed)
+                _READER.submit(self.land_files, handover.base + batch_id, handed).result()
             except BaseException as error:
                 self._error = error
                 raise
@@ -189,24 +193,25 @@ class DirectorySource:
         words = "\n".join(f"{file.at_ms} {self._directory / file.name}" for file in mine)
         digest = sha256(words.encode(errors="surrogateescape")).hexdigest()
         if batch_id == self._lander.last_batch:
-            if self._lander.state.at["digest"] != digest:
+            if self._lander.at["digest"] != digest:
                 raise self._lost_checkpoint()
             return
         if batch_id != self._lander.last_batch + 1:
             raise self._lost_checkpoint()
         self._lander.land(
             batch_id,
-            [piece for file in mine for piece in self._read(self._directory / file.name)],
+            [piece for file in mine for piece in self._read(file)],
             now_ms=self._now_ms,
             limit_us=self._now_ms * 1_000 + self._max_skew_us,
             at={"files": len(mine), "digest": digest},
         )
 
-    def _read(self, path: Path) -> list[Piece]:
+    def _read(self, file: Handed) -> list[Piece]:
         """A file's records; what cannot be used goes to quarantine whole."""
+        path = self._directory / file.name
         origin = os.fsencode(path).decode(errors="replace")
         try:
-            if not self._is_to_be_read(path):
+            if not self._is_to_be_read(path, file.folder):
                 return []
             if self._format is not None:
                 check_format(self._source, path, self._format)
@@ -225,14 +230,14 @@ class DirectorySource:
             nowhere = np.zeros(0, np.int64)
             return [Piece(origin=origin, records=records, positions=nowhere, quarantined=(whole,))]
 
-    def _is_to_be_read(self, path: Path) -> bool:
+    def _is_to_be_read(self, path: Path, folder: tuple[int, int]) -> bool:
         """False for an empty file and one that was taken away; Refused for what is no file."""
         try:
             told = os.stat(path)
         except FileNotFoundError:
             if path.is_symlink():
                 raise Refused(f"{path} is a link to what is not there: move the file") from None
-            if not self._arrivals.is_still_there():
+            if not self._arrivals.is_still_there(folder):
                 raise Unavailable(
                     f"folder {self._directory} is not the one that was listed: bring it back"
                 ) from None

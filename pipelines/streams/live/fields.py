@@ -35,6 +35,14 @@ class Timing:
     wall_time: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Where:
+    """Which records are a stream's: those with this value, as written, of a declared column."""
+
+    column: str
+    value: str | int | bool
+
+
 class Fields:
     """The fields of a declaration, taken one by one; what is left over is not known."""
 
@@ -87,6 +95,18 @@ class Fields:
         if type(value) is int and least <= value <= most:
             return value
         raise self.refused(field, value, f"a whole number from {least} to {most}")
+
+    def where(self) -> Where | None:
+        given = self.take("where")
+        if given is None:
+            return None
+        wanted = "one column and its value, such as {region: north}"
+        if not isinstance(given, Mapping) or len(given) != 1:
+            raise self.refused("where", given, wanted)
+        ((column, value),) = given.items()
+        if not isinstance(column, str) or not isinstance(value, str | int) or value == "":
+            raise self.refused("where", given, wanted)
+        return Where(column=column, value=value)
 
     def timing(self, *, wall_time: bool = False) -> Timing:
         max_skew_us = self.duration_us("max_skew", or_none_at_all=True)

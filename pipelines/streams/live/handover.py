@@ -30,27 +30,40 @@ REMEMBER_MS = 30 * 24 * 3_600_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handed:
-    """A file that was handed over: its time in ms, and when it was, by the catalog's clock."""
+    """A file that was handed over: its time in ms, and when it was, by the catalog's clock.
+
+    `folder` is which one it lay in: device and inode, zeros where that was not written down.
+    """
 
     name: str
     at_ms: int
     handed_ms: int
+    folder: tuple[int, int] = (0, 0)
 
     def to_json(self) -> str:
         """One line of ASCII, whatever the name."""
-        return json.dumps({"name": self.name, "at_ms": self.at_ms, "handed_ms": self.handed_ms})
+        return json.dumps(
+            {
+                "name": self.name,
+                "at_ms": self.at_ms,
+                "handed_ms": self.handed_ms,
+                "folder": self.folder,
+            }
+        )
 
     @classmethod
     def from_json(cls, line: str) -> Handed:
         """What `to_json` wrote; raises ValueError for anything else."""
         try:
             found = json.loads(line)
+            device, inode = found.get("folder", (0, 0))
             return cls(
                 name=str(found["name"]),
                 at_ms=int(found["at_ms"]),
                 handed_ms=int(found["handed_ms"]),
+                folder=(int(device), int(inode)),
             )
-        except (TypeError, KeyError) as error:
+        except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no file that was handed over: {line[:100]}") from error
 
 
@@ -101,9 +114,13 @@ class HandOver:
         """The last batch that Spark knows to have landed, or the one before the first."""
         return self.base + max(self._numbers("commits"), default=-1)
 
-    def hand_over(self, arrivals: Iterable[Arrival], now_ms: int) -> None:
+    def hand_over(
+        self, arrivals: Iterable[Arrival], now_ms: int, folder: tuple[int, int] = (0, 0)
+    ) -> None:
         """Write down the files of the next batch: from here on they are read, and only once."""
-        handed = [Handed(name=a.name, at_ms=a.at_ms, handed_ms=now_ms) for a in arrivals]
+        handed = [
+            Handed(name=a.name, at_ms=a.at_ms, handed_ms=now_ms, folder=folder) for a in arrivals
+        ]
         if not self.lists.is_dir():
             self.lists.mkdir(parents=True)
             _sync(self._generation)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from medusa_core.names import StreamName
+
+if TYPE_CHECKING:
+    from pipelines.streams.live.lander import Piece
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,7 +19,9 @@ class Polled:
     `late` and `unconfirmed` are among the `quarantined`. `boundary_us` is what is promised now
     (None: nothing yet), and `because` why. `has_more`: more can be landed at once, so poll again
     without waiting. `waiting_files` and `waiting_records` are how many were seen and have not
-    landed (None: the source cannot tell), `has_waiting` whether there are any.
+    landed (None: the source cannot tell), `has_waiting` whether there are any. Where one query
+    feeds several streams, `members` tells the same of each, and `unclaimed` counts the records that
+    are none of theirs.
     """
 
     landed: int = 0
@@ -28,6 +36,45 @@ class Polled:
     waiting_files: int | None = None
     waiting_records: int | None = None
     has_waiting: bool = False
+    unclaimed: int = 0
+    members: Mapping[StreamName, Polled] = field(default_factory=dict)
+
+
+class BatchLander(Protocol):
+    """What lands a source's batches: for one stream (`lander`) or several (`shared_lander`)."""
+
+    stream: StreamName
+    last_batch: int
+
+    @property
+    def at(self) -> Mapping[str, Any]:
+        """How far the source had read behind the last batch, in words of its own."""
+
+    def resume(self) -> None:
+        """Take up what the catalog holds."""
+
+    def land(
+        self,
+        batch_id: int,
+        pieces: Sequence[Piece],
+        *,
+        now_ms: int,
+        limit_us: int | None = None,
+        at: Mapping[str, Any],
+    ) -> None:
+        """Judge the records of a batch and log it with the state behind it, once."""
+
+    def promise(self, now_us: int, *, has_all: bool) -> None:
+        """Promise what the rule allows now."""
+
+    def polled(
+        self,
+        *,
+        has_more: bool = False,
+        waiting_files: int | None = None,
+        waiting_records: int | None = None,
+    ) -> Polled:
+        """What has been done since the last call, and what waits."""
 
 
 class LiveSource(Protocol):

@@ -16,29 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from medusa_core.commits import Lease, QuarantinedRecord
-from medusa_core.grid import BEGINNING_US, FOREVER_US, ceil_us, floor_us
-from medusa_core.lateness import (
-    BoundaryRule,
-    LatenessRule,
-    Verdict,
-    end_of_sequence,
-    next_boundary,
-)
+from medusa_core.grid import FOREVER_US, ceil_us, floor_us
+from medusa_core.lateness import BoundaryRule, LatenessRule, next_boundary
 from medusa_core.names import StreamName
 from medusa_core.network import Source
 from pipelines.catalog.interface import Catalog
 from pipelines.streams.landing import landed_batch, log_batch
-from pipelines.streams.lateness import Int64s, Verdicts, judge_column
+from pipelines.streams.lateness import Int64s
 from pipelines.streams.live.interface import Polled
-from pipelines.streams.live.state import HeldRecord, LiveState
-from pipelines.streams.parquet_rows import record_text
-from pipelines.streams.schemas import STIME, columns_of, record_schema
-
-UNCONFIRMED = (
-    "is dated far ahead of the records before it, or beyond the clock, and the next one does not "
-    "confirm it"
-)
-BEHIND_PROMISE = "is late: its idle source had promised a later boundary meanwhile"
+from pipelines.streams.live.judging import Places, judge_records
+from pipelines.streams.live.state import LiveState
+from pipelines.streams.schemas import columns_of, record_schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +73,11 @@ class Lander:
         self._polled = Polled()
 
     @property
+    def at(self) -> Mapping[str, Any]:
+        """How far the source had read behind the last batch, in words of its own."""
+        return self.state.at
+
+    @property
     def promised_us(self) -> int | None:
         """The boundary that stands."""
         return self._promised_us
@@ -125,35 +118,22 @@ class Lander:
             positions.insert(0, np.array([held.position]))
             origins.insert(0, held.origin)
         table = pa.concat_tables([self._schema.empty_table(), *records])
-        times = table[STIME].to_numpy()
-        judged = judge_column(
+        judged = judge_records(
+            self._source,
             self._lateness,
-            self.state.lateness,
-            times[1:] if held else times,
+            self.state,
+            table,
+            places_of(positions, origins),
             limit_us=limit_us,
             promised_us=self._promised_us,
+            is_last=is_last,
         )
-        verdicts, lateness = judged.verdicts, judged.state
-        if held:
-            first = Verdict.HELD if judged.released is None else judged.released
-            verdicts = np.concatenate((np.array([first], np.int8), verdicts))
-        if is_last:
-            lateness = end_of_sequence(lateness)
-            verdicts = np.where(verdicts == Verdict.HELD, Verdict.UNCONFIRMED, verdicts)
-        places = _Places(
-            np.concatenate([np.zeros(0, np.int64), *positions]),
-            np.repeat(np.arange(len(origins)), [len(p) for p in positions]),
-            origins,
-        )
-        waiting = np.flatnonzero(verdicts == Verdict.HELD)
-        refused = self._refused(table, times, verdicts, places)
-        quarantine = (*(bad for piece in pieces for bad in piece.quarantined), *refused)
+        quarantine = (*(bad for piece in pieces for bad in piece.quarantined), *judged.refused)
         came = any(piece.records.num_rows or piece.quarantined for piece in pieces)
+        lateness = judged.lateness
         state = LiveState(
             lateness=lateness,
-            held=HeldRecord.of(*places.of(int(waiting[0])), table.slice(int(waiting[0]), 1))
-            if len(waiting)
-            else None,
+            held=judged.held,
             seen_ms=now_ms if came else self.state.seen_ms,
             at=at,
         )
@@ -163,7 +143,7 @@ class Lander:
                 self.stream,
                 self._query_id,
                 batch_id,
-                table.filter(pa.array(verdicts == Verdict.IN_TIME)),
+                table.filter(pa.array(judged.is_in_time)),
                 self._width_us,
                 quarantine,
             ),
@@ -184,44 +164,6 @@ class Lander:
             batches=self._polled.batches + 1,
         )
         self.state, self.last_batch = state, batch_id
-
-    def _refused(
-        self, table: pa.Table, times: Int64s, verdicts: Verdicts, places: _Places
-    ) -> list[QuarantinedRecord]:
-        """The records that are late or were not confirmed, with the reason."""
-        rows = np.flatnonzero((verdicts == Verdict.LATE) | (verdicts == Verdict.UNCONFIRMED))
-        if not len(rows):
-            return []
-        max_us = self.state.lateness.max_us
-        start_us = BEGINNING_US // 2 if max_us is None else max_us
-        is_counted = (verdicts == Verdict.IN_TIME) | (verdicts == Verdict.LATE)
-        counted = np.where(is_counted, times, start_us)
-        before = np.maximum.accumulate(np.concatenate(([start_us], counted)))
-        disorder_us = self._lateness.disorder_us
-        by_sequence = (
-            f"is late: more than {disorder_us / 1e6:g} s, the declared disorder, behind a record "
-            "before it"
-        )
-        found = []
-        taken = table.drop_columns([STIME]).take(pa.array(rows))
-        for number, row in enumerate(rows.tolist()):
-            reason = UNCONFIRMED
-            if verdicts[row] == Verdict.LATE:
-                is_behind = times[row] < before[row] - disorder_us
-                reason = by_sequence if is_behind else BEHIND_PROMISE
-            origin, position = places.of(row)
-            whole = record_text({name: taken[name][number] for name in taken.column_names})
-            found.append(
-                QuarantinedRecord.of(
-                    whole,
-                    stream=self.stream,
-                    origin=origin,
-                    position=position,
-                    field=self._source.time,
-                    reason=reason,
-                )
-            )
-        return found
 
     def promise(self, now_us: int, *, has_all: bool) -> None:
         """Promise what the rule allows now; the same again is nothing.
@@ -299,13 +241,10 @@ class Lander:
         return done
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where each row of a batch came from."""
-
-    positions: Int64s
-    owners: Int64s
-    origins: Sequence[str]
-
-    def of(self, row: int) -> tuple[str, int]:
-        return self.origins[int(self.owners[row])], int(self.positions[row])
+def places_of(positions: Sequence[Int64s], origins: Sequence[str]) -> Places:
+    """Where the rows of several pieces, one behind the other, came from."""
+    return Places(
+        np.concatenate([np.zeros(0, np.int64), *positions]),
+        np.repeat(np.arange(len(origins)), [len(p) for p in positions]),
+        origins,
+    )

@@ -16,7 +16,7 @@ from pathlib import Path
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.names import StreamName
-from pipelines.streams.live.fields import RECORDS_PER_S_MAX, Fields, Timing
+from pipelines.streams.live.fields import RECORDS_PER_S_MAX, Fields, Timing, Where
 
 EVERY_US = 2_000_000
 OPTIONS_MAX = 200
@@ -45,7 +45,7 @@ class SparkFeed:
     `columns` maps declared columns to expressions over those of the source; others are filled by
     name. `order` are expressions by which the rows of a batch are put in order (None: the
     format's). `schema` is Spark DDL, for formats that want one. The source is asked every
-    `every_us` at most.
+    `every_us` at most. `where`: which records are this stream's (None: all).
     """
 
     format: str
@@ -58,6 +58,7 @@ class SparkFeed:
     every_us: int = EVERY_US
     files_per_poll: int | None = None
     records_per_s: int | None = None
+    where: Where | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "options", "columns")
@@ -93,6 +94,7 @@ def spark_feed(fields: Fields) -> SparkFeed:
         files_per_poll=files_per_poll,
         records_per_s=fields.whole("records_per_s", None, 1, RECORDS_PER_S_MAX),
         timing=fields.timing(),
+        where=fields.where(),
     )
     fields.check_all_known()
     return feed

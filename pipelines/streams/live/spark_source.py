@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
 from medusa_core.network import Source
-from pipelines.streams.live.interface import Polled
-from pipelines.streams.live.lander import Lander
+from pipelines.streams.live.interface import BatchLander, Polled
 from pipelines.streams.live.spark_feed import SparkFeed, resolved_options
 from pipelines.streams.live.spark_query import (
     Enough,
@@ -48,7 +47,7 @@ class SparkSource:
     def __init__(
         self,
         *,
-        lander: Lander,
+        lander: BatchLander,
         source: Source,
         feed: SparkFeed,
         path: Path | None,
@@ -116,7 +115,7 @@ class SparkSource:
         if self._landed and self._feed.records_per_s is not None:
             raise Enough
         assert self._rows is not None
-        at = self._lander.state.at
+        at = self._lander.at
         before = int(at.get("rows", 0))
         pieces = self._rows.pieces(batch, before)
         rows = sum(len(piece.positions) + len(piece.quarantined) for piece in pieces)
@@ -175,7 +174,7 @@ class SparkSource:
 
     def _check_resumed(self) -> None:
         """The checkpoint must begin the next batch to land, or the one that landed last."""
-        at = self._lander.state.at
+        at = self._lander.at
         if at and at.get("feed") != self._identity:
             raise Refused(
                 f"{self._what} has read {at.get('feed')!r} so far: declare it as it was, or give "

@@ -18,8 +18,9 @@ from pipelines.catalog.homes import create_home, drop_home
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.settings import Settings
+from pipelines.streams.live.arrivals import Arrivals
 from pipelines.streams.live.directory import DirectorySource
-from pipelines.streams.live.handover import Handed
+from pipelines.streams.live.handover import Handed, HandOver
 from pipelines.streams.live.opening import DIRECTORY
 from tests.streams.live.building import (
     NOW_MS,
@@ -94,6 +95,42 @@ def test_a_batch_that_landed_may_lose_its_files_before_the_checkpoint(watching: 
     write_csv(watching.inbox / "b.csv", [105 * S])
     assert watching.watch().poll(NOW_MS).landed == 1
     assert watching.records == 2
+
+
+def test_files_handed_over_that_are_taken_away_before_they_landed_hold_nothing_up(
+    watching: Landing,
+) -> None:
+    """The process ended before it read them, and the next one finds their folder empty."""
+    file = write_csv(watching.inbox / "a.csv", [100 * S])
+    arrivals = Arrivals(watching.inbox)
+    arrivals.look({})
+    handover = HandOver(watching.folder / "checkpoints" / STREAM / DIRECTORY)
+    handover.hand_over(arrivals.take(10, 10**6), NOW_MS, arrivals.identity)
+    file.unlink()
+    source = watching.watch()
+    assert source.poll(NOW_MS).landed == 0
+    write_csv(watching.inbox / "b.csv", [105 * S])
+    assert source.poll(NOW_MS).landed == 1
+
+
+def test_files_handed_over_are_waited_for_if_another_folder_is_in_the_place_of_theirs(
+    watching: Landing,
+) -> None:
+    """As when a mount is gone, and its empty mount point is there."""
+    write_csv(watching.inbox / "a.csv", [100 * S])
+    arrivals = Arrivals(watching.inbox)
+    arrivals.look({})
+    handover = HandOver(watching.folder / "checkpoints" / STREAM / DIRECTORY)
+    handover.hand_over(arrivals.take(10, 10**6), NOW_MS, arrivals.identity)
+    away = watching.folder / "away"
+    watching.inbox.rename(away)
+    watching.inbox.mkdir()
+    source = watching.watch()
+    with pytest.raises(Unavailable, match="is not the one that was listed"):
+        source.poll(NOW_MS)
+    watching.inbox.rmdir()
+    away.rename(watching.inbox)
+    assert source.poll(NOW_MS).landed == 1
 
 
 def test_the_same_micro_batch_handed_over_twice_lands_once(watching: Landing) -> None:

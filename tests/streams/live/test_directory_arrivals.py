@@ -90,6 +90,9 @@ def test_another_folder_in_its_place_is_noticed(tmp_path: Path) -> None:
     arrivals.forget()
     assert not arrivals.is_still_there()
     assert not Arrivals(watched).is_still_there(), "an empty mount point, to a new process"
+    assert not Arrivals(watched).is_still_there(arrivals.identity), "and known to be another"
+    told = watched.stat()
+    assert Arrivals(watched).is_still_there((told.st_dev, told.st_ino)), "emptied meanwhile"
     watched.rmdir()
     with pytest.raises(Unavailable, match="bring it back"):
         arrivals.look({})

@@ -1,0 +1,255 @@
+"""`python -m bench streams`: many streams on one participant, fed through one landing query.
+
+A participant as a process of its own lands and computes N like streams in buckets of 10 s; one
+writer puts a file a second into the folder that they all watch, some records for each. Everything
+is read from outside, /proc and the catalog. After a warm-up the lag of the slowest output behind
+the clock must stay flat, and a stream must not cost more where there are many of them.
+
+Exit code 1 where a bound is broken or the participant has ended.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import psycopg2
+
+from bench.federation import Federation, shipped_federation
+from bench.machine import describe_machine
+from bench.process_tree import Sample, processes_of, sample_driver
+from bench.processes import ContenderFailed
+from bench.soak import own_folder
+from bench.streams_made import PARTICIPANT, Writer, write_contracts
+from medusa_core.errors import MedusaError
+
+SQL = (Path(__file__).parent / "streams.sql").read_text()
+BUCKET_S = 10
+SLOPE_MAX = 1.0
+"""Seconds of lag a minute."""
+
+COST_RATIO_MAX = 1.2
+"""CPU of a stream and bucket with the most streams, to that with the fewest."""
+
+BEGIN_S_MAX = 600
+TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+def measure(
+    folder: Path, streams: int, *, per_stream: float, warm_up_s: float, duration_s: float,
+    every_s: float, retention: str,
+) -> dict[str, Any]:  # fmt: skip
+    """Run one participant with so many streams; its samples, and what they come to."""
+    contracts = folder / "contracts"
+    inbox = write_contracts(contracts, streams, bucket=f"{BUCKET_S}s", retention=retention)
+    began_s = time.monotonic()
+    with shipped_federation(folder / "homes", contracts) as federation:
+        deployed_s = time.monotonic() - began_s
+        federation.start(PARTICIPANT)
+        writer = Writer(inbox, streams, per_stream=per_stream, every_s=1.0)
+        with writer.at_work():
+            begun_s = _wait_until_begun(federation, streams)
+            samples = list(_samples(federation, warm_up_s, duration_s, every_s))
+        written = writer.records
+    found = {"deployed s": deployed_s, "begun s": begun_s, **figures_of(streams, samples)}
+    return {
+        "streams": streams,
+        "per_stream": per_stream,
+        "written": written,
+        "figures": found,
+        "samples": samples,
+    }
+
+
+def _wait_until_begun(federation: Federation, streams: int) -> float:
+    """Until every output has its first bucket; for how many seconds that was."""
+    began_s = time.monotonic()
+    while True:
+        federation.check_all_run()
+        sample = sample_home(federation)
+        waited_s = time.monotonic() - began_s
+        if sample["begun"] >= streams:
+            return waited_s
+        if waited_s > BEGIN_S_MAX:
+            raise ContenderFailed(f"{sample['begun']:,.0f} of {streams:,} streams have begun")
+        _tell(f"{streams:,} streams: {sample['begun']:,.0f} begun after {waited_s:.0f} s")
+        time.sleep(2)
+
+
+def _samples(
+    federation: Federation, warm_up_s: float, duration_s: float, every_s: float
+) -> Iterator[Sample]:
+    began_s = time.monotonic()
+    number = 0
+    while True:
+        at_s = time.monotonic() - began_s
+        if at_s >= warm_up_s + duration_s:
+            return
+        if at_s >= warm_up_s:
+            federation.check_all_run()
+            process = federation.running[PARTICIPANT]
+            sample = {
+                "at_s": at_s - warm_up_s,
+                **sample_home(federation),
+                **sample_driver(process.pid),
+                **_cpu_s(process.pid, federation.postmaster),
+            }
+            yield sample
+            _tell(f"{sample['at_s']:.0f} s: behind by {sample['behind_s']:.1f} s")
+        number += 1
+        time.sleep(max(began_s + number * every_s - time.monotonic(), 0))
+
+
+def sample_home(federation: Federation) -> Sample:
+    """What the catalog says of itself; not asked of the participant."""
+    url = federation.server.superuser_url(federation.databases[PARTICIPANT])
+    connection = psycopg2.connect(url.replace("+psycopg2", ""))
+    try:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(SQL)
+            (row,) = cursor.fetchall()
+            names = [column.name for column in cursor.description or ()]
+    finally:
+        connection.close()
+    return dict(zip(names, map(float, row), strict=True))
+
+
+def _cpu_s(driver: int, postmaster: int) -> Sample:
+    """CPU seconds so far of the driver's Python, its JVM, and the server, ended children too."""
+    found = {"python CPU s": 0.0, "JVM CPU s": 0.0, "server CPU s": 0.0}
+    for pid in processes_of(driver):
+        kind = "JVM CPU s" if _name(pid) == "java" else "python CPU s"
+        found[kind] += _cpu_of(pid)
+    found["server CPU s"] = sum(map(_cpu_of, processes_of(postmaster)))
+    return found
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
+def _cpu_of(pid: int) -> float:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / TICKS_A_SECOND
+
+
+def figures_of(streams: int, samples: Sequence[Sample]) -> dict[str, float]:
+    """What the samples come to: per bucket of all streams, unless the name says otherwise."""
+    first, last = samples[0], samples[-1]
+    span_s = last["at_s"] - first["at_s"]
+    buckets = span_s / BUCKET_S
+    cpu = {
+        name: (last[name] - first[name]) / buckets
+        for name in ("python CPU s", "JVM CPU s", "server CPU s")
+    }
+    return {
+        "lag median s": median(s["behind_s"] for s in samples),
+        "lag most s": max(s["behind_s"] for s in samples),
+        "lag slope s/min": 60 * slope([(s["at_s"], s["behind_s"]) for s in samples]),
+        "landed records/s": (last["landed"] - first["landed"]) / span_s,
+        "landings": (last["batches"] - first["batches"]) / buckets,
+        "commits": (last["commits"] - first["commits"]) / buckets,
+        "spark jobs": (last["spark_jobs"] - first["spark_jobs"]) / buckets,
+        **cpu,
+        "CPU ms per stream": 1_000 * sum(cpu.values()) / streams,
+        "python RSS MiB": last["python RSS MiB"],
+        "JVM RSS MiB": last.get("JVM RSS MiB", 0.0),
+    }
+
+
+def slope(line: Sequence[tuple[float, float]]) -> float:
+    """The median slope between all pairs of points that are half the line apart or more."""
+    span = line[-1][0] - line[0][0]
+    found = [
+        (y2 - y1) / (x2 - x1)
+        for at, (x1, y1) in enumerate(line)
+        for x2, y2 in line[at + 1 :]
+        if x2 - x1 >= span / 2
+    ]
+    return median(found) if found else 0.0
+
+
+def broken_bounds(measured: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is not as promised, in sentences."""
+    broken = [
+        f"{m['streams']:,} streams: the lag grows by {slope_of_lag:.2f} s a minute"
+        for m in measured
+        if (slope_of_lag := m["figures"]["lag slope s/min"]) > SLOPE_MAX
+    ]
+    fewest, most = measured[0], measured[-1]
+    ratio = most["figures"]["CPU ms per stream"] / fewest["figures"]["CPU ms per stream"]
+    if ratio > COST_RATIO_MAX:
+        broken.append(
+            f"a stream costs {ratio:.2f} times as much among {most['streams']:,} as among "
+            f"{fewest['streams']:,}"
+        )
+    return broken
+
+
+def lines_of(measured: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The figures as a table, a column for each number of streams."""
+    yield f"{'streams':20}" + "".join(f"{m['streams']:>12,}" for m in measured)
+    for name in measured[0]["figures"]:
+        yield f"{name:20}" + "".join(f"{m['figures'][name]:>12,.2f}" for m in measured)
+
+
+def _tell(text: str) -> None:
+    if sys.stderr.isatty():
+        print(f"\r\x1b[K{text}", end="", file=sys.stderr)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse, run, judge."""
+    parser = argparse.ArgumentParser(prog="bench streams", description=__doc__)
+    parser.add_argument("--streams", type=int, nargs="+", default=[100, 300, 1_000])
+    parser.add_argument("--per-stream", type=float, default=5.0, help="records a second of each")
+    parser.add_argument("--warm-up", type=float, default=90.0, help="seconds before it counts")
+    parser.add_argument("--seconds", type=float, default=180.0, help="that count, for each number")
+    # Not a multiple of the buckets' 10 s: else every sample meets a bucket at the same age.
+    parser.add_argument("--every", type=float, default=2.3, help="seconds between samples")
+    parser.add_argument("--keep", default="10m", help="the retention of every stream")
+    parser.add_argument("--json", type=Path, help="where the samples go")
+    options = parser.parse_args(arguments)
+    measured: list[dict[str, Any]] = []
+    try:
+        for streams in sorted(options.streams):
+            with own_folder() as folder:
+                measured.append(
+                    measure(
+                        folder,
+                        streams,
+                        per_stream=options.per_stream,
+                        warm_up_s=options.warm_up,
+                        duration_s=options.seconds,
+                        every_s=options.every,
+                        retention=options.keep,
+                    )
+                )
+    except ContenderFailed as error:
+        print(error, file=sys.stderr)
+        return 1
+    except MedusaError as error:
+        print(error, file=sys.stderr)
+        return 4
+    if options.json is not None:
+        document = {"machine": describe_machine(), "measured": measured}
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    for line in lines_of(measured):
+        print(line)
+    broken = broken_bounds(measured)
+    for sentence in broken:
+        print(f"broken: {sentence}")
+    return 1 if broken else 0

@@ -1,0 +1,47 @@
+"""The keepers of a shared feed, first to last: one stream's name a line, in a file of the feed's.
+
+The last one has a row in the catalog for every batch of the feed; those before had it until they
+left the feed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from medusa_core.errors import Refused
+from medusa_core.names import StreamName
+
+FILE = "keepers"
+
+
+def read_keepers(folder: Path) -> tuple[StreamName, ...]:
+    """The keepers so far; none before the first. Refused if the file cannot be read as one."""
+    try:
+        text = (folder / FILE).read_text("ascii")
+    except FileNotFoundError:
+        return ()
+    except (OSError, ValueError) as error:
+        raise Refused(
+            f"{folder / FILE} cannot be read ({error}), so nobody knows what is new: restore both "
+            "catalog and checkpoint from one backup, or give the streams other names"
+        ) from None
+    return tuple(StreamName(name) for name in text.split())
+
+
+def write_keepers(folder: Path, keepers: Iterable[StreamName]) -> None:
+    """Write them down, whole and durable."""
+    folder.mkdir(parents=True, exist_ok=True)
+    unfinished = folder / f".{FILE}"
+    with unfinished.open("w", encoding="ascii") as file:
+        file.writelines(f"{name}\n" for name in keepers)
+        file.flush()
+        os.fsync(file.fileno())
+    unfinished.rename(folder / FILE)
+    for made in (folder, folder.parent):
+        handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
