@@ -38,53 +38,55 @@ _COUNTS = ("count", "count_if")
 _AVERAGES = ("avg", "mean")
 
 
-class _NoPanes(Exception):
-    """The box stays as it is."""
+class NoPanes(Exception):
+    """A box has a value that is no fold of panes."""
 
 
-def over_panes(checked: CheckedNetwork) -> tuple[CheckedNetwork, Mapping[str, str]]:
+def over_panes(
+    checked: CheckedNetwork, but: Collection[str] = ()
+) -> tuple[CheckedNetwork, Mapping[str, str]]:
     """The network with its sliding windows over panes, and which box folds which box's panes.
 
-    The very same network if it has none.
+    The very same network if it has none, the boxes of `but` aside.
     """
     folds: dict[str, str] = {}
     for box in checked.network.boxes:
-        if not isinstance(box, Aggregate) or box.advance_us >= box.size_us:
+        if not isinstance(box, Aggregate) or box.advance_us >= box.size_us or box.name in but:
             continue
         try:
-            panes, whole, fold = _in_two(checked, box)
+            two = in_two(checked, box)
             boxes = [b for b in checked.network.boxes if b is not box]
-            again = check_network(replace(checked.network, boxes=(*boxes, panes, whole)))
-        except (_NoPanes, Refused):
+            again = check_network(replace(checked.network, boxes=(*boxes, two.panes, two.whole)))
+        except (NoPanes, Refused):
             continue
-        if _gives_the_same(checked, again, box.name):
-            checked = _with_plain_sums(again, whole, panes, fold)
-            folds[panes.name] = box.name
+        if gives_the_same(checked, again, box.name):
+            checked = with_plain_sums(again, two)
+            folds[two.panes.name] = box.name
     return checked, folds
 
 
-def _with_plain_sums(
-    checked: CheckedNetwork, whole: Aggregate, panes: Aggregate, fold: _Fold
-) -> CheckedNetwork:
+def with_plain_sums(checked: CheckedNetwork, two: InTwo) -> CheckedNetwork:
     """The fold with its sums of partial sums as they are, without a look for an overflow.
 
     They are sums of int over no more rows than a window may have: 62 bits hold them.
     """
-    columns = {c.name: c for c in checked.columns[Port(panes.name)]}
+    # A sum of int is compiled to just that, and is a bigint too.
+    columns = {
+        c.name: Column(c.name, "int" if c.name in two.totals else c.type)
+        for c in checked.columns[Port(two.panes.name)]
+    }
+    whole = two.whole
     aggregate = checked.boxes[whole.name]
     assert isinstance(aggregate, CheckedAggregate)
-    folded = dict(aggregate.columns)
-    for total in fold.totals:
-        careful = compile_aggregate(f"sum({total})", columns, where="pane")
-        for name, compiled in folded.items():
-            if compiled.error == careful.error:
-                plain = compiled.sql.replace(careful.sql, f"sum(`{total}`)")
-                folded[name] = replace(compiled, sql=plain, error=None)
-    box = replace(aggregate, columns=tuple(folded.items()))
+    folded = tuple(
+        (name, compile_aggregate(text, columns, where="pane", group_by=whole.group_by))
+        for name, text in whole.columns.items()
+    )
+    box = replace(aggregate, columns=folded)
     return replace(checked, boxes={**checked.boxes, whole.name: box})
 
 
-def _gives_the_same(before: CheckedNetwork, after: CheckedNetwork, box: str) -> bool:
+def gives_the_same(before: CheckedNetwork, after: CheckedNetwork, box: str) -> bool:
     """Whether a box has the same columns, as exact as before."""
 
     def told(checked: CheckedNetwork) -> list[tuple[str, str, bool]]:
@@ -95,28 +97,51 @@ def _gives_the_same(before: CheckedNetwork, after: CheckedNetwork, box: str) -> 
     return told(before) == told(after)
 
 
-def _in_two(checked: CheckedNetwork, box: Aggregate) -> tuple[Aggregate, Aggregate, _Fold]:
-    """What makes the panes and what folds them; _NoPanes if a value of it is no fold of panes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InTwo:
+    """What makes the panes of a box, and what folds them.
+
+    `totals` are the panes' columns that hold partial sums; `of_record` are the columns of the pane
+    that one record would be alone, as expressions over it.
+    """
+
+    panes: Aggregate
+    whole: Aggregate
+    totals: Collection[str]
+    of_record: Mapping[str, str]
+
+
+def in_two(checked: CheckedNetwork, box: Aggregate, *, splits: bool = False) -> InTwo:
+    """The box as two; windows that do not slide are a pane each.
+
+    `splits`: sums of bigint are folded too, each in three parts. Raises NoPanes if a value of the
+    box is no fold of panes.
+    """
     network = checked.network
     aggregate = checked.boxes[box.name]
     assert isinstance(aggregate, CheckedAggregate)
     if any(c.record_error or c.tolerance_only for _, c in aggregate.columns):
-        raise _NoPanes
+        raise NoPanes
     columns = {c.name: c for c in checked.columns[network.port(box.input, box.name)]}
-    fold = _Fold(columns, box.group_by)
+    fold = _Fold(columns, box.group_by, splits)
     folded = {name: fold.expression(text) for name, text in box.columns.items()}
     panes = Aggregate(
-        name=_free_name(f"{box.name}_panes", {p.name for p in (*network.sources, *network.boxes)}),
+        name=free_name(f"{box.name}_panes", {p.name for p in (*network.sources, *network.boxes)}),
         input=box.input,
         size=f"{gcd(box.size_us, box.advance_us)}us",
         group_by=fold.group_by,
         columns=fold.partials,
         fragment=box.fragment,
     )
-    return panes, replace(box, input=panes.name, columns=folded), fold
+    return InTwo(
+        panes=panes,
+        whole=replace(box, input=panes.name, columns=folded),
+        totals=fold.totals,
+        of_record={name: f"`{name}`" for name in fold.group_by} | fold.of_record,
+    )
 
 
-def _free_name(wanted: str, taken: Collection[str]) -> str:
+def free_name(wanted: str, taken: Collection[str]) -> str:
     """A name like the one that is wanted, which nothing has yet."""
     for number in count(1):
         end = "" if number == 1 else str(number)
@@ -132,12 +157,14 @@ class _Fold:
 
     columns: Mapping[str, Column]
     group_by: tuple[str, ...]
+    splits: bool
     partials: dict[str, str] = field(default_factory=dict)
+    of_record: dict[str, str] = field(default_factory=dict)
     distinct: str | None = None
     totals: set[str] = field(default_factory=set)
 
     def expression(self, text: str) -> str:
-        """The expression over panes; _NoPanes if there is none that gives the very same."""
+        """The expression over panes; NoPanes if there is none that gives the very same."""
         return _as_text(self._folded(parse(text, "pane")))
 
     def _folded(self, node: exp.Expr) -> exp.Expr:
@@ -145,7 +172,7 @@ class _Fold:
         if isinstance(call, exp.Anonymous) and call.name.lower() in AGGREGATES:
             return self._call(call.name.lower(), call, node)
         if isinstance(node, exp.AggFunc | exp.Star | exp.Filter | exp.IgnoreNulls | exp.Any):
-            raise _NoPanes
+            raise NoPanes
         copy = node.copy()
         for part in list(copy.iter_expressions()):
             part.replace(self._folded(part))
@@ -156,51 +183,106 @@ class _Fold:
         if len(arguments) == 1 and isinstance(arguments[0], exp.Distinct):
             return self._count_distinct(name, arguments[0], whole)
         if name in _COUNTS:
-            return _over("sum", self._counted(_as_text(whole)))
+            return _over("sum", self._counted(whole, _counts(name, arguments)))
         if len(arguments) != 1 or any(isinstance(a, exp.IgnoreNulls) for a in arguments):
-            raise _NoPanes
+            raise NoPanes
         if name in _SAME:
-            return _over(_SAME[name], self._partial(_as_text(whole)))
-        if name not in ("sum", *_AVERAGES) or self._type(arguments[0]) != "int":
-            raise _NoPanes
-        total = self._partial(_as_text(_instead(whole, call, "sum")))
+            value = _as_text(arguments[0])
+            return _over(_SAME[name], self._partial(_as_text(whole), _if(whole, value)))
+        if name not in ("sum", *_AVERAGES):
+            raise NoPanes
+        type_ = self._type(arguments[0])
+        if type_ == "bigint" and self.splits:
+            return self._split(name, call, whole)
+        if type_ != "int":
+            raise NoPanes
+        value = f"cast({_as_text(arguments[0])} as bigint)"
+        total = self._partial(_as_text(_instead(whole, call, "sum")), _if(whole, value))
         self.totals.add(total)
         if name == "sum":
             return _over("sum", total)
-        number = self._counted(_as_text(_instead(whole, call, "count")))
+        number = self._counted(_instead(whole, call, "count"), _counts("count", arguments))
         return parse(f"try_divide(cast(sum({total}) as double), cast(sum({number}) as double))",
                      "pane")  # fmt: skip
+
+    def _split(self, name: str, call: exp.Anonymous, whole: exp.Expr) -> exp.Expr:
+        """A sum or average of bigint: 32, 16 and 16 bits of each value are added up apart.
+
+        So no part can overflow, and the total does where that of the records would.
+        """
+        value = f"({_as_text(call.expressions[0])})"
+        high, middle, low = (
+            self._total(whole, f"try_cast({bits} as int)", f"try_cast({bits} as bigint)")
+            for bits in (
+                f"shiftright({value}, 32)",
+                f"(shiftright({value}, 16) & 65535)",
+                f"({value} & 65535)",
+            )
+        )
+        carried = f"(sum({middle}) + shiftright(sum({low}), 16))"
+        upper = f"(sum({high}) + shiftright({carried}, 16))"
+        lower = f"(({carried} & 65535) * 65536 + (sum({low}) & 65535))"
+        if name == "sum":
+            return parse(f"{upper} * 4294967296 + {lower}", "pane")
+        number = self._counted(_instead(whole, call, "count"), _counts("count", call.expressions))
+        total = f"cast({upper} as double) * 4294967296.0D + cast({lower} as double)"
+        return parse(f"try_divide({total}, cast(sum({number}) as double))", "pane")
+
+    def _total(self, whole: exp.Expr, value: str, of_record: str) -> str:
+        """The name of the pane's column with the sum of an int over the records of a FILTER."""
+        only = ""
+        if isinstance(whole, exp.Filter):
+            only = f" filter (where {_as_text(whole.expression.this)})"
+        name = self._partial(f"sum({value}){only}", _if(whole, of_record))
+        self.totals.add(name)
+        return name
 
     def _count_distinct(self, name: str, distinct: exp.Distinct, whole: exp.Expr) -> exp.Expr:
         """A distinct count of one column: panes are grouped by its values too."""
         values = distinct.expressions
         is_plain = name == "count" and len(values) == 1 and isinstance(values[0], exp.Column)
         if not is_plain or isinstance(whole, exp.Filter):
-            raise _NoPanes
+            raise NoPanes
         column = values[0].name
         if column not in self.columns or self.distinct not in (None, column):
-            raise _NoPanes
+            raise NoPanes
         self.distinct = column
         if column not in self.group_by:
             self.group_by = (*self.group_by, column)
         return whole.copy()
 
-    def _counted(self, text: str) -> str:
+    def _counted(self, whole: exp.Expr, counts: str) -> str:
         # 31 bits are enough for the rows of a window (`pipelines.networks.aggregates`), and a sum
         # of int cannot overflow.
-        return self._partial(f"try_cast({text} as int)")
+        of_record = f"if({_if(whole, counts)}, 1, 0)"
+        return self._partial(f"try_cast({_as_text(whole)} as int)", of_record)
 
-    def _partial(self, text: str) -> str:
-        """The name of the pane's column with that expression."""
+    def _partial(self, text: str, of_record: str) -> str:
+        """The name of the pane's column with that expression, and what it is for one record."""
         for name, known in self.partials.items():
             if known == text:
                 return name
-        name = _free_name("part", {*self.partials, *self.columns, "window_start"})
-        self.partials[name] = text
+        name = free_name("part", {*self.partials, *self.columns, "window_start"})
+        self.partials[name], self.of_record[name] = text, of_record
         return name
 
     def _type(self, argument: exp.Expr) -> str:
         return compile_expression(_as_text(argument), self.columns, where="pane").type
+
+
+def _counts(name: str, arguments: list[exp.Expr]) -> str:
+    """The condition under which a record is counted."""
+    if name == "count_if":
+        return _as_text(arguments[0])
+    there = [f"({_as_text(a)}) is not null" for a in arguments if not isinstance(a, exp.Star)]
+    return " and ".join(there) or "true"
+
+
+def _if(whole: exp.Expr, value: str) -> str:
+    """The value where a record passes the aggregate's FILTER, else NULL."""
+    if not isinstance(whole, exp.Filter):
+        return value
+    return f"if({_as_text(whole.expression.this)}, {value}, null)"
 
 
 def _over(function: str, column: str) -> exp.Expr:
@@ -218,12 +300,12 @@ def _instead(whole: exp.Expr, call: exp.Anonymous, function: str) -> exp.Expr:
 
 
 def _as_text(tree: exp.Expr) -> str:
-    """The expression as text; _NoPanes if what is read of it again is not the same."""
+    """The expression as text; NoPanes if what is read of it again is not the same."""
     text = tree.sql(dialect="spark")
     try:
         is_same = parse(text, "pane") == tree
     except Refused:
         is_same = False
     if not is_same:
-        raise _NoPanes
+        raise NoPanes
     return text

@@ -253,7 +253,8 @@ class _Compiler:
         group = ", ".join((WINDOW, *(f"`{g}`" for g in box.group_by)))
         values = [e.sql for _, e in checked.columns]
         errors = [e.error or "FALSE" for _, e in checked.columns]
-        rows, rewritten = self._count_distinct_first(window, group, [*values, *errors])
+        whole = {c.name for c in self._columns_behind(box) if c.type in ("int", "bigint")}
+        rows, rewritten = self._count_distinct_first(window, group, [*values, *errors], whole)
         values, errors = rewritten[: len(values)], rewritten[len(values) :]
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         columns += [f"`{g}`" for g in box.group_by]
@@ -287,10 +288,10 @@ class _Compiler:
         self._fails(box, failed, expressions)
 
     def _count_distinct_first(
-        self, window: str, group: str, expressions: list[str]
+        self, window: str, group: str, expressions: list[str], whole_numbers: Collection[str]
     ) -> tuple[str, list[str]]:
         """The relation to group and the expressions over it, when distinct values went before."""
-        two = in_two_groupings(expressions)
+        two = in_two_groupings(expressions, whole_numbers)
         if two is None:
             return window, expressions
         name = f"{window}PARTS"

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable
-from functools import lru_cache
-from hashlib import sha256
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import TypeAlias
+from threading import Lock
+from typing import BinaryIO, TypeAlias
 from uuid import uuid4
 
 import pyarrow as pa
@@ -25,6 +28,8 @@ from medusa_core.segments import SegmentFile
 Buffer: TypeAlias = bytes | pa.Buffer
 
 ROWS_PER_GROUP = 65_536
+GROUP_BYTES_MAX = 8 << 20
+"""Of a row group with more than one row, in memory: what a reader has to hold at a time."""
 
 
 def new_attempt() -> str:
@@ -35,14 +40,30 @@ def new_attempt() -> str:
 def write_file(root: Path, stream: StreamName, attempt: str, table: pa.Table) -> SegmentFile:
     """Write the rows as one Parquet file under `root`/stream, synced; the folder is not yet."""
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", compression_level=1,
-                   row_group_size=ROWS_PER_GROUP)  # fmt: skip
+    with pq.ParquetWriter(sink, table.schema, compression="zstd", compression_level=1) as writer:
+        for group in _groups(table):
+            writer.write_table(group, row_group_size=max(group.num_rows, 1))
     data = sink.getvalue()
     path = f"{stream}/{attempt}.parquet"
     write_durably(root / path, data)
     return SegmentFile(
         path=path, size_bytes=data.size, sha256=sha256(data).hexdigest(), rows=table.num_rows
     )
+
+
+def _groups(table: pa.Table) -> Iterator[pa.Table]:
+    """The rows in pieces as large as a row group may be; one without rows if there are none."""
+    for at in range(0, max(table.num_rows, 1), ROWS_PER_GROUP):
+        yield from _cut(table.slice(at, ROWS_PER_GROUP))
+
+
+def _cut(table: pa.Table) -> Iterator[pa.Table]:
+    if table.num_rows < 2 or table.nbytes <= GROUP_BYTES_MAX:
+        yield table
+        return
+    half = table.num_rows // 2
+    yield from _cut(table.slice(0, half))
+    yield from _cut(table.slice(half))
 
 
 def write_durably(path: Path, data: Buffer) -> None:
@@ -96,21 +117,102 @@ def read_checked(root: Path, file: SegmentFile) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise Unavailable(
-            f"file {path} cannot be read ({error.strerror}): restore it from a backup or another "
-            "replica"
-        ) from error
+        raise _gone(path, error) from error
     if len(data) != file.size_bytes or sha256(data).hexdigest() != file.sha256:
-        raise Unavailable(
-            f"file {path} is damaged: its {len(data)} bytes are not the {file.size_bytes} bytes "
-            f"with SHA-256 {file.sha256[:12]}… that were committed; restore it from a backup or "
-            "another replica"
-        )
+        raise _damaged(path, file, len(data))
     return data
 
 
-@lru_cache(maxsize=10_000)
+@contextlib.contextmanager
+def open_checked(root: Path, file: SegmentFile) -> Iterator[BinaryIO]:
+    """A file, open at its beginning, that is there with its size and hash; a piece in memory only.
+
+    Raises what `read_checked` raises.
+    """
+    path = root / file.path
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = stack.enter_context(path.open("rb"))
+            size_bytes = os.fstat(opened.fileno()).st_size
+            is_same = size_bytes == file.size_bytes and (
+                file_digest(opened, "sha256").hexdigest() == file.sha256
+            )
+            opened.seek(0)
+        except OSError as error:
+            raise _gone(path, error) from error
+        if not is_same:
+            raise _damaged(path, file, size_bytes)
+        yield opened
+
+
+def _gone(path: Path, error: OSError) -> Unavailable:
+    return Unavailable(
+        f"file {path} cannot be read ({error.strerror}): restore it from a backup or another "
+        "replica"
+    )
+
+
+def _damaged(path: Path, file: SegmentFile, size_bytes: int) -> Unavailable:
+    return Unavailable(
+        f"file {path} is damaged: its {size_bytes} bytes are not the {file.size_bytes} bytes "
+        f"with SHA-256 {file.sha256[:12]}… that were committed; restore it from a backup or "
+        "another replica"
+    )
+
+
+@dataclass(slots=True)
+class CheckedFiles:
+    """Which files were compared with their hash a short while ago, so that they need not be again.
+
+    A file is known by its size, modification time (ns) and inode: written over or replaced, it is
+    looked at anew. A bit that flips on the disk changes none of these, so nothing is known for more
+    than `kept_s` seconds. At most `files_max` files are, those used last: a few hundred bytes each.
+    """
+
+    files_max: int = 4_096
+    kept_s: float = 600.0
+    now_s: Callable[[], float] = time.monotonic
+    _seen: OrderedDict[tuple[str, str], tuple[tuple[int, int, int], float]] = field(
+        default_factory=OrderedDict
+    )
+    _guard: Lock = field(default_factory=Lock)
+
+    def check(self, root: Path, file: SegmentFile) -> Path:
+        """The path of a file that is as it was committed; raises what `open_checked` raises."""
+        path = root / file.path
+        key, identity, now_s = (str(path), file.sha256), _identity(path), self.now_s()
+        with self._guard:
+            known, at_s = self._seen.pop(key, (None, 0.0))
+            if known is not None and known == identity and now_s - at_s < self.kept_s:
+                self._seen[key] = known, at_s
+                return path
+        with open_checked(root, file):
+            pass
+        if identity is not None:
+            with self._guard:
+                self._seen[key] = identity, now_s
+                while len(self._seen) > self.files_max:
+                    self._seen.popitem(last=False)
+        return path
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+
+def _identity(path: Path) -> tuple[int, int, int] | None:
+    try:
+        told = path.stat()
+    except OSError:
+        return None
+    return told.st_size, told.st_mtime_ns, told.st_ino
+
+
+_CHECKED = CheckedFiles()
+
+
 def check_file(root: Path, file: SegmentFile) -> Path:
-    """The path of a file, looked at once in this process (see `read_checked`)."""
-    read_checked(root, file)
-    return root / file.path
+    """The path of a file that is as it was committed, as far as `CheckedFiles` looks.
+
+    Raises what `open_checked` raises.
+    """
+    return _CHECKED.check(root, file)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.names import StreamName
 from pipelines.failpoints import reached
 from pipelines.networks.check import CheckedNetwork
-from pipelines.spark.compiler import Statement, compile_fragment, input_view
+from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
 from pipelines.spark.files import check_file
 from pipelines.spark.inputs import InputRecords, open_relation, read_table
 from pipelines.spark.panes import PaneKeeper, Saved, keeps_panes
@@ -48,11 +49,22 @@ class FragmentJobs:
         checked: CheckedNetwork,
         fragment: Fragment,
         folded: Collection[str] = (),
+        like: CompiledFragment | None = None,
     ) -> None:
-        """The fragment and network are over panes; `folded` names the boxes that make them."""
+        """The fragment and network are over panes; `folded` names the boxes that make them.
+
+        What a box fails on is told as `like` does, the same boxes in another form.
+        """
         self._session = session
         self._root = root
         self.compiled = compile_fragment(fragment, checked)
+        if like is not None:
+            told = {f.box: f.expressions for f in like.fallible}
+            fallible = tuple(
+                replace(f, expressions=told.get(f.box, f.expressions))
+                for f in self.compiled.fallible
+            )
+            self.compiled = replace(self.compiled, fallible=fallible)
         self._prepared: PreparedFragment | None = None
         boxes = keeps_panes(fragment, folded)
         # Outputs lie in the same slots either way.

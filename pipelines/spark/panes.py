@@ -1,34 +1,55 @@
 """Panes that a step leaves to the next one, so that windows that reach back read no record twice.
 
 What a fragment's boxes have made of the records that it read is kept in memory, with the names of
-the segments that these were in. The next step takes from it what it would have read again, if the
-same versions are still what it is to read; else it reads them. So this is never more than a saving:
-lineage names the records, a new process begins with nothing, and results are the same.
+the segments that these were in and the digests of their buckets. The next step takes from it what
+it would have read again, if the same versions with the same digests are still what it is to read (a
+home that was set back gives the same versions anew, to other records); else it reads them. So this
+is never more than a saving: lineage names the records, a new process begins with nothing, and
+results are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeAlias
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.decide import ComputeStep
+from medusa_core.digest import Digest
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Function, inputs_of
-from medusa_core.segments import Read
+from medusa_core.segments import Read, Segment
 from pipelines.spark.compiler import TAG, PaneShape
 from pipelines.streams.schemas import STIME, record_schema
 
 ROWS_MAX = 1_000_000
 """How many rows of panes a fragment leaves at most; more would be no saving."""
 
-Pieces: TypeAlias = frozenset[tuple[object, int, int, int]]
-"""What was read of a stream: producer, version, from, to of each piece."""
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """What was read of a stream: producer, version, from, to of each piece, and what was in it.
+
+    `digests` are those of the non-empty buckets, by producer and start.
+    """
+
+    read: frozenset[tuple[object, int, int, int]] = frozenset()
+    digests: Mapping[tuple[object, int], Digest] = field(default_factory=dict)
+
+    def within(self, part: Range) -> Pieces:
+        """The same of a part of the range."""
+        return Pieces(
+            frozenset(
+                (producer, version, max(from_us, part.from_us), min(to_us, part.to_us))
+                for producer, version, from_us, to_us in self.read
+                if from_us < part.to_us and to_us > part.from_us
+            ),
+            {key: digest for key, digest in self.digests.items() if part.holds(key[1])},
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +65,7 @@ class Panes:
         if not wanted or not wanted.keys() <= self.ranges.keys():
             return False
         first_us = min(part.from_us for part in wanted.values())
-        now = pieces_of(step.reads)
+        now = pieces_of(step)
         for stream, before in self.ranges.items():
             part = wanted.get(stream, Range(first_us, step.range.to_us))
             # Beside windows, a step needs all records of its own range, such as those to put aside.
@@ -52,9 +73,7 @@ class Panes:
                 return False
             if part.from_us < before.to_us:
                 overlap = Range(part.from_us, before.to_us)
-                if _within(self.pieces[stream], overlap) != _within(
-                    now.get(stream, frozenset()), overlap
-                ):
+                if self.pieces[stream].within(overlap) != now.get(stream, Pieces()).within(overlap):
                     return False
             elif part.from_us > before.to_us and stream in wanted:
                 return False
@@ -142,7 +161,7 @@ class PaneKeeper:
         if sum(table.num_rows for table in rows.values()) > ROWS_MAX:
             self._panes = None
             return
-        self._panes = Panes(ranges=ranges_of(step.reads), pieces=pieces_of(step.reads), rows=rows)
+        self._panes = Panes(ranges=ranges_of(step.reads), pieces=pieces_of(step), rows=rows)
 
 
 def ranges_of(reads: Iterable[Read]) -> dict[StreamName, Range]:
@@ -154,22 +173,28 @@ def ranges_of(reads: Iterable[Read]) -> dict[StreamName, Range]:
     return found
 
 
-def pieces_of(reads: Iterable[Read]) -> dict[StreamName, Pieces]:
+def pieces_of(step: ComputeStep) -> dict[StreamName, Pieces]:
     """What is read of each stream, segment by segment; several outputs may read the same."""
     found: dict[StreamName, dict[tuple[object, int], Range]] = {}
-    for read in reads:
+    for read in step.reads:
         pieces = found.setdefault(read.input, {})
         key = (read.producer, read.version)
         pieces[key] = pieces[key].hull(read.range) if key in pieces else read.range
     return {
-        stream: frozenset((p, v, r.from_us, r.to_us) for (p, v), r in pieces.items())
+        stream: Pieces(
+            frozenset((p, v, r.from_us, r.to_us) for (p, v), r in pieces.items()),
+            _digests(step.fragment.inputs[stream].segments, pieces),
+        )
         for stream, pieces in found.items()
     }
 
 
-def _within(pieces: Pieces, part: Range) -> Pieces:
-    return frozenset(
-        (producer, version, max(from_us, part.from_us), min(to_us, part.to_us))
-        for producer, version, from_us, to_us in pieces
-        if from_us < part.to_us and to_us > part.from_us
-    )
+def _digests(
+    segments: Iterable[Segment], pieces: Mapping[tuple[object, int], Range]
+) -> dict[tuple[object, int], Digest]:
+    found: dict[tuple[object, int], Digest] = {}
+    for segment in segments:
+        part = pieces.get((segment.producer, segment.version))
+        if part is not None:
+            found |= {(segment.producer, at): d for at, d in segment.within(part).items()}
+    return found

@@ -204,9 +204,13 @@ class _Job:
 
         # `collectAsync` examines one closure where `collect` examines two, 3 ms each.
         batches = self._batches.collectAsync().get()
+        count = batches.size()
         served = self._serve(self._iterated(batches.iterator()), "medusa results")
         with _load_from_socket(served, NoOpSerializer()) as stream:
             found = [pa.ipc.read_record_batch(pa.py_buffer(b), self.schema) for b in stream]
+        if len(found) != count:
+            # To the reader of a socket, a JVM that dies looks like one that has no more to say.
+            raise EOFError(f"{len(found)} of {count} batches of results came")
         return pa.Table.from_batches(found, self.schema)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,10 @@ SEMANTIC_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.caseSensitive": "true",
+    # It regroups sums, try_add too: a sum that does not overflow as it is written would.
+    "spark.sql.optimizer.excludedRules": (
+        "org.apache.spark.sql.catalyst.optimizer.ReorderAssociativeOperator"
+    ),
 }
 """Settings that give expressions their meaning: part of the plan."""
 
@@ -70,6 +75,7 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_LOCAL_DIRS"] = str(directory / "spark")
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
     from pyspark.java_gateway import launch_gateway
@@ -85,9 +91,11 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
             # leads a process group of its own: Ctrl-C reaches it through us, in order.
             with said.open("ab") as words:
                 popen = {"stdout": words, "stderr": words, "start_new_session": True}
-                SparkContext(conf=conf, gateway=launch(conf, popen))
+                context: Any = SparkContext(conf=conf, gateway=launch(conf, popen))
+            # Its thread would print a trace when the JVM dies, which is told by others in words.
+            context._accumulatorServer.handle_error = lambda request, address: None
         session = SparkSession.builder.getOrCreate()
-    except (PySparkRuntimeError, OSError) as error:
+    except (PySparkRuntimeError, Py4JError, OSError) as error:
         raise Unavailable(
             f"Spark did not start ({str(error).splitlines()[0]}): see {said} and {log}, check that "
             "Java 17 or newer runs and that memory is free, then try again"
@@ -133,11 +141,16 @@ def _working_settings(cores: int, log4j: Path) -> dict[str, str]:
 
 
 def close_session(session: SparkSession) -> None:
-    """Stop Spark and the JVM under it, and wait until the JVM is gone."""
+    """Stop Spark and the JVM under it, and wait until the JVM is gone; it may be so already."""
+    from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    session.stop()
+    try:
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            session.stop()
+    except (Py4JError, ConnectionError):
+        _forget_session()
     if gateway is None:
         return
     process = getattr(gateway, "proc", None)
@@ -147,3 +160,20 @@ def close_session(session: SparkSession) -> None:
         # The JVM ends when its input does; it must not outlive the command that started it.
         process.stdin.close()
         process.wait(timeout=30)
+
+
+def _forget_session() -> None:
+    """What stopping a session does in Python, without the JVM: another may then be opened."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from pyspark.sql.context import SQLContext
+
+    context: Any = SparkContext._active_spark_context
+    if context is not None:
+        context._jsc = None
+        server, context._accumulatorServer = context._accumulatorServer, None
+        if server is not None:
+            server.shutdown()
+    SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SQLContext._instantiatedContext = None

@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medusa_core.commits import Cause, Commit, Lease, OutputSegment, QuarantinedRecord, StepMetrics
-from medusa_core.decide import ComputeStep, reads_of
+from medusa_core.decide import ComputeStep
 from medusa_core.digest import Digest, sum_of
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import Range, floor_us
 from medusa_core.names import StreamName
 from medusa_core.network import Function
+from medusa_core.reads import reads_of
 from pipelines.failpoints import reached
 from pipelines.networks.check import CheckedNetwork
 from pipelines.networks.panes import over_panes
@@ -29,9 +30,11 @@ from pipelines.spark.failures import spark_errors
 from pipelines.spark.files import new_attempt, sync_folders
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
+from pipelines.spark.kept import KeptJobs
+from pipelines.spark.kept import Way as KeptWay
 from pipelines.spark.panes import Saved
 from pipelines.spark.phases import Phases
-from pipelines.spark.results import StepResult, Written, target_of
+from pipelines.spark.results import StepResult, Target, Written, target_of
 from pipelines.spark.together import SharedJob, Together, in_batches
 from pipelines.spark.ways import (
     PREPARED_RECORDS_MAX,
@@ -63,6 +66,7 @@ class StepEngine:
             {f.id: f for f in fragments_of(self._paned.network)} if self._folds else {}
         )
         self._jobs: dict[str, FragmentJobs] = {}
+        self._kept: dict[str, KeptJobs] = {}
         self._shapes: dict[str, Shape | None] = {}
         self._shaped: dict[str, Shaped | None] = {}
         self._shared_jobs: dict[str, SharedJob] = {}
@@ -72,12 +76,16 @@ class StepEngine:
     def compute(self, step: ComputeStep, *, shuffled: bool = False) -> StepResult:
         """Run the step's job and write its files (3, 4); nothing is committed.
 
-        Raises Refused if the job fails on its data, Unavailable if Spark or a file is gone.
+        Raises Refused if the job fails on its data, Unavailable if a file is gone, SparkEnded if
+        the JVM is.
         """
         phases = Phases()
         fragment = step.fragment.fragment
-        jobs = self._jobs_of(fragment)
         ratio = self._ratio_of(fragment)
+        kept = None if shuffled else self._kept_way(step, phases)
+        if kept is not None:
+            return self._compute_over_panes(step, kept, phases)
+        jobs = self._jobs_of(fragment)
         saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
         inputs = self._inputs(step, saved)
         records_in = sum(i.rows for i in inputs)
@@ -86,20 +94,15 @@ class StepEngine:
             # A plan that is made anew knows of no panes.
             saved, inputs = None, self._inputs(step)
             records_in = sum(i.rows for i in inputs)
-        target = target_of(
-            jobs.compiled,
-            self.root,
-            {name: output.width_us for name, output in step.fragment.outputs.items()},
-            dict.fromkeys(step.outputs, step.range),
-        )
+        target = self._target_of(step, jobs)
         # No record in, none out: an empty relation needs no job.
         written = [Written(stream=s.stream, files=(), buckets={}) for s in target.shapes]
         failed: list[QuarantinedRecord] = []
         spark_jobs = 0
         if records_in or (saved and saved.rows):
             with (
-                self._grouped(target.attempt, fragment.id) as group,
                 spark_errors(f"{fragment.id} over {step.range}"),
+                self._grouped(target.attempt, fragment.id) as group,
             ):
                 (written, failed), tagged = jobs.run(
                     way, inputs, target, phases, rows_expected=ratio * records_in,
@@ -108,19 +111,73 @@ class StepEngine:
                 spark_jobs = group.count()
             if saved is not None and tagged is not None:
                 jobs.panes.keep(step, saved, tagged)
+        result = self._written(written, failed, records_in, spark_jobs, phases)
+        if records_in and not (saved and saved.rows):
+            self._rows_out_per_record[fragment.id] = result.metrics.records_out / records_in
+        return result
+
+    def _compute_over_panes(
+        self, step: ComputeStep, kept: tuple[KeptJobs, KeptWay], phases: Phases
+    ) -> StepResult:
+        """The step by a job that gives or takes panes (`pipelines.spark.kept`)."""
+        panes, over = kept
+        fragment = step.fragment.fragment
+        records = sum(i.rows for i in self._inputs(step))
+        rows = self._ratio_of(fragment) * records + panes.rows_expected(over)
+        target = panes.targeted(over, self._target_of(step, over.jobs))
+        with (
+            self._grouped(target.attempt, fragment.id) as group,
+            spark_errors(f"{fragment.id} over {step.range}"),
+        ):
+            way = way_of(fragment, sum(i.rows for i in over.inputs), rows)
+            (written, failed), _ = over.jobs.run(
+                way, over.inputs, target, phases, rows_expected=rows
+            )
+            spark_jobs = group.count()
+        written = panes.leave(step, over, target, written)
+        return self._written(written, failed, over.records, spark_jobs, phases)
+
+    def _written(
+        self, written: Sequence[Written], failed: Sequence[QuarantinedRecord], records_in: int,
+        spark_jobs: int, phases: Phases,
+    ) -> StepResult:  # fmt: skip
+        """The result of a step whose files are written, once they are durable."""
         reached("step.written")
         with phases.phase("sync"):
             sync_folders(self.root, [f for w in written for f in w.files])
-        records_out = sum(sum_of(w.buckets.values()).rows for w in written)
-        if records_in and not (saved and saved.rows):
-            self._rows_out_per_record[fragment.id] = records_out / records_in
         metrics = StepMetrics(
             records_in=records_in,
-            records_out=records_out,
+            records_out=sum(sum_of(w.buckets.values()).rows for w in written),
             spark_jobs=spark_jobs,
             phases_ms=phases.ms,
         )
         return StepResult(written=tuple(written), quarantine=tuple(failed), metrics=metrics)
+
+    def _target_of(self, step: ComputeStep, jobs: FragmentJobs) -> Target:
+        return target_of(
+            jobs.compiled,
+            self.root,
+            {name: output.width_us for name, output in step.fragment.outputs.items()},
+            dict.fromkeys(step.outputs, step.range),
+        )
+
+    def _kept_way(self, step: ComputeStep, phases: Phases) -> tuple[KeptJobs, KeptWay] | None:
+        """How to compute an answer or a correction over panes, if that is possible and pays."""
+        id_ = step.fragment.fragment.id
+        if step.cause is Cause.NORMAL and id_ not in self._kept:
+            return None
+        with phases.phase("panes"):
+            panes = self._kept_jobs_of(step.fragment.fragment)
+            way = panes.way(step)
+        return None if way is None else (panes, way)
+
+    def _kept_jobs_of(self, fragment: Fragment) -> KeptJobs:
+        if fragment.id not in self._kept:
+            like = self._jobs_of(fragment).compiled
+            self._kept[fragment.id] = KeptJobs(
+                self.session, self.root, self.checked, fragment, like
+            )
+        return self._kept[fragment.id]
 
     def compute_together(self, steps: Sequence[ComputeStep]) -> Iterator[list[Computed]]:
         """Run steps, those of fragments of one shape in one job; in batches, as they are written.
@@ -130,7 +187,10 @@ class StepEngine:
         alike: dict[str, list[Together]] = {}
         for step in steps:
             shaped_as = self._shaped_as(step.fragment.fragment)
-            if shaped_as is None or set(step.outputs) != set(step.fragment.outputs):
+            is_alone = set(step.outputs) != set(step.fragment.outputs)
+            if step.cause is Cause.CORRECTION and shaped_as is not None and not is_alone:
+                is_alone = self._kept_way(step, Phases()) is not None
+            if shaped_as is None or is_alone:
                 result = self.compute(step)
                 self.swear_in(step, result)
                 yield [(step, result)]
@@ -154,8 +214,8 @@ class StepEngine:
     def _computed(self, job: SharedJob, members: Sequence[Together]) -> list[Computed]:
         fragment = members[0].step.fragment.fragment
         with (
-            self._grouped(new_attempt(), f"{len(members)} fragments like {fragment.id}"),
             spark_errors(f"{len(members)} fragments like {fragment.id}"),
+            self._grouped(new_attempt(), f"{len(members)} fragments like {fragment.id}"),
         ):
             results = job.compute(members)
         for member, result in zip(members, results, strict=True):
@@ -189,6 +249,7 @@ class StepEngine:
         columns = {stream: self.checked.columns[port] for stream, port in by_stream.items()}
         if way_of(fragment, 0, 0) is Way.PREPARED:
             self._jobs_of(fragment).warm_up(columns)
+            self._kept_jobs_of(fragment).warm_up()
 
     def swear_in(self, step: ComputeStep, result: StepResult) -> None:
         """A fragment's Functions must see neither order nor cut: look before committing.
@@ -273,24 +334,38 @@ def halves(step: ComputeStep) -> list[ComputeStep]:
 
 
 def commit_of(step: ComputeStep, result: StepResult, lease: Lease) -> Commit:
-    """The commit of a computed step (5)."""
+    """The commit of a computed step (5).
+
+    What a tentative step puts aside is not kept: the step that takes its place meets it again. So
+    that there is one, such a step is not promoted as it stands.
+    """
+    is_tentative = not step.stability.is_final
+    pieces: list[tuple[Range, int | None]] = [(a.range, a.fresh_ms) for a in step.ages]
+    pieces = pieces or [(step.range, None)]
     segments = tuple(
         OutputSegment(
             stream=w.stream,
-            range=step.range,
+            range=part,
             stability=step.stability,
-            buckets=w.buckets,
-            files=w.files,
+            buckets=buckets,
+            files=w.files if buckets else (),
+            fresh_ms=fresh_ms,
+            missing=step.missing if is_tentative else (),
         )
         for w in result.written
+        for part, fresh_ms in pieces
+        for buckets in ({at: d for at, d in w.buckets.items() if part.holds(at)},)
     )
+    lineage, quarantine = step.reads, result.quarantine
+    if is_tentative and quarantine:
+        lineage, quarantine = tuple(replace(read, content=None) for read in lineage), ()
     return Commit(
         lease=lease,
         plan=step.fragment.plan,
         cause=step.cause,
         segments=segments,
-        lineage=step.reads,
-        quarantine=result.quarantine,
+        lineage=lineage,
+        quarantine=quarantine,
         metrics=result.metrics,
         ends=step.ends,
     )
