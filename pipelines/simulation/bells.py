@@ -61,7 +61,8 @@ def bell_of(world: World, process: Process) -> Bell:
     def listen(url: str) -> Line:
         home = world.homes[Participant(url)]
         try:
-            world.check_link(process.participant, home.participant)
+            world.check_way(process.participant, home.participant)
+            world.check_way(home.participant, process.participant)
             home.reach()
         except Unavailable as error:
             raise psycopg2.OperationalError(str(error)) from error

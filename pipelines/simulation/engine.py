@@ -40,6 +40,7 @@ class SimulatedEngine:
     def compute(self, step: ComputeStep) -> StepResult:
         """See `StepEngine.compute` (3, 4)."""
         rows = {name: self._rows(step, name) for name in step.outputs}
+        began_ms = self._world.now_ms
         self._world.rest(self._world.compute_ms())
         reached("step.computed")
         written = tuple(
@@ -52,7 +53,10 @@ class SimulatedEngine:
         )
         reached("step.written")
         records = sum(map(len, rows.values()))
-        return StepResult(written=written, quarantine=(), metrics=StepMetrics(records_out=records))
+        metrics = StepMetrics(
+            records_out=records, phases_ms={"compute": float(self._world.now_ms - began_ms)}
+        )
+        return StepResult(written=written, quarantine=(), metrics=metrics)
 
     def compute_together(
         self, steps: Sequence[ComputeStep]

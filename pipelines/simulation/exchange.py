@@ -1,9 +1,9 @@
 """The exchange between simulated homes: what the product's `Importer` asks, with faults on the way.
 
-Between two participants a link can be cut, a catalog away, an answer late: then it comes in place
-of the answer to a later question, as does one that is delivered twice, both also when the reader
-has long gone past it. Copies lie in the reader's
-storage root.
+Between two participants a link can be cut, in both directions or in one: then what was asked is
+done and nobody hears of it, or never comes to be asked. It can be slow, a catalog away, an answer
+late: then it comes in place of the answer to a later question, as does one that is delivered twice,
+both also when the reader has long gone past it. Copies lie in the reader's storage root.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.memory_store import Waiting
 from pipelines.simulation.clients import short
 from pipelines.simulation.homes import SimulatedHome
+from pipelines.simulation.links import PATIENCE_MS
 from pipelines.simulation.processes import Process
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 ANSWER_MS = (2, 40)
 AT_ONCE = 0.3
-FETCH_MS = 5
+FETCH_MS, ACKNOWLEDGE_MS = 5, 1
 
 
 class SimulatedExchange:
@@ -43,13 +44,12 @@ class SimulatedExchange:
                   segments_max: int) -> LineNews:  # fmt: skip
         """See `Exchange.line_news`."""
         world, writer = self._world, producer.participant
-        partner = self._partner(writer)
+        partner = self._asked(writer)
         news = short(
             world,
             lambda: partner.reach().line_news(stream, producer, after, segments_max=segments_max),
         )
-        world.rest(world.chance.randint(*ANSWER_MS))
-        world.check_link(self._reader, writer)
+        self._wait_for(writer, world.chance.randint(*ANSWER_MS))
         stale = self._stale(stream, after)
         if stale is not None:
             world.emit(self._process.name, "stale news", f"{stream} after v{stale.after}")
@@ -73,31 +73,40 @@ class SimulatedExchange:
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
         """See `Exchange.fetch`."""
-        home = self._partner(partner)
-        self._world.rest(FETCH_MS)
-        self._world.check_link(self._reader, partner)
+        home = self._asked(partner)
+        self._wait_for(partner, FETCH_MS)
         rows = home.storage.read(file)
         self._world.homes[self._reader].storage.write(str(target), rows)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
         """See `Exchange.acknowledge`."""
-        world, home = self._world, self._partner(partner)
+        world, home = self._world, self._asked(partner)
 
         def call() -> None:
-            home.reach().acknowledge(stream, self._reader, through_us, limit_ms)
+            home.reach().acknowledge(stream, self._reader, through_us, limit_ms, path_ms)
 
         short(world, call)
         if world.takes_order("ack again", self._reader):
             world.later(lambda: _deliver(world, call))
-        world.rest(1)
+        self._wait_for(partner, ACKNOWLEDGE_MS)
 
     def close(self) -> None:
         """See `Exchange.close`."""
 
-    def _partner(self, name: Participant) -> SimulatedHome:
-        self._world.check_link(self._reader, name)
+    def _asked(self, name: Participant) -> SimulatedHome:
+        """The home of a partner whom the question reaches; Unavailable if it does not."""
+        self._world.check_way(self._reader, name)
         return self._world.homes[name]
+
+    def _wait_for(self, partner: Participant, answer_ms: int) -> None:
+        """Until the answer is here; Unavailable if it is lost, or takes longer than one waits."""
+        world = self._world
+        factor = world.links.factor(self._reader, partner, world.now_ms)
+        world.rest(min(answer_ms * factor, PATIENCE_MS), is_timer=factor > 1)
+        if answer_ms * factor > PATIENCE_MS:
+            raise Unavailable(f"{partner} does not answer within {PATIENCE_MS} ms")
+        world.check_way(partner, self._reader)
 
 
 def _deliver(world: World, call: Callable[[], None]) -> None:

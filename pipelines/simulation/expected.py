@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Mapping
 
 from medusa_core.names import StreamName
+from pipelines.simulation.networks import WIDTH_US
 from pipelines.simulation.oracle import Question, expected_rows
-from pipelines.simulation.scenario import WIDTH_US, Row, Scenario, bucket_of
+from pipelines.simulation.scenario import Row, Scenario, bucket_of
 
 
 def expected_of(scenario: Scenario) -> Mapping[str, Counter[Row]]:
@@ -33,6 +34,7 @@ def question_of(scenario: Scenario) -> Question:
     """What the oracle is asked: the numbers of the rules, alone."""
     rules = scenario.rules
     return Question(
+        form=rules.form.value,
         modulus=rules.modulus,
         remainder=rules.remainder,
         loud_from=rules.loud_from,

@@ -6,6 +6,7 @@ killed and started again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.memory import MemoryCatalog, MemorySession
-from pipelines.catalog.memory_store import ManualClock, Store
+from pipelines.catalog.memory_store import Store
 from pipelines.catalog.memory_tables import LineRow
 from pipelines.simulation.storage import Storage
 
@@ -22,6 +23,28 @@ if TYPE_CHECKING:
     from pipelines.simulation.bells import HomeLine
 
 LineKey = tuple[StreamName, Producer]
+
+
+class HomeClock:
+    """A home's clock: at another time and pace than the world's, but never back."""
+
+    __slots__ = ("_at_ms", "_pace_per_mille", "_since_ms", "_world_ms")
+
+    def __init__(self, at_ms: int, world_ms: Callable[[], int]) -> None:
+        self._world_ms = world_ms
+        self._since_ms, self._at_ms, self._pace_per_mille = world_ms(), at_ms, 1_000
+
+    @property
+    def now_ms(self) -> int:
+        """Milliseconds of now."""
+        passed_ms = self._world_ms() - self._since_ms
+        return self._at_ms + passed_ms * self._pace_per_mille // 1_000
+
+    def set_off(self, *, by_ms: int, pace_per_mille: int) -> None:
+        """Jump forward, and go on at another pace."""
+        assert by_ms >= 0, "a home's clock does not go back"
+        self._at_ms, self._since_ms = self.now_ms + by_ms, self._world_ms()
+        self._pace_per_mille = pace_per_mille
 
 
 @dataclass(eq=False, slots=True)
@@ -46,7 +69,7 @@ class SimulatedHome:
     """
 
     participant: Participant
-    clock: ManualClock
+    clock: HomeClock
     store: Store
     catalog: MemoryCatalog
     storage: Storage = field(default_factory=Storage)
@@ -77,9 +100,8 @@ class SimulatedHome:
         return rows
 
 
-def open_home(participant: Participant, now_ms: int) -> SimulatedHome:
-    """A new, empty home whose clock stands at `now_ms`."""
-    clock = ManualClock(now_ms)
+def open_home(participant: Participant, clock: HomeClock) -> SimulatedHome:
+    """A new, empty home with a clock of its own."""
     store = Store(clock)
     return SimulatedHome(
         participant=participant,

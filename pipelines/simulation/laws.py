@@ -10,9 +10,9 @@ nothing becomes a gap, for no hold runs out here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice
 
 from medusa_core.commits import Cause, Commit, Committed, Lease
 from medusa_core.digest import Digest
@@ -27,13 +27,15 @@ from pipelines.catalog.memory_tables import (
     HoldRow,
     LeaseRow,
     LineRow,
-    SegmentRow,
 )
+from pipelines.simulation.bound_laws import check_bound
 from pipelines.simulation.evaluate import digests
 from pipelines.simulation.events import Violation
 from pipelines.simulation.expected import expected_buckets
 from pipelines.simulation.homes import LineKey, SimulatedHome
-from pipelines.simulation.scenario import WIDTH_US, Row, Scenario, bucket_of
+from pipelines.simulation.live_rows import check_final, check_no_overlap
+from pipelines.simulation.networks import WIDTH_US
+from pipelines.simulation.scenario import Row, Scenario, bucket_of
 
 COMPUTATIONS_MAX = 2
 _NO_LINE = LineRow()
@@ -45,7 +47,9 @@ class _Seen:
 
     committed: object = None
     lines: Mapping[LineKey, LineRow] = field(default_factory=dict)
+    made: object = None
     commits: int = 0
+    brought: object = None
     batches: int = 0
     landed: dict[tuple[StreamName, int], int] = field(default_factory=dict)
     computations: dict[tuple[LineKey, int], int] = field(default_factory=dict)
@@ -54,9 +58,16 @@ class _Seen:
 class Laws:
     """The laws over the homes of one schedule; every check raises Violation."""
 
-    def __init__(self, scenario: Scenario, homes: Mapping[Participant, SimulatedHome]) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        homes: Mapping[Participant, SimulatedHome],
+        is_disturbed: Callable[[Participant], bool],
+    ) -> None:
+        self._bound = scenario.bound
+        self._is_disturbed = is_disturbed
         self._homes = homes
-        self._seen = {participant: _Seen() for participant in homes}
+        self._watched = [(home, home.store, _Seen()) for home in homes.values()]
         self._widths_us = scenario.widths_us
         self._expected = expected_buckets(scenario)
         self._by_lineage: dict[object, Mapping[int, Digest]] = {}
@@ -71,19 +82,22 @@ class Laws:
 
     def check(self) -> None:
         """Look at what the last event changed."""
-        for participant, home in self._homes.items():
-            seen = self._seen[participant]
-            if home.store.committed is seen.committed:
-                continue
-            seen.committed = home.store.committed
-            lines = home.lines()
+        for home, store, seen in self._watched:
+            if store.committed is not seen.committed:
+                self._look(home, seen)
+
+    def _look(self, home: SimulatedHome, seen: _Seen) -> None:
+        """Look at the tables that changed; one that did not is the same object as before."""
+        seen.committed = home.store.committed
+        lines = home.lines()
+        if lines is not seen.lines:
             for key, line in lines.items():
                 old = seen.lines.get(key, _NO_LINE)
                 if line is not old:
                     self._check_line(home, key, old, line)
-            self._check_commits(home, seen)
-            self._check_batches(home, seen)
-            seen.lines = lines
+        self._check_commits(home, seen)
+        self._check_batches(home, seen)
+        seen.lines = lines
 
     def _check_line(self, home: SimulatedHome, key: LineKey, old: LineRow, new: LineRow) -> None:
         where = f"{key[0]} by {key[1]} in the home of {home.participant}"
@@ -96,14 +110,30 @@ class Laws:
             if before is not after:
                 break
             same += 1
-        _check_no_overlap(where, new.live[max(same - 1, 0) :])
-        _check_final(where, old.live[same:], new.live[same:], new.trimmed_us)
+        check_no_overlap(where, new.live[max(same - 1, 0) :])
+        check_final(where, old.live[same:], new.live[same:], new.trimmed_us)
         if new.trimmed_us != old.trimmed_us:
             self._check_trim(home, key[0], where, new)
         known = {id(row) for row in old.live[same:]}
         for row in new.live[same:]:
             if id(row) not in known:
                 self._check_files(home, where, row.segment)
+                if key[1].participant != home.participant:
+                    self._check_age_here(where, key, row.segment)
+
+    def _check_age_here(self, where: str, key: LineKey, segment: Segment) -> None:
+        """S11: what came from a partner is no younger here than when it was made there."""
+        made = self._homes[key[1].participant].lines().get(key, _NO_LINE)
+        for row in (*made.live, *made.superseded):
+            there = row.segment
+            if there.version == segment.version and there.range.covers(segment.range):
+                if segment.age_ms < there.age_ms:
+                    raise Violation(
+                        "S11",
+                        f"{segment.range} of {where} is {segment.age_ms} ms old, it was "
+                        f"{there.age_ms} ms old when it was made",
+                    )
+                return
 
     def _check_trim(
         self, home: SimulatedHome, stream: StreamName, where: str, line: LineRow
@@ -146,6 +176,9 @@ class Laws:
 
     def _check_commits(self, home: SimulatedHome, seen: _Seen) -> None:
         made = home.store.committed.get(tables.COMMITS.name, {})
+        if made is seen.made:
+            return
+        seen.made = made
         new: Iterable[CommitRow] = islice(reversed(made.values()), len(made) - seen.commits)  # type: ignore[call-overload]
         seen.commits = len(made)
         for row in new:
@@ -161,6 +194,8 @@ class Laws:
             if row.commit.cause is not Cause.IMPORT:
                 self._count(home, seen, row.commit)
                 self._check_equal_lineage(row.commit)
+                is_disturbed = self._is_disturbed(home.participant)
+                check_bound(home, row, home.lines(), self._bound, is_disturbed)
 
     def _count(self, home: SimulatedHome, seen: _Seen, commit: Commit) -> None:
         """S12: at most two computations of a bucket, a tentative and a final one."""
@@ -189,6 +224,9 @@ class Laws:
         made: Mapping[tuple[StreamName, str, int], BatchRow] = home.store.committed.get(
             tables.BATCHES.name, {}
         )  # type: ignore[assignment]
+        if made is seen.brought:
+            return
+        seen.brought = made
         new = islice(reversed(made.items()), len(made) - seen.batches)  # type: ignore[call-overload]
         seen.batches = len(made)
         for (stream, _, batch_id), row in new:
@@ -267,37 +305,3 @@ class Laws:
         for at_us in range(bucket_of(part.from_us), part.to_us, WIDTH_US):
             found.update({r: n for r, n in buckets.get(at_us, {}).items() if part.holds(r[0])})
         return found
-
-
-def _check_no_overlap(where: str, rows: tuple[SegmentRow, ...]) -> None:
-    for before, after in pairwise(rows):
-        if after.segment.range.from_us < before.segment.range.to_us:
-            raise Violation(
-                "S3", f"live rows {before.segment.range} and {after.segment.range} of {where}"
-            )
-
-
-def _check_final(
-    where: str, old: tuple[SegmentRow, ...], new: tuple[SegmentRow, ...], trimmed_us: int | None
-) -> None:
-    """S2: what was final and not trimmed is there, bucket for bucket, under one plan and label."""
-    still = {id(row) for row in new}
-    for row in old:
-        segment = row.segment
-        if id(row) in still or segment.stability is Stability.TENTATIVE:
-            continue
-        if trimmed_us is not None and segment.range.to_us <= trimmed_us:
-            continue
-        over = [r.segment for r in new if r.segment.range.overlaps(segment.range)]
-        alike = all((s.stability, s.plan) == (segment.stability, segment.plan) for s in over)
-        found = {at: d for s in over for at, d in s.within(segment.range).items()}
-        if not alike or found != dict(segment.buckets) or not _covered(segment.range, over):
-            raise Violation("S2", f"{segment.stability.value} {segment.range} of {where} changed")
-
-
-def _covered(part: Range, segments: list[Segment]) -> bool:
-    at_us = part.from_us
-    for segment in segments:
-        if segment.range.from_us <= at_us:
-            at_us = max(at_us, segment.range.to_us)
-    return at_us >= part.to_us

@@ -15,8 +15,9 @@ Row = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """The numbers of the network; windows in microseconds."""
+    """The form of the network, and its numbers; windows in microseconds."""
 
+    form: str
     modulus: int
     remainder: int
     loud_from: int
@@ -32,29 +33,70 @@ def expected_rows(
     everything = [row for rows in sources.values() for row in rows]
     picked = [row for row in everything if row[3] % question.modulus == question.remainder]
     rest = [row for row in everything if row[3] % question.modulus != question.remainder]
-    counts = []
-    for start in _starts(picked, question.counts_size_us, question.counts_advance_us):
-        inside = [row for row in picked if start <= row[0] < start + question.counts_size_us]
+    found: dict[str, Sequence[Row]] = {**sources, "gathered": everything}
+    if question.form == "branches":
+        counts = _counts(picked, question)
+        found |= {"pick_picked": picked, "rest": rest, "counts": counts}
+        found |= {"loud": _loud(counts, question), "sums": _sums(everything, question)}
+    elif question.form == "diamond":
+        meeting = everything + picked
+        counts = _counts(meeting, question)
+        found |= {"pick_picked": picked, "rest": rest, "meeting": meeting, "counts": counts}
+        found |= {"loud": _loud(counts, question)}
+    elif question.form == "window diamond":
+        counts = _counts(picked, question)
+        totals = _windows_by_key(everything, question.sums_size_us, question.sums_size_us)
+        meeting = counts + totals
+        found |= {"pick_picked": picked, "rest": rest, "counts": counts, "totals": totals}
+        found |= {"meeting": meeting, "loud": _loud(meeting, question)}
+    elif question.form == "knot":
+        size_us = question.sums_size_us
+        meeting = _counts(picked, question) + _windows_by_key(everything, size_us, size_us)
+        loud = _loud(meeting, question)
+        found |= {"meeting": meeting, "loud": loud}
+        found |= {"peaks": _windows_by_key(loud, size_us, size_us)}
+    elif question.form == "chain":
+        counts = _counts(everything, question)
+        loud = _loud(counts, question)
+        peaks = _windows_by_key(loud, question.sums_size_us, question.sums_size_us)
+        found |= {"counts": counts, "loud": loud, "peaks": peaks}
+    else:
+        raise AssertionError(f"the oracle knows no network of the form {question.form}")
+    return {stream: Counter(rows) for stream, rows in found.items()}
+
+
+def _counts(rows: Sequence[Row], question: Question) -> list[Row]:
+    """Per window and key: how many, and the sum of the values."""
+    return _windows_by_key(rows, question.counts_size_us, question.counts_advance_us)
+
+
+def _loud(rows: Sequence[Row], question: Question) -> list[Row]:
+    return [row for row in rows if row[3] >= question.loud_from]
+
+
+def _sums(rows: Sequence[Row], question: Question) -> list[Row]:
+    """Per window: how many, and the sum of the values."""
+    size_us = question.sums_size_us
+    sums: list[Row] = []
+    for start in _starts(rows, size_us, size_us):
+        inside = [row for row in rows if start <= row[0] < start + size_us]
+        if inside:
+            sums.append((start + size_us - 1, start, len(inside), sum(row[3] for row in inside)))
+    return sums
+
+
+def _windows_by_key(rows: Sequence[Row], size_us: int, advance_us: int) -> list[Row]:
+    """Per window and key: the window's last instant, its start, the key, how many, and a sum.
+
+    The key stands third in a row, and what is added up fourth.
+    """
+    found: list[Row] = []
+    for start in _starts(rows, size_us, advance_us):
+        inside = [row for row in rows if start <= row[0] < start + size_us]
         for key in sorted({row[2] for row in inside}):
             values = [row[3] for row in inside if row[2] == key]
-            last = start + question.counts_size_us - 1
-            counts.append((last, start, key, len(values), sum(values)))
-    sums = []
-    for start in _starts(everything, question.sums_size_us, question.sums_size_us):
-        inside = [row for row in everything if start <= row[0] < start + question.sums_size_us]
-        if inside:
-            last = start + question.sums_size_us - 1
-            sums.append((last, start, len(inside), sum(row[3] for row in inside)))
-    return {
-        **{name: Counter(rows) for name, rows in sources.items()},
-        "gathered": Counter(everything),
-        "picked": Counter(picked),
-        "pick_picked": Counter(picked),
-        "rest": Counter(rest),
-        "counts": Counter(counts),
-        "loud": Counter(row for row in counts if row[3] >= question.loud_from),
-        "sums": Counter(sums),
-    }
+            found.append((start + size_us - 1, start, key, len(values), sum(values)))
+    return found
 
 
 def _starts(rows: Sequence[Row], size_us: int, advance_us: int) -> range:

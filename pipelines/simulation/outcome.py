@@ -15,7 +15,8 @@ from medusa_core.segments import Producer, Stability
 from pipelines.simulation.events import Violation
 from pipelines.simulation.expected import expected_of
 from pipelines.simulation.homes import SimulatedHome
-from pipelines.simulation.scenario import WIDTH_US, Row, Scenario
+from pipelines.simulation.networks import WIDTH_US
+from pipelines.simulation.scenario import Row, Scenario
 
 Homes = Mapping[Participant, SimulatedHome]
 

@@ -6,25 +6,23 @@ call: the catalog's client, the exchange, the engine, sources and time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
-from medusa_core.commits import Cause, Lane, Lease, LeaseKey
-from medusa_core.decide import ComputeStep, Decision
+from medusa_core.commits import Lane
+from medusa_core.decide import Decision
 from medusa_core.errors import Conflict, Refused, Unavailable
-from medusa_core.names import Epoch, StreamName
+from medusa_core.names import StreamName
 from medusa_core.network import Port
+from medusa_core.states import Transition
 from pipelines.catalog.interface import Catalog
 from pipelines.driver import Applied, Driver
-from pipelines.exchange.importing import Imported, Importer
+from pipelines.exchange.importing import Imported, Importer, NoImports
 from pipelines.leases import LeaseKeeper
 from pipelines.networks.check import CheckedNetwork
 from pipelines.participant import AssignmentsChanged, ParticipantLoop
 from pipelines.simulation.bells import bell_of
 from pipelines.simulation.clients import CatalogClient
-from pipelines.simulation.early import EarlyDriver
 from pipelines.simulation.engine import SimulatedEngine
 from pipelines.simulation.events import Violation
 from pipelines.simulation.exchange import MemoryCopies, SimulatedExchange
@@ -69,8 +67,10 @@ def run(world: World, process: Process) -> NoReturn:
         try:
             loop.run(
                 is_done=lambda: False,
-                wait=lambda: (
-                    bell.wait(POLL_MS) if is_live else world.rest(BACKLOG_MS, is_timer=True)
+                wait=lambda limit_ms: (
+                    bell.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
+                    if is_live
+                    else world.rest(BACKLOG_MS, is_timer=True)
                 ),
                 recover=lambda error: None,
                 pause=lambda: world.rest(PAUSE_MS, is_timer=True),
@@ -109,11 +109,10 @@ def take_leases(world: World, process: Process, keeper: LaneKeeper, said: Teller
 def drivers_of(
     world: World, process: Process, client: CatalogClient, leases: LeaseKeeper, said: Teller
 ) -> list[Driver]:
-    """The product's driver and, beside it, the one that answers early; or the corrections alone."""
+    """The product's driver, in the lane of the process."""
     scenario = world.scenario
     engine = SimulatedEngine(world, process)
-    kind = Driver if process.lane is Lane.LIVE else CorrectingDriver
-    driver = kind(
+    driver = Driver(
         catalog=cast("Catalog", client),
         root=Path(process.participant),
         plan=scenario.plan,
@@ -128,23 +127,24 @@ def drivers_of(
         limits=scenario.limits,
         said=said,
         close=engine.close,
+        lane=process.lane,
     )
-    if process.lane is not Lane.LIVE:
-        return [driver]
-    early = EarlyDriver(world, process, client, engine, leases, said)
-    return [driver, cast("Driver", early)]
+    return [driver]
 
 
-def importer_of(world: World, process: Process, catalog: Catalog, leases: LeaseKeeper) -> Importer:
+def importer_of(
+    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
+) -> Importer | NoImports:
     """The product's importer; who corrects does not import."""
     if process.lane is not Lane.LIVE:
-        return cast("Importer", NoImporter())
+        return NoImports()
     return Importer(
         catalog,
         MemoryCopies(world.homes[process.participant]),
         SimulatedExchange(world, process),
         leases,
         segments_max=world.scenario.news_segments_max,
+        now_s=lambda: world.now_ms / 1_000,
     )
 
 
@@ -164,37 +164,8 @@ class LaneKeeper(LeaseKeeper):
     """The product's leases, in the lane of a process."""
 
     def __init__(self, catalog: Catalog, process: Process) -> None:
-        super().__init__(catalog, process.name, lease_ms=LEASE_MS)
+        super().__init__(catalog, process.name, lease_ms=LEASE_MS, lane=process.lane)
         self.catalog = catalog
-        self._lane = process.lane
-
-    def take(self, keys: Iterable[tuple[LeaseKey, Epoch]]) -> None:
-        """See `LeaseKeeper.take`."""
-        super().take((replace(key, lane=self._lane), epoch) for key, epoch in keys)
-
-    def lease(self, key: LeaseKey) -> Lease:
-        """See `LeaseKeeper.lease`."""
-        return super().lease(replace(key, lane=self._lane))
-
-
-class CorrectingDriver(Driver):
-    """A driver in the lane of corrections: where both lanes find one, the first commit wins."""
-
-    def decide(self) -> list[Decision]:
-        """See `Driver.decide`."""
-        return [
-            decision
-            for decision in super().decide()
-            if isinstance(decision, ComputeStep) and decision.cause is Cause.CORRECTION
-        ]
-
-
-class NoImporter:
-    """Imports nothing."""
-
-    def poll(self, told: object = None) -> int:
-        """See `Importer.poll`."""
-        return 0
 
 
 class Teller:
@@ -218,10 +189,19 @@ class Teller:
         if imported.problem is not None:
             self._world.emit(self._name, "no news", imported.stream, imported.problem)
 
+    def transitioned(self, transition: Transition) -> None:
+        """See `pipelines.participant.Said`."""
+        self._world.emit(
+            self._name, transition.state.value, transition.fragment, transition.because
+        )
+
     def polled(self, stream: StreamName, polled: Polled) -> None:
         """See `pipelines.participant.Said`."""
 
     def delivered(self, turn: object) -> None:
+        """See `pipelines.participant.Said`."""
+
+    def trimmed(self, line: object) -> None:
         """See `pipelines.participant.Said`."""
 
     def error(self, error: Exception) -> None:

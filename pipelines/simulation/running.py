@@ -7,19 +7,22 @@ out. Processes are started anew, not forked: whoever runs the simulator may have
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 
 from medusa_core.errors import Unavailable
+from pipelines.simulation.progress import Progress, code_fingerprint
 from pipelines.simulation.runs import RunFigures
 from pipelines.simulation.schedule import run_schedule
 from pipelines.simulation.shapes import WHOLE, Shape
 from pipelines.simulation.world import Tell
 
 SCHEDULES_PER_PART = 20
+Part = tuple[int, int]
+"""The first seed of a part of a run, and how many schedules it has."""
 
 
 def run_schedules(
@@ -44,31 +47,68 @@ def run_schedules(
 
 def run_shared(schedules: int, seed: int, jobs: int, shape: Shape = WHOLE) -> RunFigures:
     """The same in so many processes; raises Unavailable if one of them was killed."""
-    parts = range(seed, seed + schedules, SCHEDULES_PER_PART)
-    if min(jobs, len(parts)) == 1:
-        return run_schedules(schedules, seed, shape=shape)
     figures = RunFigures(first_seed=seed, shape=shape)
+    for _, part in _run_parts(_parts(range(seed, seed + schedules)), jobs, shape):
+        figures.merge(part)
+    figures.close()
+    return figures
+
+
+def run_on(
+    progress: Progress,
+    schedules: int,
+    jobs: int,
+    told: Callable[[int], None] = lambda done: None,
+) -> RunFigures:
+    """Go on with a run until the schedules of all its seeds are done; figures of all of it.
+
+    `told` is called after each part with how many are done.
+    """
+    first, code = progress.figures.first_seed, code_fingerprint()
+    todo = [seed for seed in range(first, first + schedules) if not progress.is_done(seed)]
+    for first_of_part, part in _run_parts(_parts(todo), jobs, progress.figures.shape):
+        progress.add(first_of_part, part, code)
+        told(progress.figures.schedules)
+    figures = RunFigures(first_seed=first, shape=progress.figures.shape)
+    figures.merge(progress.figures)
+    figures.close()
+    return figures
+
+
+def _parts(seeds: Sequence[int]) -> list[Part]:
+    """Runs of seeds that follow on each other, of SCHEDULES_PER_PART at most."""
+    parts: list[Part] = []
+    for seed in seeds:
+        first, schedules = parts[-1] if parts else (seed, 0)
+        if parts and first + schedules == seed and schedules < SCHEDULES_PER_PART:
+            parts[-1] = first, schedules + 1
+        else:
+            parts.append((seed, 1))
+    return parts
+
+
+def _run_parts(parts: Sequence[Part], jobs: int, shape: Shape) -> Iterator[tuple[int, RunFigures]]:
+    """Each part's first seed and figures, as it is done; Unavailable if a process was killed."""
+    if min(jobs, len(parts)) <= 1:
+        for first, schedules in parts:
+            yield first, run_part(first, schedules, shape)
+        return
     ignore_interrupts = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(
         min(jobs, len(parts)), get_context("spawn"), initializer=ignore_interrupts
     ) as pool:
-        made = [
-            pool.submit(run_part, first, min(SCHEDULES_PER_PART, seed + schedules - first), shape)
-            for first in parts
-        ]
+        made = {pool.submit(run_part, *part, shape): part[0] for part in parts}
         try:
-            for part in as_completed(made):
-                figures.merge(part.result())
+            for done in as_completed(made):
+                yield made.pop(done), done.result()
         except BrokenProcessPool as error:
             raise Unavailable(
                 "a process of the simulator was killed, perhaps for want of memory: run again "
                 "with fewer --jobs"
             ) from error
-        except KeyboardInterrupt:
+        except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    figures.close()
-    return figures
 
 
 def run_part(first: int, schedules: int, shape: Shape) -> RunFigures:

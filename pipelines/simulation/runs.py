@@ -1,7 +1,8 @@
 """What the schedules of a run were: counts, means, and what was not met.
 
 A run passes if no law was broken, if every schedule was as large as promised, and if every kind of
-fault occurred (from a hundred schedules on) and a crash at every gap (from a thousand on).
+fault and every form of network occurred (from a hundred schedules on) and a crash at every gap
+(from a thousand on).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from pipelines.simulation.networks import Form
 from pipelines.simulation.processes import GAPS
 from pipelines.simulation.schedule import ScheduleFigures
 from pipelines.simulation.shapes import WHOLE, Shape
@@ -17,16 +19,22 @@ from pipelines.simulation.world import NOTHING
 PARTICIPANTS_MIN, FRAGMENTS_MIN, DEPTH_MIN, BUCKETS_MIN = 3, 4, 2, 40
 FAULTS_MIN, KINDS_MIN = 5, 3
 EVERY_KIND_FROM, EVERY_GAP_FROM = 100, 1_000
+COUNTERS = ("forms", "faults", "gaps", "events", "commits", "reads", "sizes", "ticks")
 SIZES = ("participants", "fragments", "depth", "buckets", "rows", "virtual_ms")
 
 
 @dataclass(slots=True)
 class RunFigures:
-    """Sums over the schedules of a run, and the sentences about what failed."""
+    """Sums over the schedules of a run, and the sentences about what failed.
+
+    `ticks`: until everything was final after the last fault, and how many L1 allows; `ticks_most`
+    is the longest that it took.
+    """
 
     first_seed: int
     shape: Shape = WHOLE
     schedules: int = 0
+    forms: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     gaps: Counter[tuple[str, str]] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
@@ -34,6 +42,8 @@ class RunFigures:
     reads: Counter[str] = field(default_factory=Counter)
     interleavings: int = 0
     sizes: Counter[str] = field(default_factory=Counter)
+    ticks: Counter[str] = field(default_factory=Counter)
+    ticks_most: int = 0
     violations: list[tuple[int, str]] = field(default_factory=list)
     shortfalls: list[str] = field(default_factory=list)
 
@@ -45,6 +55,7 @@ class RunFigures:
     def add(self, schedule: ScheduleFigures) -> None:
         """Count one schedule."""
         self.schedules += 1
+        self.forms[schedule.form] += 1
         self.faults += schedule.faults
         self.gaps += schedule.gaps
         self.events += schedule.events
@@ -53,6 +64,9 @@ class RunFigures:
         self.interleavings += schedule.interleavings
         for name in SIZES:
             self.sizes[name] += getattr(schedule, name)
+        self.ticks["taken"] += schedule.settled.ticks
+        self.ticks["allowed"] += schedule.settled.ticks_max
+        self.ticks_most = max(self.ticks_most, schedule.settled.ticks)
         if schedule.violation is not None:
             self.violations.append((schedule.seed, schedule.violation))
         elif self.shape == WHOLE:
@@ -76,8 +90,9 @@ class RunFigures:
     def merge(self, other: RunFigures) -> None:
         """Count the schedules of another part of the run."""
         self.schedules += other.schedules
-        for name in ("faults", "gaps", "events", "commits", "reads", "sizes"):
+        for name in COUNTERS:
             getattr(self, name).update(getattr(other, name))
+        self.ticks_most = max(self.ticks_most, other.ticks_most)
         self.interleavings += other.interleavings
         self.violations = sorted(self.violations + other.violations)
         self.shortfalls = sorted(self.shortfalls + other.shortfalls)
@@ -87,6 +102,8 @@ class RunFigures:
         if self.schedules >= EVERY_KIND_FROM:
             missing = [kind for kind in self.shape.kinds if not self.faults[kind]]
             self.shortfalls += [f"no fault of kind {kind}" for kind in missing]
+            unmet = [form.value for form in Form if not self.forms[form.value]]
+            self.shortfalls += [f"no network of the form {form}" for form in unmet]
         if self.schedules >= EVERY_GAP_FROM:
             crashed = {gap for kind, gap in self.gaps if kind == "crash"}
             self.shortfalls += [f"no crash at gap {gap}" for gap in GAPS if gap not in crashed]
@@ -100,6 +117,7 @@ class RunFigures:
         kinds = " ".join(
             f"{kind.replace(' ', '-')}={self.faults[kind]}" for kind in self.shape.kinds
         )
+        forms = " ".join(f"{name.replace(' ', '-')}={n}" for name, n in sorted(self.forms.items()))
         sizes = " ".join(f"{name} {self.mean(self.sizes[name]):.1f}" for name in SIZES)
         between = ", ".join(
             f"{n} after a {what}" for what, n in sorted(self.reads.items()) if what != NOTHING
@@ -110,7 +128,10 @@ class RunFigures:
             f"events {self.mean(self.events.total()):.0f} "
             f"commits {self.mean(self.commits.total()):.0f} "
             f"(corrections {self.mean(self.commits['correction']):.1f}) "
-            f"faults {self.mean(self.faults.total()):.1f}; all: {kinds}; reads: "
+            f"faults {self.mean(self.faults.total()):.1f}; all final "
+            f"{self.mean(self.ticks['taken']):.1f} ticks after the last fault, {self.ticks_most} "
+            f"at most (L1 allows {self.mean(self.ticks['allowed']):.0f}); all: {kinds}; networks: "
+            f"{forms}; reads: "
             f"{self.reads.total()} ({between or 'none after a trim or kill'}); homes read before "
             f"and after both a trim and a kill: {self.interleavings}"
         )
@@ -131,6 +152,12 @@ class RunFigures:
                 "commits": round(self.mean(self.commits.total()), 2),
                 "faults": round(self.mean(self.faults.total()), 2),
             },
+            "ticks": {
+                "mean": round(self.mean(self.ticks["taken"]), 2),
+                "most": self.ticks_most,
+                "allowed_mean": round(self.mean(self.ticks["allowed"]), 2),
+            },
+            "forms": dict(sorted(self.forms.items())),
             "faults": {kind: self.faults[kind] for kind in self.shape.kinds},
             "gaps": gaps,
             "interleavings": self.interleavings,

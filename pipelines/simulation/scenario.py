@@ -1,10 +1,7 @@
 """What a schedule is about, drawn from its seed: who takes part, the network, the records.
 
-The network has one shape, because the oracle computes what it must give by hand; its parameters,
-the cut into fragments and participants, the records and the order in which they come are drawn:
-
-    s0, s1 ... -> gathered (Union) -> pick (Filter) -> picked -> counts (windows) -> loud (Filter)
-                                 `-> sums (windows)       `-> rest
+The form of the network is one of a few (`networks`); its parameters, the cut into fragments and
+participants, the records and the order in which they come are drawn.
 """
 
 from __future__ import annotations
@@ -13,40 +10,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
+from medusa_core.bounds import Bound, Policy
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.grid import FOREVER_US, Range, floor_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
-from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source, Union
+from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.simulation.networks import WIDE, WIDTH_US, Form, Rules, network_of
 from pipelines.simulation.shapes import WHOLE, Shape
 
 Row = tuple[int, ...]
 """A record: its event time in microseconds, then its columns in declared order."""
 
-WIDTH_US = 10_000_000
-WIDTH_S = WIDTH_US // 1_000_000
 NAMES = ("alpha", "beta", "gamma", "delta")
 FIRST_EPOCH = Epoch(1)
 LATE_MS = (3_000, 7_000)
 """When a participant begins that begins late."""
 
+BOUND_MS = (1_500, 4_000)
+"""Within which time outputs are promised."""
+
 ORIGINS_US = (0, -13 * WIDTH_US, 1_700_000_000_000_000)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rules:
-    """The numbers in the network's expressions; windows in buckets."""
-
-    modulus: int
-    remainder: int
-    loud_from: int
-    counts_size: int
-    counts_advance: int
-    sums_size: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +82,7 @@ class Scenario:
     readers: Mapping[Participant, StreamName]
     clock_offsets_ms: Mapping[Participant, int]
     starts_ms: Mapping[Participant, int]
+    bound: Bound
 
     @property
     def whole(self) -> Range:
@@ -157,18 +146,20 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
     sources = [StreamName(f"s{i}") for i in range(chance.randint(2, 3))]
     counts_advance = chance.choice((1, 1, 2))
     rules = Rules(
+        form=chance.choice(list(Form)),
         modulus=chance.randint(2, 4),
         remainder=chance.randint(0, 1),
         loud_from=chance.randint(1, 3),
         counts_size=counts_advance * chance.randint(1, 3),
         counts_advance=counts_advance,
         sums_size=chance.choice((1, 2, 3, 6)),
+        is_cut_finely=chance.random() < 0.6,
     )
-    network = network_of(rules, sources, loud_apart=chance.random() < 0.6)
+    network = network_of(rules, sources)
     wide_us = WIDTH_US * chance.choice((1, 1, 2))
     fragments = {fragment.id: fragment for fragment in fragments_of(network)}
     streams = [*sources, *(s for fragment in fragments.values() for s in fragment.outputs)]
-    widths_us = {s: wide_us if s in ("counts", "loud") else WIDTH_US for s in streams}
+    widths_us = {s: wide_us if s in WIDE[rules.form] else WIDTH_US for s in streams}
     plan = Plan(
         network=network, widths_us=widths_us, function_sources={}, engine={"engine": "simulated"}
     )
@@ -206,6 +197,17 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         starts_ms={
             p: chance.randint(*LATE_MS) if chance.random() < shape.late else 0 for p in participants
         },
+        bound=draw_bound(chance),
+    )
+
+
+def draw_bound(chance: Random) -> Bound:
+    """What is promised of every output: mostly to answer at once after the first wait."""
+    policies = (Policy.PROCESS, Policy.PROCESS, Policy.PROCESS, Policy.DELAY)
+    return Bound(
+        bound_ms=chance.randint(*BOUND_MS),
+        during_failure=chance.choice(policies),
+        during_stabilization=chance.choice(policies),
     )
 
 
@@ -218,55 +220,6 @@ def written_by(
     """The streams that a participant lands or computes."""
     landed = [s for s in sources if placed[landing_of(s)] == who]
     return landed + [s for name, f in fragments.items() if placed[name] == who for s in f.outputs]
-
-
-def network_of(rules: Rules, sources: list[StreamName], *, loud_apart: bool) -> Network:
-    """The network with the numbers filled in; `loud` in a fragment of its own or with `counts`."""
-    columns = {"at": "bigint", "key": "bigint", "value": "bigint"}
-    boxes: tuple[Box, ...] = (
-        Union(name="gathered", inputs=tuple(sources), fragment="gather"),
-        Filter(
-            name="pick",
-            input="gathered",
-            cases={"picked": f"value % {rules.modulus} = {rules.remainder}"},
-            otherwise="rest",
-            fragment="pick",
-        ),
-        Aggregate(
-            name="counts",
-            input="pick.picked",
-            size=f"{rules.counts_size * WIDTH_S}s",
-            advance=f"{rules.counts_advance * WIDTH_S}s",
-            group_by=("key",),
-            columns={"n": "count(*)", "total": "sum(value)"},
-            fragment="count",
-        ),
-        Filter(
-            name="noise",
-            input="counts",
-            cases={"loud": f"n >= {rules.loud_from}"},
-            fragment="loud" if loud_apart else "count",
-        ),
-        Aggregate(
-            name="adding",
-            input="gathered",
-            size=f"{rules.sums_size * WIDTH_S}s",
-            columns={"n": "count(*)", "total": "sum(value)"},
-            fragment="add",
-        ),
-    )
-    return Network(
-        name="simulated",
-        sources=tuple(Source(name=s, columns=columns, time="at") for s in sources),
-        boxes=boxes,
-        outputs=(
-            Output(name="loud", input="noise.loud"),
-            Output(name="counts", input="counts"),
-            Output(name="rest", input="pick.rest"),
-            Output(name="sums", input="adding"),
-        ),
-        bucket=f"{WIDTH_S}s",
-    )
 
 
 def draw_feed(chance: Random, shape: Shape, origin_us: int, buckets: int) -> tuple[FeedBatch, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KINDS = (
-    "crash", "freeze", "pause", "slow", "duplicate", "reorder", "lost reply", "cut", "second",
-    "epoch",
+    "crash", "freeze", "pause", "slow", "duplicate", "reorder", "lost reply", "cut", "one way",
+    "slow link", "skew", "together", "second", "epoch",
 )  # fmt: skip
 Bounds = tuple[int, int]
 """The least and the most; what is in between is drawn."""
@@ -50,7 +50,7 @@ WHOLE = Shape(
     reads=0.75,
     kinds=KINDS,
     kinds_min=3,
-    faults=(7, 10),
+    faults=(9, 13),
     first_ms=1_500,
     beyond_ms=0,
     trap_ms=3_000,

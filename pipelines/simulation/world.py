@@ -8,7 +8,7 @@ the same events, byte for byte.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
@@ -22,11 +22,13 @@ from medusa_core.segments import Producer
 from pipelines.catalog.memory_store import Waiting
 from pipelines.simulation import housekeeping, participants, reading
 from pipelines.simulation.bells import BELL_MS
+from pipelines.simulation.bound_laws import DISTURBED_MS
 from pipelines.simulation.clients import end_flight
 from pipelines.simulation.evaluate import Evaluator
 from pipelines.simulation.events import Event, Violation
-from pipelines.simulation.homes import SimulatedHome, open_home
+from pipelines.simulation.homes import HomeClock, SimulatedHome, open_home
 from pipelines.simulation.laws import Laws
+from pipelines.simulation.links import Links
 from pipelines.simulation.processes import Ended, Process, Rest, Thread, Trap
 from pipelines.simulation.scenario import Scenario, deployment_for
 from pipelines.simulation.strands import Strand
@@ -46,17 +48,24 @@ class World:
         self.scenario = scenario
         self.chance = Random(f"world {scenario.seed}")
         self.now_ms = 0
-        self.homes = {p: open_home(p, scenario.clock_offsets_ms[p]) for p in scenario.participants}
+        self.homes = {
+            p: open_home(p, HomeClock(scenario.clock_offsets_ms[p], lambda: self.now_ms))
+            for p in scenario.participants
+        }
         self.imports = {p: scenario.imports(p) for p in scenario.participants}
-        self.laws = Laws(scenario, self.homes)
+        self.laws = Laws(scenario, self.homes, self.is_disturbed)
         self.evaluators = {name: Evaluator(f) for name, f in scenario.fragments.items()}
         self.reads: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.slow: dict[Participant, int] = {}
-        self.cut: set[frozenset[Participant]] = set()
+        self.links = Links()
         self.traps: list[Trap] = []
         self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}
+        # Everybody begins at the same time, and some late.
+        self._disturbed_ms = {
+            p: DISTURBED_MS + scenario.starts_ms[p] for p in scenario.participants
+        }
         self._running: Thread | None = None
         self._tell = tell
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
@@ -64,6 +73,8 @@ class World:
         self._numbers = count(1)
         for participant, home in self.homes.items():
             home.catalog.deploy(deployment_for(scenario, participant))
+            for stream in scenario.widths_us:
+                home.catalog.declare_bound(stream, scenario.bound, 0)
         housekeeping.hold_for_readers(self)
         for participant, in_ms in scenario.starts_ms.items():
             self.after(in_ms, partial(self.start, participant, Lane.LIVE))
@@ -76,10 +87,7 @@ class World:
         """One event after another, the laws after each, until `until` or until nothing is left."""
         while self._queue and not until():
             at_ms, _, action = heappop(self._queue)
-            if at_ms > self.now_ms:
-                for home in self.homes.values():
-                    home.clock.advance(at_ms - self.now_ms)
-                self.now_ms = at_ms
+            self.now_ms = at_ms
             action()
             self.laws.check()
 
@@ -126,6 +134,16 @@ class World:
         """How long a step's job takes."""
         return self.chance.randint(*COMPUTE_MS)
 
+    def disturb(self, participants: Iterable[Participant], lasts_ms: int) -> None:
+        """Something is wrong with participants for a time: nobody is held to a bound meanwhile."""
+        for participant in participants:
+            ends_ms = self.now_ms + lasts_ms + DISTURBED_MS
+            self._disturbed_ms[participant] = max(self._disturbed_ms[participant], ends_ms)
+
+    def is_disturbed(self, participant: Participant) -> bool:
+        """Whether something was wrong with a participant lately."""
+        return self.now_ms < self._disturbed_ms[participant]
+
     # telling
 
     def emit(self, who: str, kind: str, what: str = "", why: str = "") -> None:
@@ -154,10 +172,10 @@ class World:
 
     # links
 
-    def check_link(self, one: Participant, other: Participant) -> None:
-        """Raises Unavailable while the link between two participants is cut."""
-        if frozenset((one, other)) in self.cut:
-            raise Unavailable(f"{other} does not answer: the link is cut")
+    def check_way(self, sender: Participant, receiver: Participant) -> None:
+        """Raises Unavailable while what one sends does not reach the other."""
+        if self.links.is_lost(sender, receiver, self.now_ms):
+            raise Unavailable(f"what {sender} sends does not reach {receiver}: the link is cut")
 
     # processes
 
@@ -191,7 +209,7 @@ class World:
         """The processes of a participant that have not ended, frozen ones too."""
         return [p for p in self.processes if p.participant == participant and p.is_alive]
 
-    def end(self, process: Process) -> None:
+    def end(self, process: Process, back_in_ms: int | None = None) -> None:
         """A process is gone with its threads; whoever supervises starts another one in time."""
         process.is_alive = False
         self.processes.remove(process)
@@ -199,7 +217,9 @@ class World:
             thread.strand.kill()
         for home in self.homes.values():
             home.listeners = [x for x in home.listeners if x.thread.process is not process]
-        self.after(self.chance.randint(*RESTART_MS), lambda: self._restart(process))
+        if back_in_ms is None:
+            back_in_ms = self.chance.randint(*RESTART_MS)
+        self.after(back_in_ms, lambda: self._restart(process))
 
     def _restart(self, ended: Process) -> None:
         others = [p for p in self.alive(ended.participant) if p.lane is ended.lane]
@@ -239,7 +259,8 @@ class World:
     def ring(self, home: SimulatedHome) -> None:
         """NOTIFY: a home has changed; who sleeps wakes up, who works will look again."""
         for line in home.listeners:
-            if frozenset((line.thread.process.participant, home.participant)) not in self.cut:
+            listener = line.thread.process.participant
+            if self.links.carries_bell(home.participant, listener, self.now_ms):
                 line.say()
                 self._wake_sleeping(line.thread)
 

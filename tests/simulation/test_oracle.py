@@ -4,31 +4,34 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from medusa_core.names import StreamName
 from pipelines.simulation import oracle
 from pipelines.simulation.evaluate import Evaluator
 from pipelines.simulation.expected import question_of
+from pipelines.simulation.networks import Form
 from pipelines.simulation.oracle import Question, expected_rows
 from pipelines.simulation.scenario import draw_scenario
 
 S = 1_000_000
 
 
+QUESTION = Question(
+    form="branches",
+    modulus=2,
+    remainder=0,
+    loud_from=2,
+    counts_size_us=20 * S,
+    counts_advance_us=10 * S,
+    sums_size_us=10 * S,
+)
+SOURCES = {"s0": [(1 * S, 1 * S, 0, 4), (12 * S, 12 * S, 0, 2)], "s1": [(2 * S, 2 * S, 1, 3)]}
+
+
 def test_a_small_input_gives_the_rows_counted_by_hand() -> None:
-    question = Question(
-        modulus=2,
-        remainder=0,
-        loud_from=2,
-        counts_size_us=20 * S,
-        counts_advance_us=10 * S,
-        sums_size_us=10 * S,
-    )
-    rows = expected_rows(
-        {"s0": [(1 * S, 1 * S, 0, 4), (12 * S, 12 * S, 0, 2)], "s1": [(2 * S, 2 * S, 1, 3)]},
-        question,
-    )
+    rows = expected_rows(SOURCES, QUESTION)
     assert rows["rest"] == Counter([(2 * S, 2 * S, 1, 3)])
     assert rows["sums"] == Counter([(10 * S - 1, 0, 2, 7), (20 * S - 1, 10 * S, 1, 2)])
     assert rows["counts"] == Counter(
@@ -39,6 +42,42 @@ def test_a_small_input_gives_the_rows_counted_by_hand() -> None:
         ]
     )
     assert rows["loud"] == Counter([(20 * S - 1, 0, 0, 2, 6)])
+
+
+def test_in_a_diamond_what_comes_on_two_ways_counts_twice() -> None:
+    question = replace(QUESTION, form="diamond", counts_size_us=10 * S)
+    rows = expected_rows(SOURCES, question)
+    assert rows["meeting"] == Counter(
+        {(1 * S, 1 * S, 0, 4): 2, (12 * S, 12 * S, 0, 2): 2, (2 * S, 2 * S, 1, 3): 1}
+    )
+    assert rows["counts"] == Counter(
+        [(10 * S - 1, 0, 0, 2, 8), (10 * S - 1, 0, 1, 1, 3), (20 * S - 1, 10 * S, 0, 2, 4)]
+    )
+    assert rows["loud"] == Counter([(10 * S - 1, 0, 0, 2, 8), (20 * S - 1, 10 * S, 0, 2, 4)])
+
+
+def test_a_window_diamond_brings_windows_of_two_lengths_together() -> None:
+    question = replace(QUESTION, form="window diamond", sums_size_us=20 * S)
+    rows = expected_rows(SOURCES, question)
+    totals = [(20 * S - 1, 0, 0, 2, 6), (20 * S - 1, 0, 1, 1, 3)]
+    assert rows["totals"] == Counter(totals)
+    assert rows["meeting"] == rows["counts"] + Counter(totals)
+    assert rows["loud"] == Counter({(20 * S - 1, 0, 0, 2, 6): 2})
+
+
+def test_a_knot_is_a_window_diamond_with_windows_behind_it() -> None:
+    question = replace(QUESTION, sums_size_us=20 * S)
+    rows = expected_rows(SOURCES, replace(question, form="knot"))
+    diamond = expected_rows(SOURCES, replace(question, form="window diamond"))
+    assert (rows["meeting"], rows["loud"]) == (diamond["meeting"], diamond["loud"])
+    assert rows["peaks"] == Counter([(20 * S - 1, 0, 0, 2, 4)])
+
+
+def test_at_the_end_of_a_chain_windows_are_counted_over_windows() -> None:
+    question = replace(QUESTION, form="chain", loud_from=1, sums_size_us=40 * S)
+    rows = expected_rows(SOURCES, question)
+    assert rows["loud"] == rows["counts"]
+    assert rows["peaks"] == Counter([(40 * S - 1, 0, 0, 3, 4), (40 * S - 1, 0, 1, 2, 2)])
 
 
 def test_the_oracle_shares_no_code_with_what_it_checks() -> None:
@@ -56,8 +95,10 @@ WITHOUT = ("medusa_core", "pipelines")
 
 
 def test_the_tiny_engine_over_everything_at_once_gives_what_the_oracle_says() -> None:
-    for seed in range(20):
+    met = set()
+    for seed in range(40):
         scenario = draw_scenario(seed)
+        met.add(scenario.rules.form)
         rows = {
             stream: [row for batch in batches for row in batch.records]
             for stream, batches in scenario.feeds.items()
@@ -70,3 +111,4 @@ def test_the_tiny_engine_over_everything_at_once_gives_what_the_oracle_says() ->
                 rows[output] = evaluator.rows(StreamName(output), inputs)
         for stream, found in rows.items():
             assert Counter(found) == expected[stream], (seed, stream)
+    assert met == set(Form)

@@ -17,9 +17,13 @@ reads_as_known = decide.reads_of
 
 
 def reads_of(
-    fragment: FragmentKnowledge, outputs: Iterable[StreamName], part: Range
+    fragment: FragmentKnowledge,
+    outputs: Iterable[StreamName],
+    part: Range,
+    *,
+    keeps_content: bool = False,
 ) -> Iterator[Read]:
-    for read in reads_as_known(fragment, outputs, part):
+    for read in reads_as_known(fragment, outputs, part, keeps_content=keeps_content):
         yield replace(read, version=Version(read.version + 1))
 
 

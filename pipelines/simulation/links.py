@@ -1,0 +1,48 @@
+"""The ways between participants: what is lost on them, in which direction, and how slow they are.
+
+A question goes from a reader to its partner, the answer and the bell come back: each direction is
+a way of its own. A fault on a way has a time until which it lasts, so that faults that overlap heal
+when the last of them does.
+"""
+
+from __future__ import annotations
+
+from medusa_core.names import Participant
+
+PATIENCE_MS = 500
+"""How long an answer is waited for; one that takes longer is none."""
+
+
+class Links:
+    """What the ways are like; times are the world's."""
+
+    def __init__(self) -> None:
+        self._lost_until_ms: dict[tuple[Participant, Participant], int] = {}
+        self._slow: dict[frozenset[Participant], tuple[int, int]] = {}
+
+    def lose(self, sender: Participant, receiver: Participant, until_ms: int) -> None:
+        """Nothing that one sends reaches the other until then."""
+        way = (sender, receiver)
+        self._lost_until_ms[way] = max(until_ms, self._lost_until_ms.get(way, 0))
+
+    def cut(self, one: Participant, other: Participant, until_ms: int) -> None:
+        """Nothing goes either way until then."""
+        self.lose(one, other, until_ms)
+        self.lose(other, one, until_ms)
+
+    def slow_down(self, one: Participant, other: Participant, factor: int, until_ms: int) -> None:
+        """Every call between two takes so many times as long until then."""
+        self._slow[frozenset((one, other))] = (until_ms, factor)
+
+    def is_lost(self, sender: Participant, receiver: Participant, now_ms: int) -> bool:
+        """Whether what one sends does not reach the other now."""
+        return self._lost_until_ms.get((sender, receiver), 0) > now_ms
+
+    def factor(self, one: Participant, other: Participant, now_ms: int) -> int:
+        """How many times as long a call between two takes now."""
+        until_ms, factor = self._slow.get(frozenset((one, other)), (0, 1))
+        return factor if until_ms > now_ms else 1
+
+    def carries_bell(self, home: Participant, listener: Participant, now_ms: int) -> bool:
+        """Whether what a home rings is heard: not on a way that is cut or slow."""
+        return not self.is_lost(home, listener, now_ms) and self.factor(home, listener, now_ms) == 1

@@ -1,0 +1,214 @@
+"""The query networks that are simulated: of a few forms, because the oracle counts each by hand.
+
+    branches        s.. -> gathered -> pick -> picked -> counts (windows) -> loud (Filter)
+                               |         `-> rest
+                               `-> sums (windows)
+    diamond         s.. -> gathered -> pick -> picked -> meeting (Union) -> counts -> loud
+                               |         `-> rest           |
+                               `----------------------------'
+    window diamond  s.. -> gathered -> pick -> picked -> counts -> meeting (Union) -> loud
+                               |         `-> rest                     |
+                               `-> totals (windows) ------------------'
+    knot            the window diamond in one fragment, behind it loud -> peaks
+    chain           s.. -> gathered -> counts -> loud -> peaks (windows over windows)
+
+In a diamond one stream reaches a fragment on two ways, of which one is longer; in a knot it is read
+once, for windows of two lengths. A chain has four fragments one behind the other and no other way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from medusa_core.names import StreamName
+from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source, Union
+
+WIDTH_US = 10_000_000
+WIDTH_S = WIDTH_US // 1_000_000
+COLUMNS = {"at": "bigint", "key": "bigint", "value": "bigint"}
+COUNTED = {"n": "count(*)", "total": "sum(value)"}
+
+
+class Form(Enum):
+    """How the boxes of a network lie."""
+
+    BRANCHES = "branches"
+    DIAMOND = "diamond"
+    WINDOW_DIAMOND = "window diamond"
+    KNOT = "knot"
+    CHAIN = "chain"
+
+
+WIDE = {
+    Form.BRANCHES: frozenset({"counts", "loud"}),
+    Form.DIAMOND: frozenset({"counts", "loud"}),
+    Form.WINDOW_DIAMOND: frozenset({"counts", "totals", "meeting", "loud"}),
+    Form.KNOT: frozenset({"meeting", "loud", "peaks"}),
+    Form.CHAIN: frozenset({"counts", "loud", "peaks"}),
+}
+"""The streams whose buckets may be wider: windows, and what is behind them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """The form of a network and the numbers in its expressions; windows in buckets.
+
+    `is_cut_finely`: boxes that could share a fragment have one each.
+    """
+
+    form: Form
+    modulus: int
+    remainder: int
+    loud_from: int
+    counts_size: int
+    counts_advance: int
+    sums_size: int
+    is_cut_finely: bool
+
+
+def network_of(rules: Rules, sources: Sequence[StreamName]) -> Network:
+    """The network with the numbers filled in."""
+    match rules.form:
+        case Form.BRANCHES:
+            boxes, outputs = _branches(rules)
+        case Form.DIAMOND:
+            boxes, outputs = _diamond(rules)
+        case Form.WINDOW_DIAMOND:
+            boxes, outputs = _window_diamond(rules)
+        case Form.KNOT:
+            boxes, outputs = _knot(rules)
+        case Form.CHAIN:
+            boxes, outputs = _chain(rules)
+    gathering = Union(name="gathered", inputs=tuple(sources), fragment="gather")
+    return Network(
+        name="simulated",
+        sources=tuple(Source(name=s, columns=COLUMNS, time="at") for s in sources),
+        boxes=(gathering, *boxes),
+        outputs=tuple(Output(name=name, input=port) for name, port in outputs.items()),
+        bucket=f"{WIDTH_S}s",
+    )
+
+
+Boxes = tuple[Box, ...]
+Outputs = dict[str, str]
+"""Output -> the port that it comes from."""
+
+
+def _branches(rules: Rules) -> tuple[Boxes, Outputs]:
+    boxes = (
+        _pick(rules),
+        _counts(rules, "pick.picked", fragment="count"),
+        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
+        Aggregate(
+            name="adding",
+            input="gathered",
+            size=f"{rules.sums_size * WIDTH_S}s",
+            columns=COUNTED,
+            fragment="add",
+        ),
+    )
+    return boxes, {
+        "loud": "noise.loud",
+        "counts": "counts",
+        "rest": "pick.rest",
+        "sums": "adding",
+    }
+
+
+def _diamond(rules: Rules) -> tuple[Boxes, Outputs]:
+    boxes = (
+        _pick(rules),
+        Union(name="meeting", inputs=("gathered", "pick.picked"), fragment="meet"),
+        _counts(rules, "meeting", fragment="count"),
+        _loud(rules, "counts", fragment="loud" if rules.is_cut_finely else "count"),
+    )
+    return boxes, {"loud": "noise.loud", "counts": "counts", "rest": "pick.rest"}
+
+
+def _window_diamond(rules: Rules) -> tuple[Boxes, Outputs]:
+    boxes = (
+        _pick(rules),
+        _counts(rules, "pick.picked", fragment="count"),
+        _totals(rules, fragment="add"),
+        Union(name="meeting", inputs=("counts", "totals"), fragment="meet"),
+        _loud(rules, "meeting", fragment="loud" if rules.is_cut_finely else "meet"),
+    )
+    return boxes, {
+        "loud": "noise.loud",
+        "counts": "counts",
+        "totals": "totals",
+        "rest": "pick.rest",
+    }
+
+
+def _knot(rules: Rules) -> tuple[Boxes, Outputs]:
+    boxes = (
+        _pick(rules, fragment="meet"),
+        _counts(rules, "pick.picked", fragment="meet"),
+        _totals(rules, fragment="meet"),
+        Union(name="meeting", inputs=("counts", "totals"), fragment="meet"),
+        _loud(rules, "meeting", fragment="loud"),
+        _peaks(rules),
+    )
+    return boxes, {"loud": "noise.loud", "peaks": "peaks"}
+
+
+def _chain(rules: Rules) -> tuple[Boxes, Outputs]:
+    boxes = (
+        _counts(rules, "gathered", fragment="count"),
+        _loud(rules, "counts", fragment="loud"),
+        _peaks(rules),
+    )
+    return boxes, {"loud": "noise.loud", "counts": "counts", "peaks": "peaks"}
+
+
+def _pick(rules: Rules, fragment: str = "pick") -> Filter:
+    return Filter(
+        name="pick",
+        input="gathered",
+        cases={"picked": f"value % {rules.modulus} = {rules.remainder}"},
+        otherwise="rest",
+        fragment=fragment,
+    )
+
+
+def _counts(rules: Rules, input_: str, fragment: str) -> Aggregate:
+    return Aggregate(
+        name="counts",
+        input=input_,
+        size=f"{rules.counts_size * WIDTH_S}s",
+        advance=f"{rules.counts_advance * WIDTH_S}s",
+        group_by=("key",),
+        columns=COUNTED,
+        fragment=fragment,
+    )
+
+
+def _totals(rules: Rules, fragment: str) -> Aggregate:
+    return Aggregate(
+        name="totals",
+        input="gathered",
+        size=f"{rules.sums_size * WIDTH_S}s",
+        group_by=("key",),
+        columns=COUNTED,
+        fragment=fragment,
+    )
+
+
+def _peaks(rules: Rules) -> Aggregate:
+    return Aggregate(
+        name="peaks",
+        input="noise.loud",
+        size=f"{rules.sums_size * WIDTH_S}s",
+        group_by=("key",),
+        columns={"times": "count(*)", "records": "sum(n)"},
+        fragment="peak",
+    )
+
+
+def _loud(rules: Rules, input_: str, fragment: str) -> Filter:
+    return Filter(
+        name="noise", input=input_, cases={"loud": f"n >= {rules.loud_from}"}, fragment=fragment
+    )

@@ -1,0 +1,167 @@
+"""How far a long run has come, in a file: which seeds are done, and the sums over them.
+
+It is written aside and renamed after each part, so that a run that is stopped or killed anywhere
+goes on from the last part. Schedules are told apart by the code that ran them: what was done under
+other code stays done, and the run says so at its end.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import Conflict, Refused, Unavailable
+from pipelines.settings import REPOSITORY
+from pipelines.simulation.runs import COUNTERS, RunFigures
+from pipelines.simulation.shapes import TRIMS, WHOLE, Shape
+
+SHAPES = {"whole": WHOLE, "trims": TRIMS}
+CODE = ("medusa_core", "pipelines")
+
+
+@dataclass(slots=True)
+class Progress:
+    """The seeds that are done, as ranges in order, their figures, and schedules by code."""
+
+    path: Path
+    figures: RunFigures
+    done: list[tuple[int, int]] = field(default_factory=list)
+    codes: Counter[str] = field(default_factory=Counter)
+
+    def is_done(self, seed: int) -> bool:
+        """Whether the schedule of a seed was run."""
+        return any(first <= seed < end for first, end in self.done)
+
+    def add(self, first: int, part: RunFigures, code: str) -> None:
+        """A part from seed `first` on is done; raises Unavailable if it cannot be kept."""
+        self.figures.merge(part)
+        self.codes[code] += part.schedules
+        self.done = _joined([*self.done, (first, first + part.schedules)])
+        temporary = self.path.with_name(f"{self.path.name}.new")
+        try:
+            temporary.write_text(json.dumps(self._document()) + "\n", encoding="utf-8")
+            os.replace(temporary, self.path)
+        except OSError as error:
+            raise Unavailable(
+                f"{self.path} cannot be written ({error.strerror}): make room, then go on with it"
+            ) from error
+
+    def _document(self) -> Mapping[str, Any]:
+        figures = self.figures
+        return {
+            "first_seed": figures.first_seed,
+            "shape": next(name for name, shape in SHAPES.items() if shape == figures.shape),
+            "done": self.done,
+            "codes": self.codes,
+            "schedules": figures.schedules,
+            "interleavings": figures.interleavings,
+            "ticks_most": figures.ticks_most,
+            "violations": figures.violations,
+            "shortfalls": figures.shortfalls,
+            "counters": {
+                name: [[key, n] for key, n in sorted(getattr(figures, name).items())]
+                for name in COUNTERS
+            },
+        }
+
+
+@contextmanager
+def progress_in(path: Path, first_seed: int, shape: Shape) -> Iterator[Progress]:
+    """The progress that a file holds, or that of a run that has not begun; held alone.
+
+    Refused if the file is none of the simulator's or that of another run; Conflict while another
+    run goes on with it.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        guard = path.with_name(f"{path.name}.lock").open("a")
+    except OSError as error:
+        raise Refused(f"{path} cannot be written ({error.strerror}): choose another") from error
+    with guard:
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Conflict(f"another run goes on with {path}: wait for it") from error
+        yield _read(path, first_seed, shape)
+
+
+def _read(path: Path, first_seed: int, shape: Shape) -> Progress:
+    fresh = Progress(path, RunFigures(first_seed=first_seed, shape=shape))
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        found = _progress_of(path, document)
+    except FileNotFoundError:
+        return fresh
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(
+            f"{path} is not what a run of the simulator keeps: choose another file, or remove it"
+        ) from error
+    if (found.figures.first_seed, found.figures.shape) != (first_seed, shape):
+        raise Refused(
+            f"{path} is of a run from seed {found.figures.first_seed}"
+            f"{' with --trims' if found.figures.shape == TRIMS else ''}: go on with the same, or "
+            "choose another file"
+        )
+    return found
+
+
+def _progress_of(path: Path, document: Mapping[str, Any]) -> Progress:
+    figures = RunFigures(
+        first_seed=_number(document["first_seed"]),
+        shape=SHAPES[document["shape"]],
+        schedules=_number(document["schedules"]),
+        interleavings=_number(document["interleavings"]),
+        ticks_most=_number(document["ticks_most"]),
+        violations=[(_number(seed), _text(said)) for seed, said in document["violations"]],
+        shortfalls=[_text(said) for said in document["shortfalls"]],
+    )
+    for name in COUNTERS:
+        counter = getattr(figures, name)
+        for key, n in document["counters"][name]:
+            counter[tuple(map(_text, key)) if isinstance(key, list) else _text(key)] = _number(n)
+    done = [(_number(first), _number(end)) for first, end in document["done"]]
+    codes = Counter({_text(code): _number(n) for code, n in document["codes"].items()})
+    if done != _joined(done) or sum(end - first for first, end in done) != figures.schedules:
+        raise ValueError("ranges")
+    return Progress(path, figures, done, codes)
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(value)
+    return value
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError(value)
+    return value
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges in order, those that touch as one."""
+    joined: list[tuple[int, int]] = []
+    for first, end in sorted(ranges):
+        if joined and joined[-1][1] == first:
+            joined[-1] = (joined[-1][0], end)
+        else:
+            joined.append((first, end))
+    return joined
+
+
+def code_fingerprint() -> str:
+    """The hash of the code that schedules run."""
+    found = sha256()
+    for folder in CODE:
+        for file in sorted((REPOSITORY / folder).rglob("*.py")):
+            found.update(file.relative_to(REPOSITORY).as_posix().encode() + b"\0")
+            found.update(file.read_bytes() + b"\0")
+    return found.hexdigest()[:16]

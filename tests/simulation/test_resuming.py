@@ -1,0 +1,119 @@
+"""A long run is kept in a file: stopped anywhere, it goes on, and ends with the same figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from medusa_core.errors import Conflict, Refused
+from pipelines.cli import main
+from pipelines.simulation import running
+from pipelines.simulation.progress import progress_in
+from pipelines.simulation.running import run_on, run_schedules
+from pipelines.simulation.shapes import TRIMS, WHOLE
+
+SEED = 70_000
+
+
+class Stopped(Exception):
+    """Somebody pressed Ctrl-C."""
+
+
+def stop(done: int) -> None:
+    raise Stopped
+
+
+def test_a_run_that_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "SCHEDULES_PER_PART", 2)
+    file = tmp_path / "deep" / "run.json"
+    with progress_in(file, SEED, TRIMS) as progress, pytest.raises(Stopped):
+        run_on(progress, 5, 1, stop)
+    begun: list[int] = []
+    with progress_in(file, SEED, TRIMS) as progress:
+        assert progress.done == [(SEED, SEED + 2)]
+        figures = run_on(progress, 5, 1, begun.append)
+    assert begun == [4, 5]
+    assert figures.document() == run_schedules(5, SEED, shape=TRIMS).document()
+    with progress_in(file, SEED, TRIMS) as progress:
+        assert run_on(progress, 5, 1, stop).document() == figures.document()
+
+
+def test_parts_that_come_in_any_order_are_counted_once(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    parts = {first: running.run_part(first, 1, TRIMS) for first in (SEED, SEED + 1, SEED + 2)}
+    with progress_in(file, SEED, TRIMS) as progress:
+        for first in (SEED + 2, SEED):
+            progress.add(first, parts[first], "code")
+    with progress_in(file, SEED, TRIMS) as progress:
+        assert progress.done == [(SEED, SEED + 1), (SEED + 2, SEED + 3)]
+        assert [progress.is_done(SEED + at) for at in range(4)] == [True, False, True, False]
+        progress.add(SEED + 1, parts[SEED + 1], "other code")
+        assert progress.done == [(SEED, SEED + 3)]
+        assert progress.codes == {"code": 2, "other code": 1}
+        assert progress.figures.schedules == 3
+
+
+def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    with (
+        progress_in(file, SEED, WHOLE),
+        pytest.raises(Conflict, match="another run"),
+        progress_in(file, SEED, WHOLE),
+    ):
+        pass
+
+
+def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    with progress_in(file, SEED, TRIMS) as progress:
+        progress.add(SEED, running.run_part(SEED, 1, TRIMS), "code")
+    for seed, shape in ((SEED + 1, TRIMS), (SEED, WHOLE)):
+        with (
+            pytest.raises(Refused, match=f"from seed {SEED} with --trims"),
+            progress_in(file, seed, shape),
+        ):
+            pass
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda text: "",
+        lambda text: text[: len(text) // 2],
+        lambda text: "[" * 100_000,
+        lambda text: text.replace('"trims"', '"other"'),
+        lambda text: text.replace(f"[{SEED}, ", f"[{SEED - 1}, "),
+        lambda text: text.replace('"schedules": 1', '"schedules": true'),
+        lambda text: json.dumps({**json.loads(text), "violations": [[1]]}),
+        lambda text: "null",
+    ],
+)
+def test_a_file_that_was_spoilt_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object) -> None:
+    file = tmp_path / "run.json"
+    with progress_in(file, SEED, TRIMS) as progress:
+        progress.add(SEED, running.run_part(SEED, 1, TRIMS), "code")
+    spoilt = spoil(file.read_text())  # type: ignore[operator]
+    file.write_text(spoilt)
+    with pytest.raises(Refused, match="not what a run"), progress_in(file, SEED, TRIMS):
+        pass
+    assert file.read_text() == spoilt
+
+
+def test_the_command_goes_on_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a run.json"
+    command = ["simulate", "faults", "--trims", "--seed", str(SEED), "--jobs", "1",
+               "--resume", str(file), "--schedules"]  # fmt: skip
+    assert main([*command, "1"]) == 0
+    capsys.readouterr()
+    assert main([*command, "2"]) == 0
+    said = capsys.readouterr()
+    assert "goes on: 1 schedules were done before" in said.err
+    assert "2 schedules from seed" in said.out
+    assert main([*command, "2", "--explain"]) == 2
+    assert "--explain" in capsys.readouterr().err
