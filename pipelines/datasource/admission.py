@@ -1,7 +1,8 @@
 """How far one micro-batch goes: so many records or non-empty buckets, never less than a bucket.
 
 A bucket is not cut, as in Medusa's own steps. What comes next is kept in memory as a count for each
-non-empty bucket of the stable prefix, read once: what is stable does not change.
+non-empty bucket of the stable prefix, read once: what is stable does not change. It is looked at in
+stretches that double, until the batch is full: a backlog of years costs no batch more than its own.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from medusa_core.grid import Range
 from medusa_core.segments import Segment
 
 Segments = Callable[[Range], Sequence[Segment]]
+
+LOOKED_AT_FIRST = 1_024
+"""How many buckets, empty ones too, the first look of a batch is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +56,20 @@ class Ahead:
         gone = bisect_right(self.starts, from_us - self.width_us)
         del self.starts[:gone], self.records[:gone]
         self.from_us = from_us
+
+    def filled_us(self, limit: Limit, from_us: int, through_us: int, segments: Segments) -> int:
+        """Where a batch that begins at `from_us` and may take so much ends, `through_us` at most.
+
+        Asks for no more of what comes than that needs, and about as much again.
+        """
+        buckets = LOOKED_AT_FIRST
+        while True:
+            seen_us = min(from_us + buckets * self.width_us, through_us)
+            self.reach(from_us, seen_us, segments)
+            end_us = self.end_us(limit, seen_us)
+            if end_us < seen_us or seen_us == through_us:
+                return end_us
+            buckets *= 2
 
     def _add(self, part: Range, segments: Segments) -> None:
         known_to = self.starts[-1] if self.starts else None

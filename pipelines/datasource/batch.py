@@ -7,12 +7,13 @@ it is the same both times.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Expired, Refused
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.segments import Segment
 from pipelines.datasource.columns import check_schema
@@ -21,7 +22,7 @@ from pipelines.datasource.options import ReadOptions, for_batch
 from pipelines.datasource.planning import FilesPartition, check_whole, partitions_of
 from pipelines.datasource.reading import read_partition
 from pipelines.datasource.standing import Snapshot, Standing
-from pipelines.datasource.telling import Expired, in_one_sentence
+from pipelines.datasource.telling import in_one_sentence
 from pipelines.report.stable_rows import stable_through_us
 from pipelines.report.times import iso
 
@@ -39,6 +40,8 @@ class BatchReader(DataSourceReader):
         with in_one_sentence(), snapshot_of(options.participant) as seen:
             line = seen.standing(options.stream)
             check_schema(line, self._schema, with_marks=options.with_tentative)
+            if options.as_of_ms is not None:
+                options = replace(options, as_of=seen.version_at(line, options.as_of_ms))
             part = _asked(line, options)
             if part is None:
                 return []

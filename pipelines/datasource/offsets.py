@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Expired, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from pipelines.datasource.standing import Standing
-from pipelines.datasource.telling import Expired
 from pipelines.report.times import iso
 
 
@@ -68,7 +67,10 @@ def beginning(line: Standing, from_us: int | None) -> Offset:
 
 
 def check_offset(line: Standing, offset: Offset, next_us: int) -> None:
-    """Refuse an offset of something else; Expired if what comes next, from `next_us`, is gone."""
+    """Refuse an offset of something else; Expired if what comes next, from `next_us`, is gone.
+
+    Expired too if the home no longer has what was read.
+    """
     if (offset.home, offset.stream) != (line.home, line.stream):
         raise Refused(
             f"the checkpoint is of stream {offset.stream} in the home of {offset.home}, not of "
@@ -79,6 +81,14 @@ def check_offset(line: Standing, offset: Offset, next_us: int) -> None:
             f"the catalog of {line.home} was restored from a backup after this checkpoint was "
             f"written, so it may say less than was read of {line.stream}: begin anew, with a new "
             "checkpoint and an empty sink"
+        )
+    final_us = BEGINNING_US if line.final_through_us is None else line.final_through_us
+    if offset.through_us > max(final_us, offset.from_us):
+        # What is stable stays so: the catalog has forgotten, and nobody gave it an incarnation.
+        raise Expired(
+            f"{line.stream} was read up to {iso(offset.through_us)}, and the home of {line.home} "
+            f"has final rows up to {iso(final_us)} only, so it was set back to an older state: "
+            "begin anew, with a new checkpoint and an empty sink"
         )
     lost_us = line.lost_before_us
     if lost_us is not None and next_us < lost_us:

@@ -1,5 +1,8 @@
 """Opening the home that the environment names, to read in it; nothing is changed by that.
 
+It logs in as the home's `analyst`, who may read and nothing else: with the URL of that login, if it
+is the one in the environment, else with what an administrator's URL, or the embedded server, gives.
+
 A home is opened in the process where Spark plans; the workers need its folder alone, and find it
 from their own environment. An embedded server that runs is attached to, else it is started for as
 long as it is read.
@@ -17,7 +20,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.nearest import did_you_mean
-from pipelines.catalog.homes import home_urls
+from pipelines.catalog.homes import ROLES, home_urls
+from pipelines.catalog.postgres import catalog_url
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_session import PostgresSession
 from pipelines.catalog.server import EmbeddedServer
@@ -34,7 +38,15 @@ class OpenHome:
         chosen = _chosen(settings, participant)
         with ExitStack() as stack:
             url = _url(settings, chosen, stack)
-            self._session = PostgresSession(url, chosen)
+            try:
+                self._session = PostgresSession(url, chosen)
+            except Refused as error:
+                if "schema_migration" not in str(error):
+                    raise
+                raise Unavailable(
+                    f"this login may not read the home of {chosen}, or the home was last migrated "
+                    "before its analyst could: run medusa migrate"
+                ) from None
             self._rest = stack.pop_all()
 
     @contextmanager
@@ -106,13 +118,15 @@ def _chosen(settings: Settings, wanted: Participant | None) -> Participant:
 
 
 def _url(settings: Settings, participant: Participant, stack: ExitStack) -> str:
-    """How a job logs in to the home; `stack` closes what had to be opened for that."""
+    """How an analyst logs in to the home; `stack` closes what had to be opened for that."""
     database = known_homes(settings.directory).get(participant)
-    if database is None:
-        return settings.catalog_url_of(participant) or ""
-    if settings.catalog_url is None:
+    if settings.catalog_url is None and database is not None:
         server = stack.enter_context(EmbeddedServer(settings.directory / SERVER))
-        admin_url = server.superuser_url()
-    else:
-        admin_url = settings.catalog_url_of("postgres") or ""
-    return home_urls(admin_url, participant, database).job
+        return home_urls(server.superuser_url(), participant, database).analyst
+    given = catalog_url(settings.catalog_url_of(participant) or "")
+    if database is None:
+        return given.render_as_string(hide_password=False)
+    if given.username in {f"{database}_{role}" for role in ROLES}:
+        return given.set(database=database).render_as_string(hide_password=False)
+    admin_url = settings.catalog_url_of("postgres") or ""
+    return home_urls(admin_url, participant, database).analyst

@@ -22,13 +22,17 @@ NAMES = (
     "maxBucketsPerTrigger",
 )  # fmt: skip
 LENGTH_MAX = 200
+_DATE = re.compile(r"[0-9]{4}-")
 COUNT_MAX = 10**15
 _STREAM = re.compile(r"[a-z][a-z0-9_]{0,62}(/[a-z0-9_]{1,63})?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOptions:
-    """What a reader asked for; event times in microseconds, `to_us` exclusive."""
+    """What a reader asked for; event times in microseconds, `to_us` exclusive.
+
+    A version of the past is given by its number or by `as_of_ms`, a time of the home's clock.
+    """
 
     stream: StreamName
     participant: Participant | None = None
@@ -36,6 +40,7 @@ class ReadOptions:
     from_us: int | None = None
     to_us: int = FOREVER_US
     as_of: Version | None = None
+    as_of_ms: int | None = None
     records_per_trigger_max: int | None = None
     buckets_per_trigger_max: int | None = None
 
@@ -62,14 +67,15 @@ def parse_options(given: Mapping[str, str]) -> ReadOptions:
     participant = None
     if "participant" in values:
         participant = Participant(check_name("option participant", values["participant"]))
-    as_of = _count(values, "as_of", least=0)
+    as_of, as_of_ms = _past(values)
     return ReadOptions(
         stream=StreamName(stream),
         participant=participant,
         with_tentative=_stability(values) == ALL,
         from_us=from_us if "from" in values else None,
         to_us=to_us,
-        as_of=None if as_of is None else Version(as_of),
+        as_of=as_of,
+        as_of_ms=as_of_ms,
         records_per_trigger_max=_count(values, "maxRecordsPerTrigger", least=1),
         buckets_per_trigger_max=_count(values, "maxBucketsPerTrigger", least=1),
     )
@@ -93,7 +99,7 @@ def for_stream(options: ReadOptions) -> ReadOptions:
             'leave stability out, or read tentative rows with spark.read and stability "all" and '
             "write them by their key"
         )
-    if options.as_of is not None:
+    if options.as_of is not None or options.as_of_ms is not None:
         raise Refused(
             "option as_of is for spark.read, for a past version does not grow: leave it out"
         )
@@ -129,6 +135,15 @@ def _stability(values: Mapping[str, str]) -> str:
 
 def _time(values: Mapping[str, str], name: str, otherwise: int) -> int:
     return parse_time_us(f"option {name}", values[name]) if name in values else otherwise
+
+
+def _past(values: Mapping[str, str]) -> tuple[Version | None, int | None]:
+    """A version by its number, or a time of the home's clock in milliseconds."""
+    given = values.get("as_of")
+    if given is not None and _DATE.match(given):
+        return None, parse_time_us("option as_of", given) // 1_000
+    number = _count(values, "as_of", least=0)
+    return (None if number is None else Version(number)), None
 
 
 def _count(values: Mapping[str, str], name: str, *, least: int) -> int | None:

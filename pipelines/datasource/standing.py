@@ -27,8 +27,9 @@ LISTED_MAX = 20
 class Standing:
     """A stream in this home at one moment; times None before it has begun.
 
-    `stable_through_us` ends what is final without a hole from the origin on; of what lies before
-    `trimmed_us` nothing need be there.
+    `stable_through_us` ends what is final without a hole from the origin on, and so does
+    `final_through_us`, which is the end of time where the stream has ended and all of it is final.
+    Of what lies before `trimmed_us` nothing need be there.
     """
 
     stream: StreamName
@@ -40,6 +41,7 @@ class Standing:
     version: Version
     origin_us: int | None
     stable_through_us: int | None
+    final_through_us: int | None
     trimmed_us: int | None
 
     def __post_init__(self) -> None:
@@ -84,6 +86,16 @@ class Snapshot:
         hint = did_you_mean(stream, names, f"it has {listed or 'none'}")
         raise Refused(f"the home of {self._catalog.participant} has no stream {stream!r}: {hint}")
 
+    def version_at(self, line: Standing, at_ms: int) -> Version:
+        """The version that the line had at a time of the home's clock; Refused for the future."""
+        with errors_of_catalog():
+            is_past = self._catalog.held.execute(_query("is_past"), {"at_ms": at_ms}).scalar_one()
+        if not is_past:
+            raise Refused("option as_of is in the future: give a time that has passed")
+        if line.producer is None:
+            return Version(0)
+        return self._catalog.version_at(line.stream, line.producer, at_ms)
+
     def segments(
         self, line: Standing, part: Range, as_of: Version | None = None
     ) -> tuple[Segment, ...]:
@@ -107,14 +119,20 @@ def _standing(stream: StreamName, home: Participant, row: Row) -> Standing:
         version=Version(row["last_version"] or 0),
         origin_us=row["origin_us"],
         stable_through_us=_stable_through_us(row),
+        final_through_us=_final_through_us(row),
         trimmed_us=row["trimmed_us"],
     )
 
 
 def _stable_through_us(row: Row) -> int | None:
+    through_us = _final_through_us(row)
+    return row["end_us"] if through_us == FOREVER_US else through_us
+
+
+def _final_through_us(row: Row) -> int | None:
     if row["origin_us"] is None or row["boundary_us"] is None:
         return None
-    through_us: int = row["end_us"] if row["boundary_us"] == FOREVER_US else row["boundary_us"]
+    through_us: int = row["boundary_us"]
     return through_us if row["tentative_us"] is None else min(through_us, row["tentative_us"])
 
 

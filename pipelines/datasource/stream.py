@@ -150,10 +150,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
         ahead = self._ahead or Ahead(line.width_us)
         from_us = max(start.through_us, line.kept_from_us or BEGINNING_US)
-        if from_us < end_us:
-            self._ask(lambda seen: ahead.reach(from_us, end_us, lambda p: seen.segments(line, p)))
         self._ahead = ahead
-        return ahead.end_us(allowed, end_us)
+        if from_us >= end_us:
+            return end_us
+        return self._ask(
+            lambda seen: ahead.filled_us(
+                allowed, from_us, end_us, lambda part: seen.segments(line, part)
+            )
+        )
 
     def _look_beyond(self, offset: Offset) -> Standing:
         """How the stream stands; as it stood if nothing was new a moment ago."""

@@ -13,14 +13,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from medusa_core.errors import MedusaError, Refused
+from medusa_core.errors import MedusaError
 from pipelines.watching.safe_text import SafeText
 
 HIDE_TRACE = "SPARK_HIDE_TRACEBACK"
-
-
-class Expired(Refused):
-    """What a reader has not read yet is trimmed; it can only begin anew."""
 
 
 @contextmanager

@@ -87,10 +87,9 @@ def sinks_wanted(
 
 
 def _line(catalog: Catalog, stream: StreamName) -> LineStatus:
-    lines = catalog.lines()
-    line = line_of(lines, stream, catalog.participant)
+    line = line_of(catalog.lines(stream), stream, catalog.participant)
     if line is None:
-        known = sorted({str(ln.stream.name) for ln in lines})
+        known = sorted({str(ln.stream.name) for ln in catalog.lines()})
         hint = did_you_mean(stream, known, f"it has {', '.join(known) or 'none'}")
         raise Refused(f"the home of {catalog.participant} has no stream {stream!r}: {hint}")
     return line

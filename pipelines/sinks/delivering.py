@@ -27,11 +27,15 @@ from pipelines.report.times import iso
 from pipelines.sinks.declaration import FolderSink, check_sink, declaration_of, key_of
 from pipelines.sinks.folder import FolderTarget
 from pipelines.sinks.lines import line_of
+from pipelines.sinks.marks import with_marks
 from pipelines.sinks.reading import read_run
 from pipelines.sinks.table import NO_OVERLAY, TableTarget
 from pipelines.sinks.target import Overlay, Owner, TargetRecord
 
 BUCKETS_AT_ONCE = 4_096
+STORED_BYTES_MAX = 8 << 20
+"""Of the compressed files of a run, unless one bucket has more."""
+
 SIGN_S_MAX = 60.0
 """How often a sink that has nothing to deliver gives a sign, so that its hold does not run out."""
 
@@ -122,7 +126,7 @@ class Delivering:
         assert record is not None
         assert stable_us is not None
         reached("sink.decided")
-        run = self._resumed(line, target.resumes, stable_us)
+        run = self._resumed(line, target.resumes, record, stable_us)
         begins_us = max(record.through_us, self._sink.from_us)
         until_us = self._until_us(line, begins_us, stable_us)
         if run is None and begins_us < until_us:
@@ -180,7 +184,9 @@ class Delivering:
     def _rows(
         self, segments: Sequence[Segment], line: LineStatus, part: Range, rows: int
     ) -> Iterator[pa.RecordBatch]:
-        return read_run(self._root, segments, columns_of(line.stream), part, rows)
+        found = read_run(self._root, segments, columns_of(line.stream), part, rows)
+        is_marked = isinstance(self._target, TableTarget) and self._target.has_marks
+        return with_marks(found, segments) if is_marked else found
 
     # ------------------------------------------------------------ what is next
 
@@ -199,7 +205,7 @@ class Delivering:
         while True:
             looked = Range(part.from_us, min(part.to_us, part.from_us + buckets * width_us))
             segments = self._segments(line, looked)
-            run = next_run(segments, looked, width_us, self._declared.pace.rows_max)
+            run = next_run(segments, looked, width_us, self._rows_max(segments))
             if run is None:
                 raise Unavailable(
                     f"{self._sink.stream} has lost what was final from {iso(part.from_us)} on "
@@ -209,10 +215,28 @@ class Delivering:
                 return run
             buckets *= 8
 
-    def _resumed(self, line: LineStatus, part: Range | None, stable_us: int) -> Run | None:
+    def _rows_max(self, segments: Sequence[Segment]) -> int:
+        """How many rows a run may have: as declared, and as many as can be put in order at once."""
+        files = {file for segment in segments for file in segment.files}
+        if not files:
+            return self._declared.pace.rows_max
+        rows = sum(f.rows for f in files)
+        fitting = rows * STORED_BYTES_MAX // sum(f.size_bytes for f in files)
+        return max(1, min(self._declared.pace.rows_max, fitting))
+
+    def _resumed(
+        self, line: LineStatus, part: Range | None, record: TargetRecord, stable_us: int
+    ) -> Run | None:
         """The run that was cut short, if there is one."""
         if part is None:
             return None
+        begins = (record.through_us, max(record.through_us, self._sink.from_us))
+        if part.from_us not in begins or part.to_us % line.stream.width_us:
+            raise Refused(
+                f"the target of sink {self._sink.name} of {self._sink.stream} holds a file from "
+                f"{iso(part.from_us)} to {iso(part.to_us)}, and what was delivered ends at "
+                f"{iso(record.through_us)}: take that file away"
+            )
         segments = self._segments(line, part)
         if part.to_us > stable_us or final_through_us(segments, part.from_us) < part.to_us:
             raise Refused(
@@ -226,7 +250,9 @@ class Delivering:
         return self._catalog.segments(self._sink.stream, part, producer=line.producer)
 
     def _line(self) -> LineStatus | None:
-        return line_of(self._catalog.lines(), self._sink.stream, self._catalog.participant)
+        return line_of(
+            self._catalog.lines(self._sink.stream), self._sink.stream, self._catalog.participant
+        )
 
     # ------------------------------------------------------------ the target
 
@@ -253,7 +279,7 @@ class Delivering:
         check_sink(stream.name, self._declared, stream.columns, stream.width_us, stream.key)
         if isinstance(self._declared, FolderSink):
             self._check_outside(self._declared.path)
-            return FolderTarget(self._declared, self._owner, columns)
+            return FolderTarget(self._declared, self._owner, columns, stream.width_us)
         key = key_of(self._declared, stream.key)
         return TableTarget(self._declared, self._owner, columns, key, self._environment)
 

@@ -27,10 +27,14 @@ class FileName:
     version: Version
 
 
-def file_name(stream: StreamName, part: Range, version: Version, suffix: str) -> str:
-    """The name of the file with the rows of a range; sorted by name, files are in order."""
+def file_name(stream: StreamName, part: Range, version: Version, suffix: str, width_us: int) -> str:
+    """The name of the file with the rows of a range; sorted by name, files are in order.
+
+    So all times of a stream are written alike: with microseconds if its buckets' width has some.
+    """
     named = stream.replace("/", ".")
-    return f"{named}-{_written(part.from_us)}-{_written(part.to_us)}-v{version}{suffix}"
+    times = "-".join(_written(at_us, width_us) for at_us in (part.from_us, part.to_us))
+    return f"{named}-{times}-v{version}{suffix}"
 
 
 def parse_file_name(name: str, stream: StreamName, suffix: str) -> FileName | None:
@@ -45,7 +49,7 @@ def parse_file_name(name: str, stream: StreamName, suffix: str) -> FileName | No
     return FileName(part=part, version=Version(int(match["version"])))
 
 
-def _written(time_us: int) -> str:
+def _written(time_us: int, width_us: int) -> str:
     try:
         moment = _EPOCH + time_us * _MICROSECOND
     except OverflowError:
@@ -53,7 +57,8 @@ def _written(time_us: int) -> str:
             f"event time {time_us} us lies outside of the years 1 to 9999: a file cannot be named "
             "after it"
         ) from None
-    fraction = f".{moment.microsecond:06}" if moment.microsecond else ""
+    has_fraction = moment.microsecond or width_us % 1_000_000
+    fraction = f".{moment.microsecond:06}" if has_fraction else ""
     return f"{moment.year:04}{moment:%m%dT%H%M%S}{fraction}Z"
 
 

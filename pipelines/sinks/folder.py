@@ -39,7 +39,7 @@ from pipelines.sinks.csv_text import csv_header, csv_lines
 from pipelines.sinks.declaration import GUARD, FolderSink
 from pipelines.sinks.file_names import FileName, file_name, parse_file_name
 from pipelines.sinks.folder_record import Lying, document_of, record_of
-from pipelines.sinks.reading import OF_BUCKET, delivered_schema
+from pipelines.sinks.reading import OF_BUCKET, SORTED_BYTES_MAX, delivered_schema
 from pipelines.sinks.target import Owner, Rows, TargetRecord, check_owner
 from pipelines.spark.files import ROWS_PER_GROUP
 
@@ -55,7 +55,10 @@ class FolderTarget:
     process delivers there, Unavailable if it cannot be read or written now.
     """
 
-    def __init__(self, declaration: FolderSink, owner: Owner, columns: tuple[Column, ...]) -> None:
+    def __init__(
+        self, declaration: FolderSink, owner: Owner, columns: tuple[Column, ...], width_us: int
+    ) -> None:
+        self._width_us = width_us
         self._declared = declaration
         self._folder = declaration.path
         self._owner = owner
@@ -158,7 +161,9 @@ class FolderTarget:
         record, lying = self._record.after(run), self._lying
         with _errors_of(self._folder):
             if run.rows:
-                name = file_name(self._owner.stream, run.range, run.version, self._suffix)
+                name = file_name(
+                    self._owner.stream, run.range, run.version, self._suffix, self._width_us
+                )
                 part = self._folder / f"{PART_PREFIX}{uuid4().hex}{PART_SUFFIX}"
                 try:
                     # 2
@@ -240,13 +245,15 @@ def _shown(schema: pa.Schema) -> pa.Schema:
 
 
 def _grouped(rows: Rows) -> Iterator[pa.Table]:
-    """The rows in tables as long as a row group."""
+    """The rows in tables as long as a row group, or as large as memory allows."""
     held: list[pa.RecordBatch] = []
+    held_rows = held_bytes = 0
     for batch in rows:
         held.append(batch)
-        if sum(b.num_rows for b in held) >= ROWS_PER_GROUP:
+        held_rows, held_bytes = held_rows + batch.num_rows, held_bytes + batch.nbytes
+        if held_rows >= ROWS_PER_GROUP or held_bytes > SORTED_BYTES_MAX // 2:
             yield pa.Table.from_batches(held)
-            held = []
+            held, held_rows, held_bytes = [], 0, 0
     if held:
         yield pa.Table.from_batches(held)
 

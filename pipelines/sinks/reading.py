@@ -1,8 +1,10 @@
-"""The rows of a run, read from the files of its segments, batch by batch.
+"""The rows of a run, read from the files of its segments, batch by batch, in bounded memory.
 
 Rows come by event time, ties by all columns in declared order, if the run is small enough to be
-sorted in memory; a run of one great bucket comes in the order in which it is stored. A file is read
-once, compared with its hash first, and held in memory as it is on disk; of its rows one batch is.
+sorted in memory (SORTED_BYTES_MAX, of which there is a copy for a moment); a greater one comes in
+the order in which it is stored. A file is compared with its hash and then read from its beginning,
+a row group at a time, which has some MiB (`spark.files`). So a sink takes some 100 MiB at most,
+whatever its rows are; a record of a source is 1 MiB at most.
 """
 
 from __future__ import annotations
@@ -19,11 +21,16 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import Segment, SegmentFile
 from pipelines.report.stable_rows import EVENT_TIME
-from pipelines.spark.files import read_checked
+from pipelines.spark.files import open_checked
 from pipelines.streams.schemas import BUCKET, STIME, arrow_type, file_schema
 
 SORTED_ROWS_MAX = 1_000_000
+SORTED_BYTES_MAX = 32 << 20
 ROWS_PER_BATCH = 32_768
+BATCH_BYTES_MAX = 4 << 20
+"""Of a batch with more than one row."""
+
+_BUFFER_BYTES = 1 << 20
 OF_BUCKET = "bucket"
 """The name under which a row's bucket is delivered; no declared column can have it."""
 
@@ -68,14 +75,37 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     stored, schema = file_schema(columns), delivered_schema(columns)
     for file, wanted in _ranges_by_file(segments, part):
-        data = pa.BufferReader(read_checked(root, file))
-        for batch in pq.ParquetFile(data).iter_batches(ROWS_PER_BATCH, columns=stored.names):
-            batch = batch.select(stored.names).cast(stored)
+        for batch in _read(root, file, stored):
             masks = [_inside(batch[BUCKET], one) for one in wanted]
             mask = masks[0]
             for other in masks[1:]:
                 mask = pc.or_(mask, other)
-            yield _as_delivered(batch.filter(mask), columns, schema)
+            for piece in _pieces(batch.filter(mask)):
+                yield _as_delivered(piece, columns, schema)
+
+
+def _read(root: Path, file: SegmentFile, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of a file, a row group of some MiB in memory, or of one that is greater a part."""
+    with open_checked(root, file) as opened:
+        parquet = pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        for number in range(parquet.num_row_groups):
+            group = parquet.metadata.row_group(number)
+            fitting = BATCH_BYTES_MAX * group.num_rows // max(group.total_byte_size, 1)
+            for batch in parquet.iter_batches(
+                max(1, min(fitting, ROWS_PER_BATCH)), row_groups=[number], columns=stored.names,
+                use_threads=False,
+            ):  # fmt: skip
+                yield batch.select(stored.names).cast(stored)
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """A batch in pieces none of which is too large, if it can be cut."""
+    if batch.num_rows > 1 and batch.nbytes > BATCH_BYTES_MAX:
+        half = batch.num_rows // 2
+        yield from _pieces(batch.slice(0, half))
+        yield from _pieces(batch.slice(half))
+    elif batch.num_rows:
+        yield batch
 
 
 def _ranges_by_file(
@@ -115,7 +145,21 @@ def _as_delivered(
 def _sorted(
     batches: Iterator[pa.RecordBatch], columns: Sequence[Column], schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    table = pa.Table.from_batches(batches, schema)
+    """The rows in order; as they come, if they are too many bytes to be held."""
+    held: list[pa.RecordBatch] = []
+    held_bytes = 0
+    for batch in batches:
+        held.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes > SORTED_BYTES_MAX:
+            while held:
+                yield held.pop(0)
+            yield from batches
+            return
     by = [(name, "ascending", "at_start") for name in (EVENT_TIME, *(c.name for c in columns))]
-    ordered = table.take(pc.sort_indices(table, by)) if len(table) > 1 else table
-    yield from ordered.to_batches(ROWS_PER_BATCH)
+    table = pa.Table.from_batches(held, schema)
+    held.clear()
+    if len(table) > 1:
+        table = table.take(pc.sort_indices(table, by))
+    for batch in table.to_batches(ROWS_PER_BATCH):
+        yield from _pieces(batch)

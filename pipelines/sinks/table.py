@@ -39,7 +39,7 @@ from pipelines.sinks.table_rows import (
     instant_of,
     take_overlay_off,
 )
-from pipelines.sinks.table_shape import TableShape, ensure_table, is_there
+from pipelines.sinks.table_shape import TableShape, ensure_table, is_there, marks_are_there
 from pipelines.sinks.target import Overlay, Owner, Rows, TargetRecord, check_owner
 
 RECORD = "medusa_sink"
@@ -69,6 +69,7 @@ class TableTarget:
             columns=columns,
             key=key,
             is_exact=declaration.takes_tentative,
+            has_marks=declaration.takes_tentative,
             replaces_nul=declaration.nul == REPLACE,
         )
         self._where = f"{declaration.target} of {owner}"
@@ -91,6 +92,11 @@ class TableTarget:
     def resumes(self) -> Range | None:
         """See `Target.resumes`: a transaction leaves nothing unfinished."""
         return None
+
+    @property
+    def has_marks(self) -> bool:
+        """Whether each row says what it promises."""
+        return self._shape.has_marks
 
     def shows(self, overlay: Overlay) -> bool:
         """Whether these very tentative rows, and no others, are shown."""
@@ -129,6 +135,9 @@ class TableTarget:
                 )
             if not was_there:
                 self._may_make(cursor, shape)
+            if not shape.has_marks and marks_are_there(cursor, shape):
+                # It took tentative rows before; what comes now says, as they did, what it is.
+                self._shape = shape = replace(shape, has_marks=True)
             ensure_table(cursor, shape)
             if self._record is None and was_there:
                 cursor.execute(SQL("SELECT EXISTS (SELECT FROM {})").format(shape.name))

@@ -11,8 +11,12 @@ from psycopg2.sql import SQL, Composed, Identifier
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from pipelines.report.stable_rows import EVENT_TIME
+from pipelines.sinks.marks import MARKS
 from pipelines.sinks.reading import OF_BUCKET
 from pipelines.sinks.table_connection import statement
+
+ALWAYS = (EVENT_TIME, OF_BUCKET, *(column.name for column in MARKS))
+"""Columns that are never NULL."""
 
 _TYPES: dict[str, tuple[str, ...]] = {
     "boolean": ("boolean",),
@@ -30,7 +34,8 @@ _TYPES: dict[str, tuple[str, ...]] = {
 class TableShape:
     """What a table must look like: event time, the stream's columns, the bucket; unique by `key`.
 
-    `is_exact`: it has no other columns. `replaces_nul`: U+0000 in a text becomes U+FFFD.
+    `has_marks`: each row says what it promises. `is_exact`: it has no other columns.
+    `replaces_nul`: U+0000 in a text becomes U+FFFD.
     """
 
     schema: str
@@ -38,13 +43,14 @@ class TableShape:
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     is_exact: bool
+    has_marks: bool = False
     replaces_nul: bool = False
 
     @property
     def delivered(self) -> tuple[Column, ...]:
         """All columns that are delivered, in their order."""
         event_time, bucket = Column(EVENT_TIME, "timestamp"), Column(OF_BUCKET, "timestamp")
-        return (event_time, bucket, *self.columns)
+        return (event_time, bucket, *self.columns, *(MARKS if self.has_marks else ()))
 
     @property
     def name(self) -> Composed:
@@ -58,7 +64,7 @@ class TableShape:
     @property
     def definition(self) -> Composed:
         """The statement that makes it."""
-        required = {EVENT_TIME, OF_BUCKET, *self.key}
+        required = {*ALWAYS, *self.key}
         lines = [
             SQL("{} {}{}").format(
                 Identifier(column.name),
@@ -110,6 +116,16 @@ def ensure_table(cursor: Any, shape: TableShape) -> bool:
     return True
 
 
+def marks_are_there(cursor: Any, shape: TableShape) -> bool:
+    """Whether the table has the marks of a sink that takes, or took, tentative rows."""
+    found = _relation(cursor, shape.schema, shape.table)
+    if found is None:
+        return False
+    cursor.execute(statement("columns"), {"oid": found[0]})
+    there = {row[0] for row in cursor.fetchall()}
+    return all(column.name in there for column in MARKS)
+
+
 def is_there(cursor: Any, schema: str, table: str) -> bool:
     """Whether there is a relation of this name."""
     return _relation(cursor, schema, table) is not None
@@ -135,7 +151,7 @@ def _differences(cursor: Any, oid: int, shape: TableShape) -> Iterator[str]:
             yield f"column {column.name} is generated"
         if column.name in shape.key and not is_required:
             yield f"column {column.name} of the key may be NULL"
-        nullable = column.name not in (EVENT_TIME, OF_BUCKET, *shape.key)
+        nullable = column.name not in (*ALWAYS, *shape.key)
         if nullable and is_required:
             yield f"column {column.name} is NOT NULL"
     for name, (_, is_required, has_default, _) in there.items():

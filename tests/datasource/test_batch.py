@@ -9,6 +9,7 @@ import pytest
 
 from medusa_core.segments import Stability
 from pipelines.compacting import compact_run, runs_to_compact
+from pipelines.report.times import iso
 from tests.datasource.building import Medusa, Replayed
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 
@@ -75,6 +76,9 @@ def test_as_of_gives_the_stream_as_it_was(store: Store, medusa: Medusa) -> None:
     with pytest.raises(Exception, match="newest version of sums is 3") as caught:
         medusa.rows("sums", as_of=4)
     refusal(caught)
+    now = iso(1_000 * store.home.catalog.read_clock_ms())
+    assert len(medusa.rows("sums", as_of=now)) == 8
+    assert medusa.rows("sums", as_of="1971-01-01T00:00:00Z") == []
 
 
 def test_from_and_to_cut_event_time_anywhere(store: Store, medusa: Medusa) -> None:

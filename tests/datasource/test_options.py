@@ -16,6 +16,14 @@ def test_names_are_compared_without_case_as_everywhere_in_spark() -> None:
     assert (options.records_per_trigger_max, options.as_of, options.with_tentative) == (7, 3, True)
 
 
+def test_the_past_is_a_version_or_a_time_of_the_clock() -> None:
+    assert parse_options({"stream": "s", "as_of": "2024"}).as_of == 2024
+    options = parse_options({"stream": "s", "as_of": "1970-01-01T00:00:01.5Z"})
+    assert (options.as_of, options.as_of_ms) == (None, 1_500)
+    with pytest.raises(Refused, match="as_of is for"):
+        for_stream(options)
+
+
 def test_without_more_than_a_name_it_is_all_of_the_stable_prefix() -> None:
     options = parse_options({"stream": "sums/p3"})
     assert options == ReadOptions(stream=options.stream)
@@ -47,6 +55,7 @@ def test_without_more_than_a_name_it_is_all_of_the_stable_prefix() -> None:
         ({"stream": "s", "from": "20", "to": "20"}, "is not before"),
         ({"stream": "s", "as_of": "-1"}, "no whole number from 0"),
         ({"stream": "s", "as_of": "1.5"}, "no whole number"),
+        ({"stream": "s", "as_of": "2024-13-01"}, "is no time"),
         ({"stream": "s", "as_of": "٣"}, "no whole number"),
         ({"stream": "s", "as_of": "9" * 30}, "no whole number"),
         ({"stream": "s", "maxRecordsPerTrigger": "0"}, "no whole number from 1"),

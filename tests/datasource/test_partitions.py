@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -13,7 +14,7 @@ from medusa_core.digest import Digest
 from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import Segment, SegmentFile, Stability
-from pipelines.datasource.admission import Ahead, Limit
+from pipelines.datasource.admission import LOOKED_AT_FIRST, Ahead, Limit
 from pipelines.datasource.columns import spark_type
 from pipelines.datasource.planning import SMALL_BYTES, check_whole, partitions_of
 from pipelines.streams.schemas import arrow_type
@@ -117,15 +118,47 @@ def test_batches_take_every_bucket_once_and_no_more_than_they_may(
     at_us, taken = begin_us, []
     for through in (at * W for at in grown):
         while at_us < through:
-            ahead.reach(at_us, through, segments)
-            end_us = ahead.end_us(limit, through)
+            end_us = ahead.filled_us(limit, at_us, through, segments)
             assert at_us < end_us <= through
             batch = [at for at in sorted(rows) if at * W < end_us and (at + 1) * W > at_us]
             assert len(batch) <= 1 or limit.admits(sum(rows[at] for at in batch), len(batch))
             taken += batch
             at_us = end_us
     last_us = max(begin_us, grown[-1] * W)
+    assert all(one.to_us == other.from_us for one, other in pairwise(asked))
     assert taken == [at for at in sorted(rows) if (at + 1) * W > begin_us and at * W < last_us]
     assert sum(part.to_us - part.from_us for part in asked) == max(0, last_us - begin_us), (
         "what is known is not asked for again"
     )
+
+
+@pytest.mark.parametrize("records_max", [1, 5_000, 40_000])
+def test_the_first_batch_of_a_long_backlog_looks_at_no_more_than_about_what_it_takes(
+    records_max: int,
+) -> None:
+    backlog, asked = 500_000, []
+
+    def segments(part: Range) -> list[Segment]:
+        begin, end = part.from_us // W, -(-part.to_us // W)
+        asked.append(end - begin)
+        return [a_segment(begin, end, dict.fromkeys(range(begin, end), 1), a_file(begin))]
+
+    ahead, limit = Ahead(W), Limit(records_max=records_max)
+    assert ahead.filled_us(limit, 0, backlog * W, segments) == records_max * W
+    assert sum(asked) <= LOOKED_AT_FIRST + 2 * records_max
+    taken = ahead.filled_us(limit, records_max * W, backlog * W, segments)
+    assert taken == 2 * records_max * W
+    assert sum(asked) <= LOOKED_AT_FIRST + 4 * records_max
+
+
+def test_a_pause_of_years_in_a_backlog_is_passed_in_a_few_looks() -> None:
+    last, looks = 10**9, []
+
+    def segments(part: Range) -> list[Segment]:
+        looks.append(part)
+        there = [at for at in (0, last) if part.from_us <= at * W < part.to_us]
+        return [a_segment(at, at + 1, {at: 1}, a_file(at)) for at in there]
+
+    end_us = Ahead(W).filled_us(Limit(records_max=2), 0, (last + 1) * W, segments)
+    assert end_us == (last + 1) * W
+    assert len(looks) < 25

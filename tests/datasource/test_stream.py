@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,10 +11,11 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable
 from pyspark.sql.types import LongType, StructType
 from sqlalchemy import Connection, text
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Expired, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.segments import Stability
 from pipelines.catalog.postgres import catalog_engine, catalog_url
+from pipelines.catalog.server import EmbeddedServer
 from pipelines.datasource import MedusaSource
 from pipelines.datasource.offsets import Offset, offset_of
 from pipelines.home import known_homes
@@ -119,6 +120,70 @@ def test_a_checkpoint_is_of_one_stream_in_one_incarnation_of_a_home(
         connection.execute(text("UPDATE medusa.home SET incarnation = gen_random_uuid()"))
     with pytest.raises(Exception, match="Expired: the catalog of alpha was restored"):
         medusa.drain("sums", tmp_path / "checkpoint")
+
+
+def test_a_running_query_notices_a_home_that_was_set_back_to_an_older_state(
+    store: Store, postgres_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.datasource.stream.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    database = known_homes(store.settings.directory)[a.ALPHA]
+    engine = catalog_engine(postgres_server.superuser_url())
+    with engine.connect() as server:
+
+        def copy(source: str, target: str) -> None:
+            store.home.catalog.close()
+            server.execute(text(f"DROP DATABASE IF EXISTS {target} WITH (FORCE)"))
+            server.execute(text(f"CREATE DATABASE {target} TEMPLATE {source}"))
+
+        store.write(SUMS, 0, 2)
+        copy(database, f"{database}_backup")
+        store.write(SUMS, 2, 4)
+        reader = MedusaSource({"stream": "sums"}).streamReader(StructType().add("n", LongType()))
+        start = reader.initialOffset()
+        end = reader.latestOffset(start, ReadAllAvailable())
+        assert end["through_us"] == 4 * WIDTH_US
+        copy(f"{database}_backup", database)
+        told = "Z, and the home of alpha has final rows up to .*:20Z only, so it was set back"
+        with pytest.raises(Expired, match=told):
+            reader.latestOffset(end, ReadAllAvailable())
+        with pytest.raises(Expired, match="set back"):
+            reader.partitions(start, end)
+        reader.stop()
+        server.execute(text(f"DROP DATABASE {database}_backup WITH (FORCE)"))
+    engine.dispose()
+
+
+def offsets_of(store: Store, **options: str) -> Generator[int, None, None]:
+    """Up to when a query has read at each look, in seconds."""
+    schema = StructType().add("n", LongType())
+    reader = MedusaSource({"stream": "sums", **options}).streamReader(schema)
+    offset = reader.initialOffset()
+    try:
+        while True:
+            reader.prepareForTriggerAvailableNow()
+            offset = reader.latestOffset(offset, ReadAllAvailable())
+            yield offset["through_us"] // 1_000_000
+    finally:
+        reader.stop()
+
+
+def test_a_query_that_has_read_to_the_end_of_a_stream_is_not_told_that_it_was_set_back(
+    store: Store,
+) -> None:
+    store.write(SUMS, 0, 2, ends=True)
+    offsets = offsets_of(store)
+    assert [next(offsets), next(offsets)] == [20, 20]
+    offsets.close()
+
+
+def test_a_query_that_begins_later_than_what_is_there_waits_for_it(store: Store) -> None:
+    store.write(SUMS, 0, 1)
+    offsets = offsets_of(store, **{"from": "20"})
+    assert next(offsets) == 20
+    store.write(SUMS, 1, 4)
+    assert next(offsets) == 40
+    offsets.close()
 
 
 def test_a_query_outlives_a_connection_that_breaks(store: Store) -> None:

@@ -42,6 +42,7 @@ from pipelines.settings import Settings
 from pipelines.sinks.declaration import document_of
 from pipelines.sinks.declaring import declare
 from pipelines.sinks.delivering import Turn
+from pipelines.sinks.marks import MARKS
 from pipelines.sinks.workers import deliver_once
 from pipelines.spark.digests import digests_by_bucket
 from pipelines.spark.files import new_attempt, sync_folders, write_file
@@ -272,7 +273,7 @@ class Database:
             return cursor.fetchall() if cursor.description else []
 
     def rows(self, table: str = "rows", schema: str = "public") -> list[dict[str, Any]]:
-        """The rows of a table by event time, without event time and bucket."""
+        """The rows of a table by event time, without event time, bucket and marks."""
         with self._connection.cursor() as cursor:
             cursor.execute("SET timezone = 'UTC'")
             cursor.execute(
@@ -287,7 +288,16 @@ class Database:
             start = (row.pop("bucket") - EPOCH) // timedelta(microseconds=1)
             assert start == row["at"] - row["at"] % WIDTH_US
             row["raw"] = None if row["raw"] is None else bytes(row["raw"])
+            for mark in MARKS:
+                row.pop(mark.name, None)
         return found
+
+    def marks(self, table: str = "rows") -> list[tuple[int, str, int]]:
+        """Id, stability and version of each row of a table that takes tentative rows."""
+        statement = SQL("SELECT id, _stability, _stream_version FROM public.{} ORDER BY stime, id")
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement.format(Identifier(table)))
+            return list(cursor.fetchall())
 
     def empty(self) -> None:
         """Drop all that was delivered."""

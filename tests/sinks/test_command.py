@@ -78,6 +78,25 @@ def test_one_that_cannot_is_told_and_the_others_are_delivered(
     assert parquet_rows(tmp_path / "good") == typed.rows(READINGS)
 
 
+def test_a_sink_is_not_moved_by_the_way(
+    typed: SinkHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    typed.write(READINGS, 0, 1, [a_row(0, 0)])
+    first, second = str(tmp_path / "first"), str(tmp_path / "second")
+    document(capsys, "--stream", "readings", "--csv", first)
+    assert main(["deliver", "--stream", "readings", "--csv", second]) == 2
+    told = capsys.readouterr().err
+    assert f"delivers into {first} already" in told
+    assert "--sink NAME" in told
+    assert "--withdraw" in told
+    assert not (tmp_path / "second").exists()
+    document(capsys, "--stream", "readings", "--csv", second, "--sink", "other")
+    typed.write(READINGS, 1, 2, [a_row(1, 1)])
+    assert [s["rows_now"] for s in document(capsys)["sinks"]] == [1, 1]
+    assert main(["deliver", "--stream", "readings", "--sink", "csv", "--withdraw"]) == 0
+    document(capsys, "--stream", "readings", "--csv", str(tmp_path / "third"))
+
+
 def test_a_sink_is_withdrawn(
     typed: SinkHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -286,6 +286,23 @@ def test_a_file_from_nowhere_behind_the_end_is_refused(home: SinkHome, lake: Pat
     assert "take that file away" in str(problem)
 
 
+@pytest.mark.parametrize("span", ["000020Z-19700101T000030Z", "000010Z-19700101T000025Z"])
+def test_a_file_that_is_no_run_of_what_comes_next_is_not_gone_on_with(
+    home: SinkHome, lake: Path, span: str
+) -> None:
+    home.write(READINGS, 0, 1, [a_row(0, 0)])
+    home.deliver()
+    home.write(READINGS, 1, 4, [a_row(bucket, bucket) for bucket in range(1, 4)])
+    planted = lake / f"readings-19700101T{span}-v2.parquet"
+    planted.write_bytes(b"x")
+    assert isinstance(problem := home.problem(), Refused)
+    assert "take that file away" in str(problem)
+    planted.unlink()
+    home.deliver()
+    assert parquet_rows(lake) == home.rows(READINGS)
+    assert home.sink().lost_us == 0
+
+
 def test_a_folder_is_delivered_into_by_one_process_at_a_time(home: SinkHome, lake: Path) -> None:
     import fcntl
 

@@ -69,7 +69,7 @@ class Lands:
 
         running.loop.run(
             is_done=done or (lambda: has_ended(running.seat) and running.loop.has_delivered_all()),
-            wait=lambda: None,
+            wait=lambda limit_ms: None,
             recover=recover,
             pause=lambda: None,
         )

@@ -150,12 +150,14 @@ def test_tentative_rows_are_shown_and_corrected(home: SinkHome, database: Databa
     home.write(COPIES, 1, 2, [a_row(2, 1, name="guess"), a_row(3, 1)], stability=TENTATIVE)
     home.deliver()
     assert database.rows() == by_id(home.rows(COPIES))
+    assert database.marks() == [(1, "stable", 1), (2, "tentative", 2), (3, "tentative", 2)]
     ((through,),) = database.run("SELECT through FROM medusa_sink")
     finals = database.run("SELECT id FROM rows WHERE bucket < %s", through)
     assert finals == [(1,)], "readers can tell which rows are final"
     home.write(COPIES, 1, 2, [a_row(4, 1)])
     home.deliver()
     assert database.rows() == by_id(home.rows(COPIES)), "3 has vanished, 2 is as it was before"
+    assert database.marks() == [(1, "stable", 1), (2, "stable", 1), (4, "stable", 3)]
     assert database.run("SELECT count(*) FROM medusa_sink_before") == [(0,)]
 
 
@@ -184,6 +186,36 @@ def test_a_table_that_no_longer_takes_tentative_rows_lets_go_of_them(
     home.declare_table(COPIES, key=["id"])
     home.deliver()
     assert database.rows() == [a_row(1, 0)]
+    home.write(COPIES, 1, 2, [a_row(1, 1)])
+    home.deliver()
+    assert database.marks() == [(1, "stable", 3)], "what has marks keeps them true"
+
+
+def test_a_correction_that_changes_no_row_makes_its_rows_stable(
+    home: SinkHome, database: Database
+) -> None:
+    home.declare_table(COPIES, key=["id"], stability="all")
+    rows = [a_row(1, 0), a_row(2, 1)]
+    home.write(COPIES, 0, 2, rows, stability=TENTATIVE)
+    home.deliver()
+    assert database.marks() == [(1, "tentative", 1), (2, "tentative", 1)]
+    home.write(COPIES, 1, 2, rows[1:])
+    home.deliver()
+    assert database.marks() == [(1, "tentative", 1), (2, "stable", 2)]
+    home.write(COPIES, 0, 1, rows[:1])
+    home.deliver()
+    assert database.marks() == [(1, "stable", 3), (2, "stable", 2)]
+    assert database.rows() == rows
+
+
+def test_a_table_without_the_marks_takes_no_tentative_rows(
+    home: SinkHome, database: Database
+) -> None:
+    home.declare_table(COPIES, key=["id"])
+    home.write(COPIES, 0, 1, [a_row(1, 0)])
+    home.deliver()
+    home.declare_table(COPIES, key=["id"], stability="all")
+    assert "it has no column _stability (text)" in str(home.problem())
 
 
 def test_tentative_rows_need_a_key(home: SinkHome) -> None:
