@@ -1,7 +1,7 @@
 """`python -m bench`: a table on standard output, everything as JSON beside it.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
-    python -m bench soak|recovery|backlog|long-replay|sliding [--help]
+    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is no fault. 1 where results differ.
 """
@@ -97,7 +97,16 @@ def work_folder(base: Path) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-MEASUREMENTS = ("soak", "recovery", "backlog", "long-replay", "sliding")
+MEASUREMENTS = (
+    "soak",
+    "recovery",
+    "backlog",
+    "long-replay",
+    "sliding",
+    "streams",
+    "quality",
+    "panes",
+)
 """What is measured apart from the comparisons, each by a module of its own."""
 
 

@@ -125,8 +125,38 @@ def parser() -> UsageParser:
     added.add_argument("stream", metavar="STREAM", nargs="?")
     added.add_argument("--from", dest="from_", metavar="TIME", help="ISO 8601 or Unix seconds")
     added.add_argument("--to", metavar="TIME", help="event time, exclusive")
+    past = "a version, or an ISO 8601 time by the home's clock: what was there then"
+    added.add_argument("--as-of", metavar="V|TIME", help=past)
+    marks = "all: tentative rows too, with their marks (default: stable)"
+    added.add_argument("--stability", choices=("stable", "all"), default="stable", help=marks)
     added.add_argument("--limit", type=_positive, default=20, metavar="N")
     added.add_argument("--quarantine", action="store_true", help="the records put aside, instead")
+    _home(added)
+    _json(added)
+
+    added = add("changes", _changes, "what changed of a stream since a version, row by row")
+    added.add_argument("stream", metavar="STREAM")
+    since = "after which version (0: all), or the position that an answer named"
+    added.add_argument("--since", metavar="V", help=since)
+    added.add_argument("--until", metavar="V", help="up to which version (default: the newest)")
+    kept = "after what this cursor was moved to; a new one is placed"
+    added.add_argument("--cursor", metavar="NAME", help=kept)
+    begins = "buckets from this event time on; of a new cursor origin (default), now or a time"
+    added.add_argument("--from", dest="from_", metavar="TIME", help=begins)
+    added.add_argument("--to", metavar="TIME", help="buckets before this event time")
+    rows = "about so many rows, in whole versions (default: 10000)"
+    added.add_argument("--limit", type=_positive, default=10_000, metavar="N", help=rows)
+    _hold(added)
+    _home(added)
+    _json(added)
+
+    added = add("cursor", _cursor, "the cursors of consumers: list, move, drop")
+    added.add_argument("what", choices=("list", "move", "drop"))
+    added.add_argument("stream", metavar="STREAM", nargs="?")
+    added.add_argument("name", metavar="NAME", nargs="?")
+    applied = "the version up to which changes are applied, or the position of that answer"
+    added.add_argument("--to", metavar="V", help=applied)
+    _hold(added)
     _home(added)
     _json(added)
 
@@ -153,6 +183,8 @@ def parser() -> UsageParser:
         "wait, warmed up, for as long as another driver runs it, and take over when it is gone"
     )
     added.add_argument("--standby", action="store_true", help=standby)
+    lane = "backlog: only correct what is owed, beside the live driver, and end (default: live)"
+    added.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
     _running(added)
 
     added = add("tick", _tick, "one turn of a participant: land, import, decide, apply")
@@ -178,9 +210,23 @@ def parser() -> UsageParser:
     added.add_argument("--trims", action="store_true", help=short)
     jobs = "in how many processes at once (default: one for each CPU)"
     added.add_argument("--jobs", type=_positive, metavar="N", help=jobs)
+    kept = "keep what is done there; the same call goes on with it"
+    added.add_argument("--resume", type=Path, metavar="FILE", help=kept)
     shown = added.add_mutually_exclusive_group()
     shown.add_argument("--explain", action="store_true", help="print a line for each event")
     _json(shown)
+
+    added = add("fault", _fault, "drills: cut and slow down links, kill and freeze participants")
+    verbs = ("cut", "slow", "heal", "kill", "freeze", "list")
+    what = "cut A B, slow A B, heal [A [B]], kill P, freeze P, or list what is wrong and who runs"
+    added.add_argument("what", choices=verbs, metavar="WHAT", help=what)
+    added.add_argument("names", nargs="*", metavar="P", help="which participants")
+    lasts = "how long, such as 10s; it ends by itself (default: until it is healed)"
+    added.add_argument("--for", dest="for_", metavar="DURATION", help=lasts)
+    added.add_argument("--one-way", action="store_true", help="only what A sends to B is lost")
+    added.add_argument("--by", metavar="DURATION", help="how much longer each call takes")
+    added.add_argument("--explain", action="store_true", help="tell what would be done")
+    _json(added)
 
     added = add("deliver", _deliver, "deliver what there is now to the sinks of a home, once")
     added.add_argument("--stream", metavar="STREAM", help="only its sinks (default: all)")
@@ -213,6 +259,20 @@ def parser() -> UsageParser:
     _home(added)
     _json(added)
 
+    added = add("quality", _quality, "check closed windows against the laws, write certificates")
+    added.add_argument("what", choices=("run",), metavar="run")
+    added.add_argument("stream", metavar="STREAM", nargs="?", help="which (default: all)")
+    begins = "where the window begins, a bucket: ISO 8601 or Unix seconds (default: all kept)"
+    added.add_argument("--from", dest="from_", metavar="TIME", help=begins)
+    ends = "where it ends, exclusive (default: as far as it is closed)"
+    added.add_argument("--to", metavar="TIME", help=ends)
+    modes = ("lose-row", "duplicate-row", "change-value", "skip-correction", "boundary-back",
+             "late")  # fmt: skip
+    breaks = f"break a copy of it first, to see the check fail: {', '.join(modes)}"
+    added.add_argument("--break", dest="break_mode", choices=modes, metavar="MODE", help=breaks)
+    _home(added)
+    _json(added)
+
     added = add("migrate", _migrate, "bring a catalog to this version's schema")
     _home(added)
 
@@ -230,6 +290,11 @@ def parser() -> UsageParser:
     added = add("doctor", _doctor, "look whether this machine has all that is needed")
     _json(added)
     return top
+
+
+def _hold(added: argparse._ActionsContainer) -> None:
+    hold = "for how long a cursor keeps what it needs from being trimmed (default: 7d)"
+    added.add_argument("--hold", metavar="DURATION", default="7d", help=hold)
 
 
 def _json(added: argparse._ActionsContainer) -> None:
@@ -323,7 +388,7 @@ def _read(options: argparse.Namespace, settings: Settings) -> int:
             limit=options.limit,
             as_json=options.json,
         )
-    from pipelines.commands.reading import show_rows
+    from pipelines.commands.reading import Asked, show_rows
 
     if options.stream is None:
         raise Refused("name the stream to read, or give --quarantine")
@@ -331,9 +396,48 @@ def _read(options: argparse.Namespace, settings: Settings) -> int:
         settings,
         options.participant,
         options.stream,
+        Asked(
+            from_=options.from_,
+            to=options.to,
+            as_of=options.as_of,
+            with_tentative=options.stability == "all",
+            limit=options.limit,
+        ),
+        as_json=options.json,
+    )
+
+
+def _changes(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.changes.cursors import hold_ms_of
+    from pipelines.commands.changes import show_changes
+
+    return show_changes(
+        settings,
+        options.participant,
+        options.stream,
+        since=options.since,
+        until=options.until,
+        cursor=options.cursor,
         from_=options.from_,
         to=options.to,
         limit=options.limit,
+        hold_ms=hold_ms_of(options.hold),
+        as_json=options.json,
+    )
+
+
+def _cursor(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.changes.cursors import hold_ms_of
+    from pipelines.commands.cursor import run_cursor
+
+    return run_cursor(
+        settings,
+        options.participant,
+        options.what,
+        options.stream,
+        options.name,
+        to=options.to,
+        hold_ms=hold_ms_of(options.hold),
         as_json=options.json,
     )
 
@@ -402,7 +506,23 @@ def _simulate(options: argparse.Namespace, settings: Settings) -> int:
         as_json=options.json,
         jobs=options.jobs,
         trims=options.trims,
+        resume=options.resume,
     )
+
+
+def _fault(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.fault import Asked, run_fault
+
+    asked = Asked(
+        what=options.what,
+        names=options.names,
+        lasts=options.for_,
+        by=options.by,
+        one_way=options.one_way,
+        explain=options.explain,
+        as_json=options.json,
+    )
+    return run_fault(settings, asked)
 
 
 def _deliver(options: argparse.Namespace, settings: Settings) -> int:
@@ -435,6 +555,20 @@ def _trim(options: argparse.Namespace, settings: Settings) -> int:
         explain=options.explain,
     )
     return run_trim(settings, options.participant, wanted, as_json=options.json)
+
+
+def _quality(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.quality import quality_run
+
+    return quality_run(
+        settings,
+        options.participant,
+        options.stream,
+        from_=options.from_,
+        to=options.to,
+        break_mode=options.break_mode,
+        as_json=options.json,
+    )
 
 
 def _migrate(options: argparse.Namespace, settings: Settings) -> int:

@@ -12,19 +12,25 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
+from medusa_core.bounds import Cost
 from medusa_core.columns import Column
-from medusa_core.commits import Commit, Committed, Lease, LeaseKey
-from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait, decide
-from medusa_core.errors import OutcomeUnknown, Unavailable
+from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
+from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
+from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment
-from medusa_core.knowledge import Knowledge, Limits
-from medusa_core.names import PlanId
+from medusa_core.grid import BEGINNING_US
+from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
+from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Port
+from medusa_core.paths import paths_ms
 from medusa_core.plans import Plan
+from medusa_core.segments import Stability
+from medusa_core.states import State, Transition, state_of
 from pipelines.catalog.interface import Catalog
 from pipelines.failpoints import reached
 from pipelines.leases import LeaseKeeper
 from pipelines.networks.check import CheckedNetwork
+from pipelines.streams.closing import Closing, close_together
 from pipelines.streams.landing import close_buckets, landing_fragment
 
 if TYPE_CHECKING:
@@ -38,11 +44,17 @@ ONE_BY_ONE_MAX = 16
 """How many decisions are carried out one after the other; more are done many at a time."""
 
 AT_ONCE_MAX = 256
+COMMITS_PER_CALL = 64
+"""What is committed in one transaction is seen, and its leases are renewed, when all of it is."""
+
 _THREADS = ThreadPoolExecutor(4, "medusa-driver")
 
-Doable: TypeAlias = CloseBuckets | ComputeStep
+Doable: TypeAlias = CloseBuckets | ComputeStep | Promote
 Computed: TypeAlias = "tuple[ComputeStep, StepResult]"
-_POINTS = {CloseBuckets: "close", ComputeStep: "step"}
+_POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step"}
+
+COSTS_EVERY_MS = 5_000
+"""How often it is asked what steps have cost lately."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +93,7 @@ class Said(Protocol):
 
     def decided(self, decision: Decision) -> None: ...
     def applied(self, applied: Applied) -> None: ...
+    def transitioned(self, transition: Transition) -> None: ...
 
 
 class Driver:
@@ -88,6 +101,9 @@ class Driver:
 
     `stands_for`: older plans that no engine here can run any more and that say the same but for
     their engine; their buckets are computed, and labelled, under this one.
+
+    After a tick `wakes_in_ms` is when there is something to do even if nothing happens, and
+    `paths_ms` what the path behind each input costs.
     """
 
     def __init__(
@@ -104,6 +120,7 @@ class Driver:
         said: Said | None = None,
         stands_for: Collection[PlanId] = (),
         close: Close = close_buckets,
+        lane: Lane = Lane.LIVE,
     ) -> None:
         self._catalog = catalog
         self._root = root
@@ -116,6 +133,12 @@ class Driver:
         self._limits = limits
         self._said = said
         self._close_buckets = close
+        self._lane = lane
+        self._costs: Mapping[str, Cost] = {}
+        self._states: dict[str, State] = {}
+        self._asked_ms: int | None = None
+        self.wakes_in_ms: int | None = None
+        self.paths_ms: Mapping[StreamName, int] = {}
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
@@ -124,13 +147,62 @@ class Driver:
         return replace(
             knowledge,
             landings=tuple(replace(k, plan=plan) for k in knowledge.landings if k.plan in mine),
-            fragments=tuple(replace(k, plan=plan) for k in knowledge.fragments if k.plan in mine),
+            fragments=tuple(
+                self._own(k)
+                for k in knowledge.fragments
+                if k.plan in mine or any(t.segment.plan in mine for t in k.tentative)
+            ),
+        )
+
+    def _own(self, known: FragmentKnowledge) -> FragmentKnowledge:
+        """What is this plan's of a fragment: of one that has another by now, the corrections."""
+        mine = self._stands_for
+        return replace(
+            known,
+            plan=self._plan_id,
+            tentative=tuple(t for t in known.tentative if t.segment.plan in mine),
+            until_us=known.until_us if known.plan in mine else BEGINNING_US,
+            cost=self._costs.get(known.fragment.id, known.cost),
         )
 
     def decide(self) -> list[Decision]:
         """What it would do now (1, 2)."""
-        knowledge = self.read()
-        return decide(knowledge, knowledge.clock_ms)
+        knowledge = self._costed(self.read())
+        self._note_states(knowledge)
+        decisions = decide(knowledge, knowledge.clock_ms, self._lane)
+        dues = [d.until_ms for d in decisions if isinstance(d, Wait) and d.until_ms is not None]
+        self.wakes_in_ms = max(min(dues) - knowledge.clock_ms, 0) if dues else None
+        self.paths_ms = paths_ms(knowledge.fragments)
+        return decisions
+
+    def _costed(self, knowledge: Knowledge) -> Knowledge:
+        """The knowledge with what steps have cost lately, where a bound asks for it."""
+        if all(known.bound is None for known in knowledge.fragments):
+            return knowledge
+        now_ms = knowledge.clock_ms
+        if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < COSTS_EVERY_MS:
+            self._costs, self._asked_ms = self._catalog.step_costs(), now_ms
+            return replace(knowledge, fragments=tuple(map(self._own, knowledge.fragments)))
+        return knowledge
+
+    def _note_states(self, knowledge: Knowledge) -> None:
+        """Record which fragments came into another state of the protocol."""
+        for known in knowledge.fragments:
+            state, because = state_of(known)
+            of = known.fragment.id
+            if self._states.get(of, State.STABLE) is state and of in self._states:
+                continue
+            transition = Transition(
+                fragment=of,
+                partition=known.partition,
+                producer=known.producer,
+                state=state,
+                because=because,
+            )
+            is_live = self._lane is Lane.LIVE
+            if is_live and self._catalog.record_transition(transition) and self._said:
+                self._said.transitioned(transition)
+            self._states[of] = state
 
     def tick(self) -> list[Applied]:
         """One round: decide, then apply in order. Empty when there is nothing to do."""
@@ -178,31 +250,61 @@ class Driver:
         except Unavailable:
             # Whose file it is shows when each is tried alone.
             self._apply(list(left.values()), applied, away)
+        self._apply([d for d in work if isinstance(d, Promote)], applied, away)
         closes = [d for d in work if isinstance(d, CloseBuckets)]
         for at in range(0, len(closes), AT_ONCE_MAX):
-            chunk = closes[at : at + AT_ONCE_MAX]
-            found = list(_THREADS.map(self._closed, chunk))
-            away += [error for error in found if isinstance(error, Unavailable)]
-            self._commit_all(
-                [(d, c) for d, c in zip(chunk, found, strict=True) if isinstance(c, Commit)],
-                applied,
-            )
+            self._close_many(closes[at : at + AT_ONCE_MAX], applied, away)
 
-    def _closed(self, decision: CloseBuckets) -> Commit | Unavailable:
+    def _close_many(
+        self, closes: Sequence[CloseBuckets], applied: list[Applied], away: list[Unavailable]
+    ) -> None:
+        """Close what can be in one go; where something is the matter, each alone."""
+        if self._close_buckets is not close_buckets:
+            self._apply(closes, applied, away)
+            return
+        reached("close.decided")
         try:
-            return self._close(decision)
-        except Unavailable as error:
-            return error
+            commits = close_together(
+                [
+                    Closing(
+                        decision=decision,
+                        columns=self._checked.columns[Port(decision.landing.stream)],
+                        lease=self._lease_of(decision),
+                        plan=self._plan_id,
+                    )
+                    for decision in closes
+                ],
+                self._catalog,
+                self._root,
+            )
+        except (Refused, Conflict, Unavailable):
+            # Whose it is shows when each is tried alone.
+            self._apply(closes, applied, away)
+            return
+        reached("close.written")
+        self._commit_all(list(zip(closes, commits, strict=True)), applied)
 
     def _commit_all(self, made: Sequence[tuple[Doable, Commit]], applied: list[Applied]) -> None:
-        """Commit each (5), several at a time; all are over when this returns or raises."""
-        asked = [_THREADS.submit(commit_until_known, self._catalog, c) for _, c in made]
+        """Commit each (5), many in one call; all are over when this returns or raises."""
+        parts = [made[at : at + COMMITS_PER_CALL] for at in range(0, len(made), COMMITS_PER_CALL)]
+        asked = [
+            _THREADS.submit(commit_many_until_known, self._catalog, [c for _, c in part])
+            for part in parts
+        ]
         wait(asked)
-        for (decision, commit), answer in zip(made, asked, strict=True):
-            if answer.exception() is None:
-                self._note(decision, commit, answer.result(), applied)
+        refused: list[MedusaError] = []
+        for part, answer in zip(parts, asked, strict=True):
+            if answer.exception() is not None:
+                continue
+            for (decision, commit), committed in zip(part, answer.result(), strict=True):
+                if isinstance(committed, MedusaError):
+                    refused.append(committed)
+                else:
+                    self._note(decision, commit, committed, applied)
         for answer in asked:
             answer.result()
+        for error in refused:
+            raise error
 
     def _note(
         self, decision: Doable, commit: Commit, committed: Committed, applied: list[Applied]
@@ -219,21 +321,58 @@ class Driver:
                 return self._close(decision)
             case ComputeStep():
                 return self._compute(decision)
+            case Promote():
+                return self._promote(decision)
             case _:
                 assert_never(decision)
 
+    def _promote(self, decision: Promote) -> Commit:
+        """The tentative segments once more, as final: the same rows and files, another lineage."""
+        reached("step.decided")
+        known = decision.fragment
+        return Commit(
+            lease=self._lease_of_step(known),
+            plan=known.plan,
+            cause=Cause.CORRECTION,
+            segments=tuple(
+                OutputSegment(
+                    stream=t.segment.stream,
+                    range=t.segment.range,
+                    stability=Stability.STABLE,
+                    buckets=t.segment.buckets,
+                    files=t.segment.files,
+                    fresh_ms=decision.fresh_ms,
+                )
+                for t in decision.tentative
+            ),
+            lineage=decision.reads,
+        )
+
+    def _lease_of_step(self, known: FragmentKnowledge) -> Lease:
+        return self._leases.lease(
+            LeaseKey(
+                fragment=known.fragment.id,
+                producer=known.producer,
+                partition=known.partition,
+                lane=self._lane,
+            )
+        )
+
     def _close(self, decision: CloseBuckets) -> Commit:
         reached("close.decided")
-        landing = decision.landing
-        lease = self._leases.lease(
-            LeaseKey(fragment=landing_fragment(landing.stream), producer=landing.producer)
-        )
-        columns = self._checked.columns[Port(landing.stream)]
+        columns = self._checked.columns[Port(decision.landing.stream)]
+        lease = self._lease_of(decision)
         commit = self._close_buckets(
             decision, self._catalog, self._root, columns, lease, self._plan_id
         )
         reached("close.written")
         return commit
+
+    def _lease_of(self, decision: CloseBuckets) -> Lease:
+        landing = decision.landing
+        return self._leases.lease(
+            LeaseKey(fragment=landing_fragment(landing.stream), producer=landing.producer)
+        )
 
     def _compute(self, step: ComputeStep) -> Commit:
         reached("step.decided")
@@ -246,11 +385,7 @@ class Driver:
         from pipelines.spark.step import commit_of
 
         reached("step.synced")
-        known = step.fragment
-        lease = self._leases.lease(
-            LeaseKey(fragment=known.fragment.id, producer=known.producer, partition=known.partition)
-        )
-        return commit_of(step, result, lease)
+        return commit_of(step, result, self._lease_of_step(step.fragment))
 
 
 def commit_until_known(catalog: Catalog, commit: Commit) -> Committed:
@@ -264,3 +399,15 @@ def commit_until_known(catalog: Catalog, commit: Commit) -> Committed:
         except OutcomeUnknown:
             continue
     return catalog.commit(commit)
+
+
+def commit_many_until_known(
+    catalog: Catalog, commits: Sequence[Commit]
+) -> Sequence[Committed | MedusaError]:
+    """The like for many in one call: for each its answer, or what it was refused with."""
+    for _ in range(COMMIT_TRIES - 1):
+        try:
+            return catalog.commit_many(commits)
+        except OutcomeUnknown:
+            continue
+    return catalog.commit_many(commits)

@@ -13,9 +13,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import MedusaError
+from medusa_core.names import StreamName
+from medusa_core.segments import Producer
+from medusa_core.trims import Trimmed
 from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.trimming import Needs, before_of_retentions, needs_here, remove_files, trim_once
 
@@ -25,10 +29,36 @@ FILES_PER_PIECE = (50, 200)
 """A piece that frees fewer files is followed by one over more buckets, of more over fewer."""
 
 
+@dataclass(slots=True)
+class TrimmedLine:
+    """What a round let go of one line, before `before_us` (us): what is counted is gone for good.
+
+    `segments` are rows of the catalog, superseded ones too; `rows` those of live segments.
+    """
+
+    stream: StreamName
+    producer: Producer
+    before_us: int
+    segments: int = 0
+    rows: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    def add(self, piece: Trimmed) -> None:
+        """Count what a piece let go."""
+        if piece.trimmed_us is not None:
+            self.before_us = piece.trimmed_us
+        self.segments += piece.segments
+        self.rows += piece.rows
+        self.files += len(piece.files)
+        self.bytes += sum(file.size_bytes for file in piece.files)
+
+
 class Housekeeper:
     """Trims the lines of one home by their retentions; `told` hears what went wrong.
 
-    `now_s` is a clock that never goes back.
+    `trimmed` hears of each line of which a round let something go. `now_s` is a clock that never
+    goes back.
     """
 
     def __init__(
@@ -36,6 +66,7 @@ class Housekeeper:
         catalog: Catalog,
         root: Path,
         told: Callable[[Exception], None],
+        trimmed: Callable[[TrimmedLine], None] = lambda line: None,
         *,
         every_s: float = EVERY_S,
         now_s: Callable[[], float] = time.monotonic,
@@ -43,6 +74,7 @@ class Housekeeper:
         self._catalog = catalog
         self._root = root
         self._told = told
+        self._trimmed = trimmed
         self._every_s = every_s
         self._now_s = now_s
         self._due_s = now_s()
@@ -79,8 +111,10 @@ class Housekeeper:
         needs = needs_here(self._catalog)
         before = before_of_retentions(retentions)
         for status in self._catalog.lines():
+            gone = TrimmedLine(status.stream.name, status.producer, status.trimmed_us or 0)
             try:
-                for _ in self._trim(status, before(status), needs):
+                for piece in self._trim(status, before(status), needs):
+                    gone.add(piece)
                     yield
                     if self._now_s() >= until_s:
                         return True
@@ -88,9 +122,12 @@ class Housekeeper:
                 # What is the matter with one line is no reason to keep the others.
                 self._told(error)
                 yield
+            finally:
+                if gone.segments or gone.files:
+                    self._trimmed(gone)
         return False
 
-    def _trim(self, status: LineStatus, before_us: int | None, needs: Needs) -> Iterator[None]:
+    def _trim(self, status: LineStatus, before_us: int | None, needs: Needs) -> Iterator[Trimmed]:
         """Trim one line by some buckets at a time, until it is done or something holds it."""
         at_us = status.kept_from_us
         if before_us is None or at_us is None:
@@ -105,7 +142,7 @@ class Housekeeper:
                 self._catalog, status, at_us, needs, segments_max=SEGMENTS_PER_PIECE
             )
             remove_files(self._root, trimmed)
-            yield
+            yield trimmed
             if trimmed.has_more:
                 continue
             is_due = trimmed.held_by is None and at_us + width_us <= before_us

@@ -7,11 +7,13 @@ that lost a lease learns it at the next commit or look.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from types import TracebackType
 
-from medusa_core.commits import Lease, LeaseKey
+from medusa_core.commits import Lane, Lease, LeaseKey
 from medusa_core.errors import Conflict, MedusaError
+from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.names import Epoch
 from pipelines.catalog.interface import Catalog
 
@@ -20,10 +22,21 @@ RENEWALS_PER_LEASE = 3
 
 
 class LeaseKeeper:
-    """The leases of one driver; a context manager that renews and at the end releases them."""
+    """The leases of one driver; a context manager that renews and at the end releases them.
 
-    def __init__(self, catalog: Catalog, holder: str, *, lease_ms: int = LEASE_MS) -> None:
+    `lane`: the backlog lane takes those of what is computed, beside the live one's.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        holder: str,
+        *,
+        lease_ms: int = LEASE_MS,
+        lane: Lane = Lane.LIVE,
+    ) -> None:
         self._catalog = catalog
+        self.lane = lane
         self._holder = holder
         self._lease_ms = lease_ms
         self._leases: dict[LeaseKey, Lease] = {}
@@ -44,20 +57,32 @@ class LeaseKeeper:
     ) -> None:
         self._done.set()
         self._thread.join()
-        for lease in self._leases.values():
-            try:
-                self._catalog.release_lease(lease)
-            except MedusaError:
-                # It expires by itself; the error that ended the work must not be hidden.
-                return
+        try:
+            if self._leases:
+                self._catalog.release_leases(tuple(self._leases.values()))
+        except MedusaError:
+            # They expire by themselves; the error that ended the work must not be hidden.
+            return
 
     def take(self, keys: Iterable[tuple[LeaseKey, Epoch]]) -> None:
-        """Take leases; raises Conflict, naming it, if another driver has one."""
+        """Take all of these leases or none; Conflict, naming it, if another driver has one.
+
+        Two drivers that wait for each other's leases would wait for ever: who waits has none.
+        """
+        wanted = tuple(self._of_lane(keys))
+        if not wanted:
+            return
+        leases = self._catalog.acquire_leases(wanted, self._holder, self._lease_ms)
+        with self._guard:
+            for lease in leases:
+                self._leases[lease.key] = lease
+                self._lost.pop(lease.key, None)
+
+    def _of_lane(self, keys: Iterable[tuple[LeaseKey, Epoch]]) -> Iterator[tuple[LeaseKey, Epoch]]:
+        """Those of the lane: what is landed and imported is the live one's alone."""
         for key, epoch in keys:
-            lease = self._catalog.acquire_lease(key, epoch, self._holder, self._lease_ms)
-            with self._guard:
-                self._leases[key] = lease
-                self._lost.pop(key, None)
+            if self.lane is Lane.LIVE or not key.fragment.startswith(("landing/", IMPORT_PREFIX)):
+                yield replace(key, lane=self.lane), epoch
 
     def lease(self, key: LeaseKey) -> Lease:
         """The lease as last renewed; raises Conflict if it was lost."""
@@ -78,21 +103,21 @@ class LeaseKeeper:
         """Renew once what is held; what is refused is lost."""
         with self._guard:
             leases = [lease for key, lease in self._leases.items() if key not in self._lost]
-        for lease in leases:
-            try:
-                renewed = self._catalog.renew_lease(lease, self._lease_ms)
-            except Conflict as error:
-                with self._guard:
-                    # Taken anew meanwhile, it is another lease.
-                    if self._leases.get(lease.key) is lease:
-                        self._lost[lease.key] = str(error)
-            except MedusaError:
-                # Unreachable now: try again at the next beat; the lease decides at the commit.
-                continue
-            else:
-                with self._guard:
-                    if self._leases.get(lease.key) is lease:
-                        self._leases[lease.key] = renewed
+        if not leases:
+            return
+        try:
+            answers = self._catalog.renew_leases(leases, self._lease_ms)
+        except MedusaError:
+            # Unreachable now: try again at the next beat; the lease decides at the commit.
+            return
+        with self._guard:
+            for lease, answer in zip(leases, answers, strict=True):
+                if self._leases.get(lease.key) is not lease:
+                    continue  # taken anew meanwhile, it is another lease
+                if isinstance(answer, Lease):
+                    self._leases[lease.key] = answer
+                elif isinstance(answer, Conflict):
+                    self._lost[lease.key] = str(answer)
 
     def _keep_renewing(self) -> None:
         while not self._done.wait(self._lease_ms / 1000 / RENEWALS_PER_LEASE):

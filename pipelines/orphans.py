@@ -24,7 +24,8 @@ GRACE_S = 3_600.0
 GRACE_S_MIN = 60.0
 """How old an orphan is at least, unless somebody says otherwise."""
 SET_ASIDE = ".orphan"
-SUFFIXES = (".parquet", ".parquet.part", f".parquet{SET_ASIDE}", f".parquet.part{SET_ASIDE}")
+_OWN = (".parquet", ".parquet.part", ".panes", ".panes.part")
+SUFFIXES = (*_OWN, *(f"{suffix}{SET_ASIDE}" for suffix in _OWN))
 PATHS_PER_LOOK = 1_000
 
 Named = Callable[[Collection[str]], frozenset[str]]

@@ -20,8 +20,8 @@ from medusa_core.names import StreamName
 from pipelines.catalog.interface import Assignment, Catalog
 from pipelines.driver import Applied, Driver
 from pipelines.driver import Said as DriverSaid
-from pipelines.exchange.importing import Imported, Importer
-from pipelines.housekeeping import Housekeeper
+from pipelines.exchange.importing import Imported, Importer, NoImports
+from pipelines.housekeeping import Housekeeper, TrimmedLine
 from pipelines.leases import LeaseKeeper
 from pipelines.streams.live.interface import LiveSource, Polled
 from pipelines.works import leases_wanted, newest_assignments
@@ -43,6 +43,7 @@ class Said(DriverSaid, Protocol):
     def imported(self, imported: Imported) -> None: ...
     def polled(self, stream: StreamName, polled: Polled) -> None: ...
     def delivered(self, turn: Turn) -> None: ...
+    def trimmed(self, line: TrimmedLine) -> None: ...
     def error(self, error: Exception) -> None: ...
 
 
@@ -77,7 +78,7 @@ class ParticipantLoop:
         *,
         catalog: Catalog,
         drivers: Sequence[Driver],
-        importer: Importer,
+        importer: Importer | NoImports,
         sources: Mapping[StreamName, LiveSource],
         leases: LeaseKeeper,
         said: Said,
@@ -118,6 +119,9 @@ class ParticipantLoop:
                 applied += driver.tick()
             except Unavailable as error:
                 away = away or error
+        self._importer.tell_paths(
+            {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
+        )
         if away is not None:
             raise away
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
@@ -141,11 +145,12 @@ class ParticipantLoop:
         self,
         *,
         is_done: Callable[[], bool],
-        wait: Callable[[], None],
+        wait: Callable[[int | None], None],
         recover: Callable[[Exception], None],
         pause: Callable[[], None] = lambda: time.sleep(PAUSE_MS / 1000),
     ) -> None:
-        """Tick until `is_done`; `wait` comes back when something may have happened.
+        """Tick until `is_done`; `wait` comes back when something may have happened, and in the
+        given number of milliseconds at the latest, if there is one.
 
         `recover` is called, a `pause` later, when something is away, and may bring it back or
         raise. Raises Conflict once somebody else holds a lease that this participant had.
@@ -163,7 +168,7 @@ class ParticipantLoop:
                 if self._deliveries is not None:
                     self._deliveries.look()
                 if not self._keep_house(is_idle=is_idle) and is_idle:
-                    wait()
+                    wait(self._wakes_in_ms())
             except Conflict as error:
                 if was_lost:
                     raise
@@ -174,6 +179,11 @@ class ParticipantLoop:
                 pause()
                 with contextlib.suppress(Unavailable):
                     recover(error)
+
+    def _wakes_in_ms(self) -> int | None:
+        """When something is to be done even if nothing happens."""
+        times = [d.wakes_in_ms for d in self._drivers if d.wakes_in_ms is not None]
+        return min(times, default=None)
 
     def _keep_house(self, *, is_idle: bool) -> bool:
         """A piece of housekeeping, if it is time; whether there is more."""

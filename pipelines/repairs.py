@@ -1,4 +1,4 @@
-"""Records out of quarantine: handed out as JSON lines, repaired by hand, handed in again.
+"""Records out of quarantine: handed out (`repairs_export`), repaired by hand, handed in again.
 
 A repaired record is read by its source's declaration as any other. It lands if its bucket is still
 open: its source has not promised a boundary behind that bucket. What is closed is stable and never
@@ -19,19 +19,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from medusa_core.commits import Lane, LeaseKey
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.nearest import did_you_mean
 from medusa_core.network import Source
 from medusa_core.segments import Producer
-from pipelines.catalog.interface import LineStatus, QuarantineEntry
+from pipelines.catalog.interface import LineStatus
 from pipelines.home import Home
-from pipelines.report.deployed import network_of_document
+from pipelines.repairs_export import PAGE, source_of
 from pipelines.streams.json_records import Bad, parse_line, text_of
 from pipelines.streams.landing import landed_batch, landing_fragment, log_batch
 from pipelines.streams.recorded import read_recorded_file
@@ -62,25 +61,6 @@ class _Given:
     values: Mapping[int, Mapping[str, str | None]]
 
 
-def hand_out(home: Home, stream: str, file: Path) -> int:
-    """Write a source's records that have not landed as JSON lines; how many there are.
-
-    Refused if the file is there already or the stream is no source, Unavailable if it cannot be
-    written.
-    """
-    source = source_of(home, stream)
-    entries = [e for e in home.catalog.quarantine_entries(StreamName(stream)) if not e.landed_as]
-    try:
-        with file.open("x", encoding="utf-8") as opened:
-            for entry in entries:
-                opened.write(json.dumps(_document(source, entry), ensure_ascii=True) + "\n")
-    except FileExistsError:
-        raise Refused(f"{file} is there already: choose another name, or move it away") from None
-    except OSError as error:
-        raise Unavailable(f"{file} cannot be written ({error.strerror}): choose another") from None
-    return len(entries)
-
-
 def hand_in(home: Home, stream: str, file: Path, *, explain: bool) -> tuple[Told, ...]:
     """Land what was repaired (with `explain` only tell): what becomes of each line, in order.
 
@@ -88,11 +68,9 @@ def hand_in(home: Home, stream: str, file: Path, *, explain: bool) -> tuple[Told
     in records of this stream right now.
     """
     source = source_of(home, stream)
-    entries = {e.number: e for e in home.catalog.quarantine_entries(StreamName(stream))}
-    given = _read(file, source, entries)
-    why_not = {
-        line: LANDED_BEFORE for line, number in given.numbers.items() if entries[number].landed_as
-    }
+    given = _read(file, source)
+    landed = _landed(home, given, StreamName(stream))
+    why_not = {line: LANDED_BEFORE for line, number in given.numbers.items() if number in landed}
     records, lines, bad = _records(source, given, set(why_not))
     why_not |= bad | {
         line: LEFT for line in given.numbers if line not in given.values and line not in why_not
@@ -104,42 +82,24 @@ def hand_in(home: Home, stream: str, file: Path, *, explain: bool) -> tuple[Told
     )
 
 
-def source_of(home: Home, stream: str) -> Source:
-    """How the source is declared by the newest plan; Refused if the home lands no such stream."""
-    found: dict[str, Source] = {}
-    for plan in home.catalog.plans():
-        document = json.loads(plan.document)
-        if "network" in document:
-            found |= {s.name: s for s in network_of_document(document["network"]).sources}
-    here = {str(line.stream.name): line for line in home.catalog.lines()}
-    if stream not in here:
-        hint = did_you_mean(stream, here, "it has " + (", ".join(here) or "none"))
-        raise Refused(f"the home of {home.participant} has no stream {stream!r}: {hint}")
-    if here[stream].stream.kind != "source" or stream not in found:
-        raise Refused(
-            f"{stream} is computed, not landed: correct the expression in its network, or hand in "
-            "records of its sources"
-        )
-    return found[stream]
+def _landed(home: Home, given: _Given, stream: StreamName) -> set[int]:
+    """Which of the records have landed; Refused, with its line, for one that is not there."""
+    lines = list(given.numbers.items())
+    landed: set[int] = set()
+    for at in range(0, len(lines), PAGE):
+        page = lines[at : at + PAGE]
+        found = home.catalog.quarantine_entries(stream, numbers=[number for _, number in page])
+        there = {entry.number for entry in found}
+        for line, number in page:
+            if number not in there:
+                raise Refused(
+                    f"{given.file}, line {line}: {stream} has no record {number} in quarantine"
+                )
+        landed |= {entry.number for entry in found if entry.landed_as}
+    return landed
 
 
-def _document(source: Source, entry: QuarantineEntry) -> dict[str, Any]:
-    record = entry.record
-    return {
-        "quarantine": entry.number, "origin": record.origin, "position": record.position,
-        "field": record.field, "reason": record.reason, "content": record.content,
-        "is_complete": record.is_complete, "record": _values(source, entry),
-    }  # fmt: skip
-
-
-def _values(source: Source, entry: QuarantineEntry) -> dict[str, str | None]:
-    """The declared columns, filled where the record is a whole JSON object that names them."""
-    found = parse_line(entry.record.content.encode()) if entry.record.is_complete else {}
-    known: Mapping[str, Any] = found if isinstance(found, dict) else {}
-    return {name: text_of(known.get(name)) for name in source.columns}
-
-
-def _read(file: Path, source: Source, entries: Mapping[int, QuarantineEntry]) -> _Given:
+def _read(file: Path, source: Source) -> _Given:
     try:
         if not file.is_file():
             raise Refused(f"there is no file {file}: give one that `quarantine export` wrote")
@@ -157,8 +117,6 @@ def _read(file: Path, source: Source, entries: Mapping[int, QuarantineEntry]) ->
             continue
         place = f"{file}, line {line}"
         number, record = _entry(place, text)
-        if number not in entries:
-            raise Refused(f"{place}: {source.name} has no record {number} in quarantine")
         if number in lines_of:
             raise Refused(f"{place}: record {number} stands in line {lines_of[number]} already")
         for name in record.keys() - source.columns.keys():
@@ -266,7 +224,7 @@ def _land(
 
 def _line(home: Home, stream: StreamName, producer: Producer) -> LineStatus | None:
     wanted = (stream, producer)
-    lines: Iterable[LineStatus] = home.catalog.lines()
+    lines: Iterable[LineStatus] = home.catalog.lines(stream)
     return next((s for s in lines if (s.stream.name, s.producer) == wanted), None)
 
 

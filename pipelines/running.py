@@ -9,25 +9,28 @@ from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.commits import LeaseKey
+from medusa_core.commits import Lane, LeaseKey
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
+from pipelines.drills.ways import DrilledWays
 from pipelines.driver import Driver
 from pipelines.exchange.copies import FileCopies
-from pipelines.exchange.importing import Importer
+from pipelines.exchange.importing import Importer, NoImports
 from pipelines.exchange.in_process import LocalExchange
+from pipelines.exchange.patience import PatientExchange
 from pipelines.federation import Seat
 from pipelines.housekeeping import Housekeeper
 from pipelines.leases import LeaseKeeper
 from pipelines.networks.deployed import network_of_plan
 from pipelines.participant import ParticipantLoop, Said
 from pipelines.sinks.workers import Deliveries
+from pipelines.spark.failures import check_jvm
 from pipelines.streams.landing import landing_fragment
 from pipelines.streams.live.declaration import parse_declaration
 from pipelines.streams.live.interface import LiveSource
-from pipelines.streams.live.opening import open_source
+from pipelines.streams.live.opening import Declared, Place, open_sources
 from pipelines.works import (
     Work,
     check_in_force,
@@ -83,6 +86,11 @@ class OwnSession:
             self._stack.callback(close_session, self._session)
         return self._session
 
+    def check(self) -> None:
+        """Raises SparkEnded if it was opened and its JVM has ended meanwhile."""
+        if self._session is not None:
+            check_jvm()
+
 
 def loop_of(
     seat: Seat,
@@ -95,15 +103,26 @@ def loop_of(
 ) -> ParticipantLoop:
     """The loop of a participant whose leases are taken; what it opens is closed with the stack.
 
-    `engines` are those that were warmed up while it waited.
+    `engines` are those that were warmed up while it waited. In the backlog lane it only corrects.
     """
     assignments = newest_assignments(seat.home.catalog, seat.home.participant)
     works = load_works(seat)
     fragments = {f.id: f for work in works for f in work.fragments}
     check_in_force(works, seat.home.catalog.read_knowledge(fragments, limits))
-    exchange = LocalExchange(seat.home.participant, seat.partners)
+    ways = DrilledWays(seat.home.directory, seat.home.participant, said.error)
+    exchange = PatientExchange(LocalExchange(seat.home.participant, seat.partners, ways))
     stack.callback(exchange.close)
     engine_of = (engines or Engines(seat, session)).engine_of
+    if leases.lane is Lane.BACKLOG:
+        return ParticipantLoop(
+            catalog=seat.home.catalog,
+            drivers=drivers_of(seat, works, leases, engine_of, limits, said),
+            importer=NoImports(),
+            sources={},
+            leases=leases,
+            said=said,
+            assignments=assignments,
+        )
     loop = ParticipantLoop(
         catalog=seat.home.catalog,
         drivers=drivers_of(seat, works, leases, engine_of, limits, said),
@@ -112,7 +131,7 @@ def loop_of(
         leases=leases,
         said=said,
         assignments=assignments,
-        housekeeper=Housekeeper(seat.home.catalog, seat.home.storage, said.error),
+        housekeeper=Housekeeper(seat.home.catalog, seat.home.storage, said.error, said.trimmed),
         deliveries=Deliveries(
             catalog=seat.home.catalog,
             root=seat.home.storage,
@@ -134,24 +153,26 @@ def sources_of(
         for a in newest_assignments(home.catalog, home.participant)
     }
     plans = {s.name: work.plan for work in works for s in work.plan.network.sources}
-    sources: dict[StreamName, LiveSource] = {}
+    declared: dict[StreamName, Declared] = {}
     for stream, document in home.catalog.sources().items():
         key = assigned.get(landing_fragment(stream))
         if key is None or stream not in plans:
             continue
         plan = plans[stream]
-        sources[stream] = open_source(
-            parse_declaration(stream, document),
+        declared[stream] = Declared(
+            declaration=parse_declaration(stream, document),
             source=plan.network.source(stream),
             width_us=plan.widths_us[stream],
-            catalog=home.catalog,
-            root=home.storage,
             lease=partial(leases.lease, key),
-            checkpoints=home.directory / "drivers" / home.participant / "checkpoints",
-            session=session,
-            base=home.directory,
         )
-    return sources
+    place = Place(
+        catalog=home.catalog,
+        root=home.storage,
+        checkpoints=home.directory / "drivers" / home.participant / "checkpoints",
+        session=session,
+        base=home.directory,
+    )
+    return open_sources(declared, place)
 
 
 def load_works(seat: Seat) -> tuple[Work, ...]:
@@ -182,6 +203,7 @@ def drivers_of(
             checked=work.checked,
             fragments=work.fragments,
             leases=leases,
+            lane=leases.lane,
             engine=engine_of(work),
             limits=limits,
             said=said,

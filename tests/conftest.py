@@ -6,6 +6,7 @@ Fixtures import what they need when they are used: the core's tests run with the
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from pipelines.catalog.server import EmbeddedServer
 
 MEMORY = Path("/dev/shm")
+
+# Started in the background of a script, a process ignores Ctrl-C, and so would all that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def folder_on_memory(prefix: str) -> Path:

@@ -108,6 +108,8 @@ def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
         home.catalog.declare_source(stream, document)
     for stream, retention_ms in changes.retentions.items():
         home.catalog.declare_retention(stream, retention_ms)
+    for stream, promise in changes.promises.items():
+        home.catalog.declare_bound(stream, promise.bound, promise.lag_ms)
     # What goes first: another sink may take over its target.
     for (stream, name), sink in sorted(changes.sinks.items(), key=lambda item: bool(item[1])):
         if sink is None:

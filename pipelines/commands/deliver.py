@@ -21,8 +21,8 @@ from pipelines.commands.tables import table
 from pipelines.home import Home, chosen_participant, open_home
 from pipelines.report.times import iso
 from pipelines.settings import Settings
-from pipelines.sinks.declaration import declaration_of, document_of
-from pipelines.sinks.declaring import declare, sinks_wanted
+from pipelines.sinks.declaration import declaration_of, document_of, parse_sink
+from pipelines.sinks.declaring import declare, sinks_wanted, target_of
 from pipelines.sinks.delivering import Turn
 from pipelines.sinks.workers import deliver_once
 
@@ -52,7 +52,9 @@ def run_deliver(settings: Settings, participant: str | None, asked: Asked, *, as
         if document is not None:
             name = asked.sink or str(document["kind"])
             assert asked.stream is not None
-            declare(home.catalog, StreamName(asked.stream), name, document_of(document))
+            stream, text = StreamName(asked.stream), document_of(document)
+            _check_stays(home, stream, name, text)
+            declare(home.catalog, stream, name, text)
         sinks = sinks_wanted(home.catalog, asked.stream, name)
         rows = dict.fromkeys(((s.stream, s.name) for s in sinks), 0)
 
@@ -102,6 +104,21 @@ def _document(asked: Asked) -> dict[str, object] | None:
     if asked.key is not None:
         document["key"] = [name.strip() for name in asked.key.split(",")]
     return document
+
+
+def _check_stays(home: Home, stream: StreamName, name: str, document: str) -> None:
+    """Refuse to give a sink another target by the way: the old one would get no more."""
+    wanted = parse_sink(stream, document)
+    for sink in home.catalog.sinks():
+        if (sink.stream, sink.name) != (stream, name):
+            continue
+        stands = parse_sink(stream, sink.document)
+        if target_of(stands) != target_of(wanted):
+            raise Refused(
+                f"sink {name} of {stream} delivers into {stands.target} already: give another "
+                f"--sink NAME for a second one, or end that one first with --stream {stream} "
+                f"--sink {name} --withdraw"
+            )
 
 
 def _withdraw(home: Home, asked: Asked) -> int:

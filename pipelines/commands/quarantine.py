@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from medusa_core.names import StreamName
 from pipelines.catalog.interface import QuarantineEntry
 from pipelines.commands.tables import table
 from pipelines.home import chosen_participant, open_home
-from pipelines.repairs import CLOSED, hand_in, hand_out
+from pipelines.repairs import CLOSED, hand_in
+from pipelines.repairs_export import hand_out, known_stream
 from pipelines.report.times import counted
 from pipelines.settings import Settings
 
@@ -26,8 +26,8 @@ def show_quarantine(
 ) -> int:
     """Print the first records in quarantine (of a stream, if given), and how many there are."""
     with open_home(settings, chosen_participant(settings, participant)) as home:
-        count = home.catalog.quarantine_count()
-        wanted = None if stream is None else StreamName(stream)
+        wanted = None if stream is None else known_stream(home, stream)
+        count = home.catalog.quarantine_count(wanted)
         entries = home.catalog.quarantine_entries(wanted, limit=limit)
     if as_json:
         found = [_found(entry) for entry in entries]
@@ -38,7 +38,8 @@ def show_quarantine(
         print("no record is in quarantine" if stream is None else f"none of {stream} is there")
         return 0
     print(table(("number", "stream", "from", *FIELDS[2:7], "landed"), map(_shown, entries)))
-    print(f"\n{len(entries):,} of {count:,} records in quarantine")
+    of_which = "" if stream is None else f" of {stream}"
+    print(f"\n{len(entries):,} of {count:,} records{of_which} in quarantine")
     return 0
 
 

@@ -7,14 +7,17 @@ import os
 import socket
 from argparse import Namespace
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from medusa_core.commits import Lane
 from medusa_core.decide import explain
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
+from pipelines.drills.processes import recorded
+from pipelines.drills.ways import DrilledWays
 from pipelines.exchange.bell import Bell
 from pipelines.federation import Seat, take_seat
 from pipelines.home import chosen_participant
@@ -31,6 +34,7 @@ from pipelines.running import (
     wait_for_leases,
 )
 from pipelines.settings import Settings
+from pipelines.spark.failures import jvm_errors
 from pipelines.warming import warm_up
 from pipelines.watching.watcher import watcher_of
 from pipelines.works import Work
@@ -46,10 +50,12 @@ POLL_MS = 500
 class RunOrder:
     """How a participant is run: until when, and how long its leases are.
 
-    One that `stands_by` waits, warmed up, for as long as another driver has the leases.
+    One that `stands_by` waits, warmed up, for as long as another driver has the leases. In the
+    backlog lane it corrects what is owed, beside the live one, and ends.
     """
 
     participant: str | None
+    lane: Lane = Lane.LIVE
     until_ended: bool = False
     stands_by: bool = False
     lease_ms: int = LEASE_MS
@@ -64,6 +70,7 @@ def run_order(options: Namespace) -> RunOrder:
         participant=options.participant,
         until_ended=getattr(options, "until_ended", False),
         stands_by=getattr(options, "standby", False),
+        lane=Lane(getattr(options, "lane", Lane.LIVE.value)),
         lease_ms=int(options.lease * 1_000),
         limits=Limits(records_per_step_max=records_max) if records_max else Limits(),
     )
@@ -82,23 +89,46 @@ def run(settings: Settings, order: RunOrder) -> int:
 
 
 def _run(settings: Settings, order: RunOrder) -> None:
-    with _running(settings, order) as (seat, loop), ExitStack() as stack:
-        bell = Bell(seat.urls)
+    participant = chosen_participant(settings, order.participant)
+    is_live = order.lane is Lane.LIVE
+    with (
+        recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
+        _running(settings, order) as (seat, loop, session),
+        ExitStack() as stack,
+    ):
+        drives()
+        ways = DrilledWays(settings.directory, participant)
+        bell = Bell(seat.urls, is_heard=ways.is_heard(seat.partners))
         stack.callback(bell.close)
 
+        has_corrected = False
+
+        def wait(limit_ms: int | None) -> None:
+            nonlocal has_corrected
+            if not is_live:
+                has_corrected = True  # nothing is owed any more
+                return
+            # A driver without Spark must not hold the leases until it is needed.
+            session.check()
+            bell.wait(order.poll_ms if limit_ms is None else min(order.poll_ms, limit_ms))
+
         def recover(error: Exception) -> None:
+            session.check()
             seat.revive()
 
         loop.run(
-            is_done=lambda: order.until_ended and has_ended(seat) and loop.has_delivered_all(),
-            wait=lambda: bell.wait(order.poll_ms),
+            is_done=lambda: (
+                has_corrected
+                or (order.until_ended and has_ended(seat) and loop.has_delivered_all())
+            ),
+            wait=wait,
             recover=recover,
         )
 
 
 def tick(settings: Settings, order: RunOrder, *, as_json: bool) -> int:
     """One turn: feed, import, decide, apply."""
-    with _running(settings, order) as (_, loop):
+    with _running(settings, order) as (_, loop, _):
         try:
             done = loop.tick()
         except AssignmentsChanged:
@@ -129,6 +159,10 @@ def explain_tick(settings: Settings, order: RunOrder) -> int:
     return 0
 
 
+def _nothing() -> None:
+    """Drills are for the process that does the participant's work."""
+
+
 def _no_engine(work: Work) -> Callable[[], StepEngine]:
     def engine() -> StepEngine:
         raise AssertionError("an explanation computes nothing")
@@ -137,11 +171,15 @@ def _no_engine(work: Work) -> Callable[[], StepEngine]:
 
 
 @contextmanager
-def _running(settings: Settings, order: RunOrder) -> Iterator[tuple[Seat, ParticipantLoop]]:
+def _running(
+    settings: Settings, order: RunOrder
+) -> Iterator[tuple[Seat, ParticipantLoop, OwnSession]]:
     participant = chosen_participant(settings, order.participant)
     with ExitStack() as stack:
         seat = stack.enter_context(take_seat(settings, participant))
         said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
+        # What is opened from here on is closed before the end of the JVM is told.
+        stack.enter_context(jvm_errors(said.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         session = OwnSession(seat, stack)
         engines = Engines(seat, session)
@@ -157,9 +195,9 @@ def _running(settings: Settings, order: RunOrder) -> Iterator[tuple[Seat, Partic
             if order.stands_by:
                 print(f"{participant} stands by: {counted(ready, 'fragment')} ready", flush=True)
 
-        leases = LeaseKeeper(seat.home.catalog, holder, lease_ms=order.lease_ms)
+        leases = LeaseKeeper(seat.home.catalog, holder, lease_ms=order.lease_ms, lane=order.lane)
         stack.enter_context(leases)
         wait_for_leases(
             seat, leases, order.lease_ms, said, get_ready=get_ready, stands_by=order.stands_by
         )
-        yield seat, loop_of(seat, leases, session, said, stack, order.limits, engines)
+        yield seat, loop_of(seat, leases, session, said, stack, order.limits, engines), session

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import sys
+from pathlib import Path
 
+from medusa_core.errors import Refused
 from pipelines.simulation.events import Event
-from pipelines.simulation.running import run_schedules, run_shared
+from pipelines.simulation.progress import progress_in
+from pipelines.simulation.running import run_on, run_schedules, run_shared
 from pipelines.simulation.runs import RunFigures
-from pipelines.simulation.shapes import TRIMS, WHOLE
+from pipelines.simulation.shapes import TRIMS, WHOLE, Shape
 
 VIOLATIONS_SHOWN_MAX = 10
+TOLD_EVERY = 1_000
 
 
 def simulate_faults(
@@ -21,14 +26,20 @@ def simulate_faults(
     as_json: bool,
     jobs: int | None = None,
     trims: bool = False,
+    resume: Path | None = None,
 ) -> int:
     """Run the schedules and print their figures; 1 if a law was broken or too little happened.
 
     `jobs`: in so many processes at once (default: one for each CPU); an explained run has one.
-    `trims`: short schedules in which trims, reads and kills come between each other.
+    `trims`: short schedules in which trims, reads and kills come between each other. `resume`: the
+    file that keeps what is done; a run that was stopped goes on from there.
     """
     shape = TRIMS if trims else WHOLE
-    if explain:
+    if resume is not None:
+        if explain:
+            raise Refused("a run that is explained is not kept: leave --explain or --resume out")
+        figures = _go_on(resume, schedules, seed, jobs or os.cpu_count() or 1, shape)
+    elif explain:
         figures = run_schedules(schedules, seed, shape=shape, tell=_tell, begun=_begun)
     else:
         figures = run_shared(schedules, seed, jobs or os.cpu_count() or 1, shape)
@@ -37,6 +48,28 @@ def simulate_faults(
     else:
         _print(figures)
     return 1 if figures.has_failed else 0
+
+
+def _go_on(resume: Path, schedules: int, seed: int, jobs: int, shape: Shape) -> RunFigures:
+    with progress_in(resume, seed, shape) as progress:
+        told = progress.figures.schedules
+        if told:
+            print(f"goes on: {told} schedules were done before", file=sys.stderr, flush=True)
+
+        def tell(done: int) -> None:
+            nonlocal told
+            if done - told >= TOLD_EVERY:
+                told = done
+                found = len(progress.figures.violations)
+                print(
+                    f"{done} of {schedules} done, {found} violations", file=sys.stderr, flush=True
+                )
+
+        figures = run_on(progress, schedules, jobs, tell)
+        if len(progress.codes) > 1:
+            by = ", ".join(f"{code} {n}" for code, n in progress.codes.items())
+            print(f"the code changed on the way (schedules by its hash): {by}", file=sys.stderr)
+    return figures
 
 
 def _begun(seed: int) -> None:

@@ -32,6 +32,10 @@ LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column(
 STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
            Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
            Column("rows", 10, True))  # fmt: skip
+CORRECTIONS = (Column("stream", 36), Column("by", 9), Column("tentative through", 25),
+               Column("corrected through", 24))  # fmt: skip
+STATES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column("state", 13),
+          Column("since", 12), Column("because", 25))  # fmt: skip
 SOURCES = (Column("source", 22), Column("fed by", 9), Column("files wait", 10, True),
            Column("records wait", 12, True), Column("behind by", 10),
            Column("told", 14))  # fmt: skip
@@ -47,8 +51,15 @@ def status_text(document: Mapping[str, Any]) -> str:
         parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
     if document["streams"]:
         parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
+    told = [s for s in document["streams"] if _is_told(s)]
+    if told:
+        parts.append(fixed(CORRECTIONS, [_correction(stream) for stream in told]))
+    changed = [state for state in document["fragments"] if state["since"]]
+    if changed:
+        parts.append(fixed(STATES, [_state(state) for state in changed]))
     if document["sources"]:
         parts.append(fixed(SOURCES, [_source(source) for source in document["sources"]]))
+        parts += [_unclaimed(source) for source in document["sources"] if source["unclaimed"]]
     if document["sinks"]:
         parts.append(fixed(SINKS, [_sink(sink) for sink in document["sinks"]]))
         parts += [_problem(sink) for sink in document["sinks"] if sink["problem"]]
@@ -132,6 +143,30 @@ def _stream(stream: Mapping[str, Any]) -> Sequence[str]:
     )
 
 
+def _is_told(stream: Mapping[str, Any]) -> bool:
+    return bool(stream["tentative_through"] or stream["corrected_through"])
+
+
+def _correction(stream: Mapping[str, Any]) -> Sequence[str]:
+    return (
+        stream["stream"],
+        stream["producer"],
+        stream["tentative_through"] or "nothing is tentative",
+        stream["corrected_through"] or "nothing yet",
+    )
+
+
+def _state(state: Mapping[str, Any]) -> Sequence[str]:
+    return (
+        state["fragment"],
+        str(state["partition"]),
+        state["producer"],
+        state["state"],
+        f"{_span(state['since_ago_ms'])} ago",
+        state["because"],
+    )
+
+
 def _source(source: Mapping[str, Any]) -> Sequence[str]:
     told_ms, behind_ms = source["told_ago_ms"], source["behind_ms"]
     counts = (source["waiting_files"], source["waiting_records"])
@@ -140,6 +175,14 @@ def _source(source: Mapping[str, Any]) -> Sequence[str]:
         return (source["stream"], source["kind"], *shown, "", "not yet")
     behind = _span(behind_ms) if source["has_waiting"] else "caught up"
     return (source["stream"], source["kind"], *shown, behind, f"{_span(told_ms)} ago")
+
+
+def _unclaimed(source: Mapping[str, Any]) -> str:
+    records = counted(source["unclaimed"], "record")
+    return _wrapped(
+        f"{records} came with the feed of {source['stream']} and had a value that none of its "
+        "streams takes (since its driver was started)", 0,
+    )  # fmt: skip
 
 
 def _sink(sink: Mapping[str, Any]) -> Sequence[str]:

@@ -46,23 +46,20 @@ def wanted_logs(
     Raises Refused if a fragment would move, if a new plan has no bucket to begin at, or if it reads
     what is trimmed; Conflict if the homes disagree about a line.
     """
+    owners = {home: network.owners_for(home) for home in standings}
     logs = {
-        home: {
-            fragment: _merged_log(fragment, home, standings)
-            for fragment in network.owners_for(home)
-        }
+        home: {fragment: _merged_log(fragment, home, standings) for fragment in owners[home]}
         for home in standings
     }
     for home, its in logs.items():
         for fragment, log in its.items():
-            _check_owner(network, fragment, log, network.owners_for(home)[fragment])
+            _check_owner(network, fragment, log, owners[home][fragment])
     stand = [log[-1] for its in logs.values() for log in its.values() if log]
     changed = [line for line in stand if line.plan != network.plan.id]
     from_us = _from_us(network, standings, stand, changed[0].plan, asked) if changed else None
     wanted = {
         home: {
-            fragment: _extended(log, fragment, network.owners_for(home)[fragment],
-                                network.plan.id, from_us)
+            fragment: _extended(log, fragment, owners[home][fragment], network.plan.id, from_us)
             for fragment, log in its.items()
         }
         for home, its in logs.items()

@@ -16,6 +16,7 @@ from medusa_core.frozen import freeze
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName
 from pipelines.catalog.interface import Assignment, Deployment
 from pipelines.contracts.assigning import Asked, Log, wanted_logs
+from pipelines.contracts.bounds import NOTHING, Promise, check_paths
 from pipelines.contracts.federation import Federation, PlacedNetwork
 from pipelines.contracts.in_place import check_in_place
 from pipelines.contracts.reach import reach_of
@@ -46,9 +47,9 @@ class Change:
 class HomeChanges:
     """What a home lacks: deployments in order (the last under the newest plan), sources as JSON.
 
-    `retentions` are those to declare, in ms (None: for good); `sinks` are those to declare, as JSON
-    (None: to withdraw), by stream and name; `reach` is from when on the lines that are new read the
-    streams of this home, by network.
+    `retentions` are those to declare, in ms (None: for good), `promises` the bounds and lags;
+    `sinks` are those to declare, as JSON (None: to withdraw), by stream and name; `reach` is from
+    when on the lines that are new read the streams of this home, by network.
     """
 
     participant: Participant
@@ -56,11 +57,12 @@ class HomeChanges:
     deployments: tuple[Deployment, ...]
     sources: Mapping[StreamName, str]
     retentions: Mapping[StreamName, int | None]
+    promises: Mapping[StreamName, Promise]
     sinks: Mapping[tuple[StreamName, str], str | None]
     reach: Mapping[str, Mapping[StreamName, int]]
 
     def __post_init__(self) -> None:
-        freeze(self, "sources", "retentions", "sinks", "reach")
+        freeze(self, "sources", "retentions", "promises", "sinks", "reach")
 
     @property
     def is_same(self) -> bool:
@@ -78,6 +80,17 @@ def decide_changes(
     for network in federation.networks:
         for home, standing in standings.items():
             check_in_place(network, home, standing)
+        check_paths(
+            network.fragments.values(),
+            network.owners,
+            network.promises,
+            network.width_us,
+            {
+                name: cost
+                for standing in standings.values()
+                for name, cost in standing.costs.items()
+            },
+        )
     logs = {n.name: wanted_logs(n, standings, asked) for n in federation.networks}
     plans = {
         plan.id: plan.document
@@ -111,6 +124,7 @@ def _home(
     deployments: list[Deployment] = []
     sources: dict[StreamName, str] = {}
     retentions: dict[StreamName, int | None] = {}
+    promises: dict[StreamName, Promise] = {}
     sinks: dict[tuple[StreamName, str], str | None] = {}
     reach: dict[str, Mapping[StreamName, int]] = {}
     for network in federation.networks:
@@ -131,6 +145,10 @@ def _home(
             changes += _retention(stream, wanted_ms, standing)
             if standing.retentions.get(stream) != wanted_ms:
                 retentions[stream] = wanted_ms
+            promise = network.promises.get(stream, NOTHING)
+            changes += _promise(stream, promise, standing)
+            if standing.promises.get(stream, NOTHING) != promise:
+                promises[stream] = promise
         shown, its_sinks = _sinks(dict(_wanted_sinks(network, federation, home)), network, standing)
         changes += shown
         sinks |= its_sinks
@@ -142,6 +160,7 @@ def _home(
         deployments=tuple(deployments),
         sources=sources,
         retentions=retentions,
+        promises=promises,
         sinks=sinks,
         reach=reach,
     )
@@ -210,6 +229,19 @@ def _retention(stream: StreamName, wanted_ms: int | None, standing: Standing) ->
     kept = [_kept(ms) for ms in dict.fromkeys((stands_ms, wanted_ms))]
     detail = " -> ".join(kept) if mark is Mark.CHANGED else _kept(wanted_ms)
     yield Change(mark=mark, what="retention", name=stream, detail=detail)
+
+
+def _promise(stream: StreamName, promise: Promise, standing: Standing) -> Iterator[Change]:
+    """Nothing to tell of a stream within no bound that never was within one."""
+    stands = standing.promises.get(stream, NOTHING)
+    if stands == promise:
+        if promise.bound is not None:
+            yield Change(mark=Mark.SAME, what="bound", name=stream, detail=str(promise))
+    elif stands == NOTHING:
+        yield Change(mark=Mark.NEW, what="bound", name=stream, detail=str(promise))
+    else:
+        detail = f"{stands} -> {promise}"
+        yield Change(mark=Mark.CHANGED, what="bound", name=stream, detail=detail)
 
 
 def _wanted_sinks(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from medusa_core.errors import Refused
@@ -22,6 +22,7 @@ from medusa_core.nearest import did_you_mean
 from medusa_core.network import Function, Network
 from medusa_core.plans import Plan
 from pipelines.catalog.interface import StreamRecord
+from pipelines.contracts.bounds import Promise, promises_of
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.participants import ParticipantContract, Run, read_participants
@@ -47,7 +48,8 @@ class PlacedNetwork:
     """A network under its plan, and who computes each fragment (`owners`, by fragment).
 
     `fragments` are its pieces by their ids, landings and imports not among them. `file` is the
-    user's file if it must be kept, because the network has Function boxes.
+    user's file if it must be kept, because the network has Function boxes. `promises` are what the
+    homes are told of each stream.
     """
 
     plan: Plan
@@ -57,9 +59,10 @@ class PlacedNetwork:
     owners: Mapping[str, Participant]
     width_us: int
     file: Path | None
+    promises: Mapping[StreamName, Promise] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        freeze(self, "fragments", "wiring", "owners")
+        freeze(self, "fragments", "wiring", "owners", "promises")
 
     @property
     def name(self) -> str:
@@ -141,17 +144,17 @@ def read_federation(contracts: Path, directory: Path) -> Federation:
         networks = tuple(_placed(parts[name], loaded, folder) for name in sorted(parts))
     _check_streams_belong_to_one_network(networks)
     _check_contracts_of_streams(networks, streams, contracts)
+    networks = tuple(_promised(network, streams) for network in networks)
+    holders: dict[StreamName, set[Participant]] = {
+        record.name: set() for placed in networks for record in placed.streams
+    }
+    for placed in networks:
+        for contract in participants:
+            for stream in placed.held_by(contract.participant):
+                holders[stream].add(contract.participant)
     check_sinks(
         {record.name: record for network in networks for record in network.streams},
-        {
-            record.name: frozenset(
-                contract.participant
-                for contract in participants
-                if record.name in set(network.held_by(contract.participant))
-            )
-            for network in networks
-            for record in network.streams
-        },
+        {stream: frozenset(found) for stream, found in holders.items()},
         streams,
     )
     return Federation(
@@ -159,6 +162,16 @@ def read_federation(contracts: Path, directory: Path) -> Federation:
         networks=networks,
         streams={contract.stream: contract for contract in streams},
     )
+
+
+def _promised(network: PlacedNetwork, contracts: Sequence[StreamContract]) -> PlacedNetwork:
+    """The network with what is promised of its streams."""
+    its = {record.name for record in network.streams}
+    declared = {c.stream: c.bound for c in contracts if c.stream in its and c.bound is not None}
+    lags_ms = {c.stream: c.lag_ms for c in contracts if c.stream in its and c.lag_ms is not None}
+    fragments = list(network.fragments.values())
+    promises = promises_of(network.plan.network, fragments, declared, lags_ms)
+    return replace(network, promises=promises)
 
 
 def _loaded(run: Run) -> Network:
@@ -295,6 +308,17 @@ def _check_contracts_of_streams(
         if contract.source is not None and kinds[contract.stream] != "source":
             raise contract.source_at.refused(
                 f"feeds {contract.stream}, which is computed: only a network's sources are fed"
+            )
+    for contract in contracts:
+        if contract.bound is not None and kinds[contract.stream] == "source":
+            raise contract.lag_at.refused(
+                f"promises a bound of {contract.stream}, which is a source: declare it of what is "
+                "computed from it"
+            )
+        if contract.lag_ms is not None and kinds[contract.stream] != "source":
+            raise contract.lag_at.refused(
+                f"says how late {contract.stream} is due, which is computed: only a network's "
+                "sources have a lag of their own"
             )
     fed = {contract.stream for contract in contracts if contract.source is not None}
     for name, kind in kinds.items():

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, create_engine, text
 
+from medusa_core.bounds import Cost
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
@@ -17,7 +18,10 @@ from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, PlanRecord, StreamRecord
 from pipelines.catalog.migrations import check_connection
 from pipelines.catalog.postgres import catalog_url
+from pipelines.catalog.postgres_costs import step_costs_of
 from pipelines.catalog.postgres_errors import errors_of_catalog
+from pipelines.catalog.postgres_rows import promise_of
+from pipelines.contracts.bounds import Promise
 
 PARTITION = 0
 """The only one: partitions of a fragment are not declared yet."""
@@ -52,7 +56,8 @@ class Standing:
 
     A home that has not been made is one where nothing stands. `sources` maps a stream to the JSON
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
-    (with a name) to the JSON text of where it is delivered; `clock_ms` is the catalog's clock.
+    (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
+    `costs` are those of the fragments that run here; `clock_ms` is the catalog's clock.
     """
 
     is_made: bool = False
@@ -63,11 +68,14 @@ class Standing:
     lines: tuple[StandingLine, ...] = ()
     sources: Mapping[StreamName, str] = field(default_factory=dict)
     retentions: Mapping[StreamName, int] = field(default_factory=dict)
+    promises: Mapping[StreamName, Promise] = field(default_factory=dict)
+    costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     clock_ms: int | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "streams", "plans", "fragments", "log", "sources", "retentions", "sinks")
+        freeze(self, "promises", "costs")
 
 
 def read_standing(url: str, participant: Participant) -> Standing:
@@ -109,8 +117,12 @@ def _standing(connection: Connection) -> Standing:
     )
     sources = connection.execute(text("SELECT stream, document FROM medusa.source ORDER BY stream"))
     promises = connection.execute(
-        text("SELECT stream, retention_ms FROM medusa.stream_promise ORDER BY stream")
-    )
+        text(
+            "SELECT stream, retention_ms, bound_ms, during_failure, during_stabilization, "
+            "failure_ms_max, lag_ms FROM medusa.stream_promise ORDER BY stream"
+        )
+    ).all()
+    participant = connection.execute(text("SELECT participant FROM medusa.home")).scalar_one()
     sinks = connection.execute(
         text("SELECT stream, name, document FROM medusa.sink ORDER BY stream, name")
     )
@@ -152,6 +164,8 @@ def _standing(connection: Connection) -> Standing:
         retentions={
             row.stream: row.retention_ms for row in promises if row.retention_ms is not None
         },
+        promises={row.stream: Promise(*promise_of(row._mapping)) for row in promises},
+        costs=step_costs_of(connection, participant),
         sinks={(row.stream, row.name): row.document for row in sinks},
         clock_ms=now_ms,
     )

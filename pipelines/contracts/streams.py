@@ -6,13 +6,17 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
+from medusa_core.bounds import Bound
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
-from pipelines.contracts.fields import Named, duration_us_of, fields_of, items_of, name_of
+from pipelines.contracts.bounds import BOUND_FIELDS, bound_of_fields, milliseconds_of
+from pipelines.contracts.fields import Named, fields_of, items_of, name_of
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.yaml_values import Value, plain
 from pipelines.sinks.declaration import SinkDeclaration, document_of, parse_sink
 from pipelines.streams.live.declaration import parse_declaration
+
+OPTIONAL = ("source", "retention", "sinks", *BOUND_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +39,8 @@ class StreamContract:
 
     `source` is the JSON text of what feeds it, its paths absolute (None: it is computed);
     `retention_ms` is how long its buckets are kept at least (None: for good), in every home;
-    `sinks` are where it is delivered.
+    `sinks` are where it is delivered; `bound` is within what it answers, if it is computed;
+    `lag_ms` is how late it is due, if it is a source and that is declared.
     """
 
     stream: StreamName
@@ -43,6 +48,9 @@ class StreamContract:
     source_at: Value
     retention_ms: int | None
     sinks: tuple[SinkContract, ...]
+    bound: Bound | None
+    lag_ms: int | None
+    lag_at: Value
     at: Value
 
 
@@ -55,22 +63,18 @@ def read_streams(directory: Path) -> tuple[StreamContract, ...]:
 
 
 def _stream(directory: Path, document: Value, name: StreamName, at: Value) -> StreamContract:
-    fields = fields_of(document, required=("stream",), optional=("source", "retention", "sinks"))
+    fields = fields_of(document, required=("stream",), optional=OPTIONAL)
     return StreamContract(
         stream=name,
         source=_source(directory, name, fields["source"]) if "source" in fields else None,
         source_at=fields.get("source", at),
-        retention_ms=_retention_ms(fields["retention"]) if "retention" in fields else None,
+        retention_ms=milliseconds_of(fields["retention"]) if "retention" in fields else None,
         sinks=_sinks(directory, name, fields["sinks"]) if "sinks" in fields else (),
+        bound=bound_of_fields(fields),
+        lag_ms=milliseconds_of(fields["lag"]) if "lag" in fields else None,
+        lag_at=fields.get("lag", fields.get("bound", at)),
         at=at,
     )
-
-
-def _retention_ms(value: Value) -> int:
-    retention_us = duration_us_of(value)
-    if retention_us % 1_000:
-        raise value.refused("is no whole number of milliseconds: write one, such as 7d")
-    return retention_us // 1_000
 
 
 def _source(directory: Path, stream: StreamName, value: Value) -> str:

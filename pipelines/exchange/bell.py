@@ -73,11 +73,18 @@ class Ears:
 
 
 class Bell:
-    """Listens at several homes."""
+    """Listens at several homes; what rings where nothing `is_heard` now is passed by."""
 
-    def __init__(self, urls: Sequence[str], ears: Ears | None = None) -> None:
+    def __init__(
+        self,
+        urls: Sequence[str],
+        ears: Ears | None = None,
+        *,
+        is_heard: Callable[[str], bool] = lambda url: True,
+    ) -> None:
         self._urls = tuple(urls)
         self._ears = ears or Ears()
+        self._is_heard = is_heard
         self._heard: dict[str, Line] = {}
         self._tried_s = -TRY_AGAIN_S
 
@@ -98,7 +105,7 @@ class Bell:
         self._heard.clear()
 
     def _listen(self) -> None:
-        missing = [url for url in self._urls if url not in self._heard]
+        missing = [url for url in self._urls if url not in self._heard and self._is_heard(url)]
         if not missing or self._ears.now_s() - self._tried_s < TRY_AGAIN_S:
             return
         for url in missing:
@@ -112,11 +119,15 @@ class Bell:
             self._ears.sleep(limit_s)
             return True
         ready = self._ears.wait(list(self._heard.values()), limit_s)
+        has_rung = False
         for url, connection in list(self._heard.items()):
-            if connection in ready and not self._drained(connection):
+            if connection not in ready:
+                continue
+            has_rung = self._is_heard(url) or has_rung
+            if not self._drained(connection):
                 connection.close()
                 del self._heard[url]
-        return bool(ready)
+        return has_rung
 
     @staticmethod
     def _drained(connection: Line) -> bool:

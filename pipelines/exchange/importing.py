@@ -51,6 +51,17 @@ class Imported:
     problem: str | None = None
 
 
+class NoImports:
+    """Of a driver that does not import: another one in the same home does."""
+
+    def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
+        """See `Importer.tell_paths`."""
+
+    def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
+        """See `Importer.poll`."""
+        return 0
+
+
 class Importer:
     """Imports the lines that this home is assigned to import.
 
@@ -74,12 +85,19 @@ class Importer:
         self._segments_max = segments_max
         self._now_s = now_s
         self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
+        self._paths_ms: Mapping[StreamName, int] = {}
+        self._read_s = 0.0
+
+    def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
+        """What the path behind each imported stream costs here; partners are told with the acks."""
+        self._paths_ms = paths_ms
 
     def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
         moved = 0
         away: set[Participant] = set()
         standings = self._catalog.imports()
+        self._read_s = self._now_s()
         for standing in standings:
             if standing.producer.participant in away:
                 continue
@@ -118,12 +136,15 @@ class Importer:
         partner = standing.producer.participant
         # Away now, the partner keeps more than it must until it is told.
         with contextlib.suppress(MedusaError):
-            self._exchange.acknowledge(partner, standing.stream, safe_us, READER_LIMIT_MS)
+            path_ms = self._paths_ms.get(standing.stream, 0)
+            self._exchange.acknowledge(partner, standing.stream, safe_us, READER_LIMIT_MS, path_ms)
             self._acknowledged[line] = safe_us, now_s + READER_LIMIT_MS / 4_000
             reached("import.acknowledged")
 
     def _news(self, standing: ImportStanding) -> LineNews | None:
         """What is new of a line; None if nothing is."""
+        # Its age goes on while it is on its way: from the question on, by this home's clock.
+        asked_ms = standing.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
         news = self._exchange.line_news(
             standing.stream,
             standing.producer,
@@ -135,6 +156,7 @@ class Importer:
                 f"partner {standing.producer.participant} was asked for {standing.stream} and "
                 f"tells of {_shown(news.stream)} by {_shown(str(news.producer))}: call its operator"
             )
+        news = replace(news, asked_ms=asked_ms)
         # An answer to an earlier question, late or once more, is for the catalog to know.
         if news.after == standing.version:
             standing.check_goes_on(news)

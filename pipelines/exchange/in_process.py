@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from medusa_core.errors import Unavailable
 from medusa_core.exchange import LineNews
@@ -26,29 +27,64 @@ class Partner:
     storage: Path
 
 
+class Ways(Protocol):
+    """What lies between this participant and its partners, and may be cut on purpose."""
+
+    def ask(self, partner: Participant) -> None:
+        """A question is on its way; raises Unavailable if it does not arrive."""
+
+    def hear(self, partner: Participant) -> None:
+        """The answer is on its way; raises Unavailable if it does not arrive."""
+
+
+class OpenWays:
+    """Nothing is cut."""
+
+    def ask(self, partner: Participant) -> None:
+        """See `Ways.ask`."""
+
+    def hear(self, partner: Participant) -> None:
+        """See `Ways.hear`."""
+
+
 class LocalExchange:
     """An `Exchange` between homes that this process can reach itself."""
 
-    def __init__(self, reader: Participant, partners: Mapping[Participant, Partner]) -> None:
+    def __init__(
+        self,
+        reader: Participant,
+        partners: Mapping[Participant, Partner],
+        ways: Ways | None = None,
+    ) -> None:
         self._reader = reader
         self._partners = dict(partners)
+        self._ways = ways or OpenWays()
         self._homes: dict[Participant, PublishedHome] = {}
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
         """See `Exchange.line_news`."""
-        home = self._home(producer.participant)
-        return home.line_news(stream, producer, after, segments_max=segments_max)
+        partner = producer.participant
+        home = self._home(partner)
+        self._ways.ask(partner)
+        news = home.line_news(stream, producer, after, segments_max=segments_max)
+        self._ways.hear(partner)
+        return news
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
         """See `Exchange.fetch`."""
         path = self._partner(partner).storage / file.path
+        self._ways.ask(partner)
+        self._ways.hear(partner)
         write_copy(checked_pieces(path, file), target)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
         """See `Exchange.acknowledge`."""
-        self._home(partner).acknowledge(stream, self._reader, through_us, limit_ms)
+        home = self._home(partner)
+        self._ways.ask(partner)
+        home.acknowledge(stream, self._reader, through_us, limit_ms, path_ms)
+        self._ways.hear(partner)
 
     def close(self) -> None:
         """See `Exchange.close`."""

@@ -29,8 +29,12 @@ class Exchange(Protocol):
         """
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int) -> None:  # fmt: skip
-        """Buckets before `through_us` are durable here: the partner need not keep them for us."""
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+        """Buckets before `through_us` are durable here: the partner need not keep them for us.
+
+        `path_ms` is what the path behind the stream costs here: what the partner must leave of a
+        bound.
+        """
 
     def close(self) -> None:
         """Give connections back."""

@@ -25,11 +25,15 @@ WRITE_AFTER_S = 1.0
 
 @dataclass(slots=True)
 class _Standing:
-    """What was last told of a source, and since when something has been waiting there."""
+    """What was last told of a source, and since when something has been waiting there.
+
+    `unclaimed` records were none of its feed's streams', since this process began.
+    """
 
     polled: Polled
     told_at_s: float
     waiting_since_s: float | None
+    unclaimed: int = 0
 
 
 class BacklogFile:
@@ -42,18 +46,29 @@ class BacklogFile:
 
     def tell(self, stream: StreamName, polled: Polled, now_s: float) -> float:
         """Note what a poll found; for how many seconds the source has not caught up by now."""
-        last = self._standings.get(stream)
-        since_s = last.waiting_since_s if last else None
-        if not polled.has_waiting:
-            since_s = None
-        elif since_s is None:
-            since_s = now_s
-        is_news = last is None or last.polled.has_waiting != polled.has_waiting
-        self._standings[stream] = _Standing(polled, now_s, since_s)
+        return self.tell_all({stream: polled}, now_s)[stream]
+
+    def tell_all(
+        self, polled: Mapping[StreamName, Polled], now_s: float
+    ) -> dict[StreamName, float]:
+        """The like for all streams that were fed by one poll."""
+        is_news = False
+        behind_s: dict[StreamName, float] = {}
+        for stream, found in polled.items():
+            last = self._standings.get(stream)
+            since_s = last.waiting_since_s if last else None
+            if not found.has_waiting:
+                since_s = None
+            elif since_s is None:
+                since_s = now_s
+            is_news |= last is None or last.polled.has_waiting != found.has_waiting
+            unclaimed = found.unclaimed + (last.unclaimed if last else 0)
+            self._standings[stream] = _Standing(found, now_s, since_s, unclaimed)
+            behind_s[stream] = 0.0 if since_s is None else max(now_s - since_s, 0.0)
         if is_news or not 0 <= now_s - self._written_at_s < WRITE_AFTER_S:
             self._written_at_s = now_s
             self._write()
-        return 0.0 if since_s is None else max(now_s - since_s, 0.0)
+        return behind_s
 
     def _write(self) -> None:
         document = {
@@ -65,6 +80,7 @@ class BacklogFile:
                 "told_at_s": standing.told_at_s,
                 "boundary_us": standing.polled.boundary_us,
                 "because": standing.polled.because,
+                "unclaimed": standing.unclaimed,
             }
             for stream, standing in self._standings.items()
         }
@@ -103,6 +119,7 @@ def _facts(told: Any, now_s: float) -> dict[str, Any]:
         "told_ago_ms": _ago_ms(told_at_s, now_s),
         "boundary_us": found.get("boundary_us"),
         "because": found.get("because", ""),
+        "unclaimed": found.get("unclaimed", 0),
     }
 
 

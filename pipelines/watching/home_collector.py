@@ -15,11 +15,18 @@ from prometheus_client.registry import Collector
 
 from medusa_core.errors import MedusaError
 from medusa_core.segments import Producer
+from medusa_core.states import State
 from pipelines.catalog.interface import Catalog, LeaseRecord, StreamStatus
 from pipelines.sinks.facts import SinkFacts, sink_facts
-from pipelines.watching.home_status import behind_ms, is_finished
+from pipelines.watching.home_status import (
+    FragmentState,
+    behind_ms,
+    fragment_states,
+    is_finished,
+)
 
 LINE = ("participant", "stream", "producer")
+STATE = ("participant", "fragment", "producer", "partition", "state")
 SINK = ("participant", "stream", "sink")
 
 
@@ -41,6 +48,7 @@ class HomeCollector(Collector):
         try:
             clock_ms, leases = self._catalog.read_clock_ms(), self._catalog.leases()
             streams, sinks = self._catalog.streams(), self._catalog.sinks()
+            states = fragment_states(self._catalog.assignments(), self._catalog)
         except MedusaError:
             reachable.add_metric((self._participant,), 0)
             yield reachable
@@ -49,6 +57,7 @@ class HomeCollector(Collector):
         yield reachable
         yield self._leases(leases)
         yield from self._lines(streams, clock_ms)
+        yield self._states(states)
         yield from self._sinks(sink_facts(sinks, streams, self._catalog.participant))
 
     def _gauge(
@@ -66,6 +75,12 @@ class HomeCollector(Collector):
     ) -> Iterator[GaugeMetricFamily]:
         boundary = self._gauge("boundary_seconds", "Boundary in event time; +Inf once ended.", LINE)
         stable = self._gauge("stable_through_seconds", "End of final rows in event time.", LINE)
+        tentative = self._gauge(
+            "tentative_through_seconds", "End of tentative rows; absent if there are none.", LINE
+        )
+        corrected = self._gauge(
+            "corrected_through_seconds", "Before it all that was tentative is final.", LINE
+        )
         lag = self._gauge("lag_seconds", "Clock less stable through; absent once ended.", LINE)
         for status in streams:
             through_us, lag_ms = status.stable_through_us, behind_ms(status, clock_ms)
@@ -75,9 +90,24 @@ class HomeCollector(Collector):
             ended, finished = status.has_ended, is_finished(status)
             boundary.add_metric(labels, math.inf if ended else status.boundary_us / 1e6)
             stable.add_metric(labels, math.inf if finished else through_us / 1e6)
+            for gauge, at_us in (
+                (tentative, status.tentative_through_us),
+                (corrected, status.corrected_through_us),
+            ):
+                if at_us is not None:
+                    gauge.add_metric(labels, at_us / 1e6)
             if lag_ms is not None:
                 lag.add_metric(labels, lag_ms / 1_000)
-        yield from (boundary, stable, lag)
+        yield from (boundary, stable, tentative, corrected, lag)
+
+    def _states(self, states: Iterable[FragmentState]) -> GaugeMetricFamily:
+        gauge = self._gauge("fragment_state", "1 for the state that a fragment is in.", STATE)
+        for found in states:
+            of = self._labels(found.of.fragment, found.of.producer)
+            for state in State:
+                labels = (*of, str(found.of.partition), state.value)
+                gauge.add_metric(labels, 1 if state is found.state else 0)
+        return gauge
 
     def _sinks(self, found: Iterable[SinkFacts]) -> Iterator[GaugeMetricFamily]:
         behind = self._gauge("sink_behind_seconds", "Stable through less delivered through.", SINK)

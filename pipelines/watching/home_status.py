@@ -6,12 +6,20 @@ in the names; times come twice, as text for people and as numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from medusa_core.decide import explain
-from pipelines.catalog.interface import Assignment, LeaseRecord, StepRecord, StreamStatus
+from medusa_core.states import State, Transition
+from pipelines.catalog.interface import (
+    Assignment,
+    Catalog,
+    LeaseRecord,
+    StepRecord,
+    StreamStatus,
+)
 from pipelines.home import Home
 from pipelines.report.deployed import decisions_of
 from pipelines.report.times import iso
@@ -19,6 +27,21 @@ from pipelines.sinks.facts import SinkFacts, sink_facts
 from pipelines.watching.backlog import backlog_facts
 
 REASONS_MAX = 20
+WITHOUT_STATE = ("landing/", "import/")
+"""Fragments that compute nothing, whose outputs are never tentative by themselves."""
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentState:
+    """A fragment and its last transition; None if it has been STABLE ever since."""
+
+    of: Assignment
+    last: Transition | None
+
+    @property
+    def state(self) -> State:
+        """The state that it came into last."""
+        return State.STABLE if self.last is None else self.last.state
 
 
 def home_status(home: Home) -> dict[str, Any]:
@@ -35,7 +58,8 @@ def home_status(home: Home) -> dict[str, Any]:
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in catalog.leases()],
-        "streams": [_stream(status, clock_ms) for status in streams],
+        "streams": [stream_progress(status, clock_ms) for status in streams],
+        "fragments": [_state(s, clock_ms) for s in fragment_states(assignments, catalog)],
         "sinks": [_sink(f, clock_ms) for f in sink_facts(catalog.sinks(), streams, here)],
         "sources": backlog_facts(home.directory, catalog.participant, catalog.sources()),
         "quarantine": {
@@ -90,8 +114,36 @@ def _lease(record: LeaseRecord) -> Mapping[str, Any]:
     }
 
 
-def _stream(status: StreamStatus, clock_ms: int) -> Mapping[str, Any]:
+def fragment_states(
+    assignments: Iterable[Assignment], catalog: Catalog
+) -> tuple[FragmentState, ...]:
+    """In which state of the protocol each fragment is that is computed here, and since when."""
+    last = {(t.fragment, t.partition, t.producer): t for t in catalog.states()}
+    here = catalog.participant
+    return tuple(
+        FragmentState(a, last.get((a.fragment, a.partition, a.producer)))
+        for a in assignments
+        if a.producer.participant == here and not a.fragment.startswith(WITHOUT_STATE)
+    )
+
+
+def _state(state: FragmentState, clock_ms: int) -> Mapping[str, Any]:
+    since_ms = None if state.last is None else state.last.changed_at_ms
+    return {
+        "fragment": state.of.fragment,
+        "partition": state.of.partition,
+        "producer": str(state.of.producer),
+        "state": state.state.value,
+        "since": None if since_ms is None else iso(since_ms * 1_000),
+        "since_ago_ms": None if since_ms is None else max(clock_ms - since_ms, 0),
+        "because": None if state.last is None else state.last.because,
+    }
+
+
+def stream_progress(status: StreamStatus, clock_ms: int) -> Mapping[str, Any]:
+    """How far a line is stable, tentative and corrected; see docs/watching.md."""
     stable_us, tentative_us = status.stable_through_us, status.tentative_through_us
+    corrected_us = status.corrected_through_us
     return {
         "stream": status.stream.name,
         "kind": status.stream.kind,
@@ -102,6 +154,8 @@ def _stream(status: StreamStatus, clock_ms: int) -> Mapping[str, Any]:
         "stable_through_us": stable_us,
         "tentative_through": None if tentative_us is None else iso(tentative_us),
         "tentative_through_us": tentative_us,
+        "corrected_through": None if corrected_us is None else iso(corrected_us),
+        "corrected_through_us": corrected_us,
         "behind_ms": behind_ms(status, clock_ms),
         "has_ended": is_finished(status),
         "rows": status.rows,

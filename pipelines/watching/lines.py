@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from medusa_core.decide import Because, CloseBuckets, ComputeStep, Decision, Wait
+from medusa_core.decide import Because, CloseBuckets, ComputeStep, Decision, Promote, Wait
 from medusa_core.grid import Range
 from medusa_core.segments import Stability
 from pipelines.streams.landing import landing_fragment
@@ -19,7 +19,7 @@ Fields = dict[str, Any]
 def fragment_of(decision: Decision) -> str:
     """The fragment that a decision is about; a source's landing is one."""
     match decision:
-        case ComputeStep():
+        case ComputeStep() | Promote():
             return decision.fragment.fragment.id
         case CloseBuckets():
             return landing_fragment(decision.landing.stream)
@@ -40,6 +40,15 @@ def decision_fields(decision: Decision) -> Fields:
                 **range_fields(decision.range),
                 "stability": decision.stability.value,
                 "cause": decision.cause.value,
+                "missing": list(decision.missing),
+            }
+        case Promote():
+            fields |= {
+                "event": "promote",
+                "streams": [t.segment.stream for t in decision.tentative],
+                **range_fields(decision.range),
+                "stability": Stability.STABLE.value,
+                "cause": "correction",
             }
         case CloseBuckets():
             fields |= {

@@ -59,6 +59,8 @@ class Metrics:
         self._waiting_records = self._gauge("waiting_records", waiting, "stream")
         behind = "Since when a source has not caught up; 0 once it has."
         self._behind_s = self._gauge("source_behind_seconds", behind, "stream")
+        unclaimed = "Records of a shared feed that are none of its streams'."
+        self._unclaimed = counter("unclaimed_records", unclaimed, "stream")
         self._imported = counter("imported_segments", "Segments from partners.", "stream")
         self._not_imported = counter("failed_imports", "Times a partner gave no news.", "stream")
         self._waits = counter("waits", "Rounds in which a fragment had to wait.", "fragment")
@@ -105,6 +107,11 @@ class Metrics:
     def landed(self, stream: str, records: int) -> None:
         """Records of a source landed."""
         self._series(self._landed, stream).inc(records)
+
+    def unclaimed(self, stream: str, records: int) -> None:
+        """Records that came with a feed and are none of its streams'."""
+        if records:
+            self._series(self._unclaimed, stream).inc(records)
 
     def waiting(self, stream: str, polled: Polled, behind_s: float) -> None:
         """What a source has seen and not landed; of what it cannot tell there is no series."""

@@ -11,16 +11,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, assert_never
 
-from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Wait
+from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait
 from medusa_core.errors import Conflict
 from medusa_core.exchange import import_fragment
 from medusa_core.names import Participant, StreamName
+from medusa_core.states import Transition
 from pipelines.catalog.interface import Catalog
 from pipelines.settings import Settings
 from pipelines.streams.landing import landing_fragment
@@ -32,6 +33,7 @@ from pipelines.watching.safe_text import SafeText
 if TYPE_CHECKING:
     from pipelines.driver import Applied
     from pipelines.exchange.importing import Imported
+    from pipelines.housekeeping import TrimmedLine
     from pipelines.sinks.delivering import Turn
     from pipelines.streams.live.interface import Polled
     from pipelines.watching.metrics import Metrics
@@ -180,16 +182,34 @@ class Watcher:
             for record in commit.quarantine:
                 self._metrics.quarantined(record.stream)
 
-    def polled(self, stream: StreamName, polled: Polled) -> None:
-        """A source was asked for what is there."""
+    def transitioned(self, transition: Transition) -> None:
+        """A fragment came into another state of the protocol."""
         with self._guard:
+            self._tell(
+                {
+                    "fragment": transition.fragment,
+                    "event": "state",
+                    "state": transition.state.value,
+                    "because": {"reason": transition.because},
+                }
+            )
+
+    def polled(self, stream: StreamName, polled: Polled) -> None:
+        """A source was asked for what is there; it may feed several streams (`polled.members`)."""
+        members = dict(polled.members or {stream: polled})
+        if polled.unclaimed:
+            # Told under the feed's first stream: no stream of its own has them.
+            first = min(members)
+            members[first] = replace(members[first], unclaimed=polled.unclaimed)
+        with self._guard:
+            behind_s = self._backlog.tell_all(members, self._wall())
             if self._metrics:
-                self._metrics.landed(stream, polled.landed)
-                self._metrics.quarantined(stream, polled.quarantined)
-            behind_s = self._backlog.tell(stream, polled, self._wall())
-            if self._metrics:
-                self._metrics.waiting(stream, polled, behind_s)
-            if polled.batches or polled.quarantined:
+                for member, told in members.items():
+                    self._metrics.landed(member, told.landed)
+                    self._metrics.quarantined(member, told.quarantined)
+                    self._metrics.waiting(member, told, behind_s[member])
+                self._metrics.unclaimed(stream, polled.unclaimed)
+            if polled.batches or polled.quarantined or polled.unclaimed:
                 self._tell(
                     {
                         "fragment": landing_fragment(stream),
@@ -202,6 +222,11 @@ class Watcher:
                         "quarantined": polled.quarantined,
                         "late": polled.late,
                     }
+                    | (
+                        {"fed": len(polled.members), "unclaimed": polled.unclaimed}
+                        if polled.members
+                        else {}
+                    )
                 )
 
     def imported(self, imported: Imported) -> None:
@@ -240,6 +265,23 @@ class Watcher:
             if turn.run is not None:
                 fields |= {**range_fields(turn.run.range), "records_out": turn.run.rows}
             self._tell(fields | {"corrected": turn.corrected})
+
+    def trimmed(self, line: TrimmedLine) -> None:
+        """Housekeeping let something of a line go."""
+        with self._guard:
+            self._tell(
+                {
+                    "fragment": None,
+                    "event": "trim",
+                    "streams": [line.stream],
+                    "producer": str(line.producer),
+                    "before_us": line.before_us,
+                    "segments": line.segments,
+                    "rows": line.rows,
+                    "files": line.files,
+                    "bytes": line.bytes,
+                }
+            )
 
     def error(self, error: BaseException, decision: Decision | None = None) -> None:
         """Something went wrong, while a decision was carried out or between."""
@@ -307,6 +349,9 @@ def _key(decision: Decision) -> object:
     match decision:
         case ComputeStep():
             return (decision.fragment.fragment.id, decision.range, decision.outputs)
+        case Promote():
+            outputs = tuple(t.segment.stream for t in decision.tentative)
+            return (decision.fragment.fragment.id, decision.range, outputs)
         case CloseBuckets():
             return (decision.landing.stream, decision.range)
         case Wait():

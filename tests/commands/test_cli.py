@@ -14,7 +14,7 @@ HEAVY = ("pyspark", "pyarrow", "sqlalchemy", "great_expectations", "pandas", "nu
          "sqlglot", "yaml", "psycopg2")  # fmt: skip
 COMMANDS = (
     "demo", "replay", "generate", "apply", "run", "tick", "streams", "read", "status", "migrate",
-    "doctor", "trim", "simulate", "init", "completion",
+    "doctor", "trim", "quality", "simulate", "init", "completion",
 )  # fmt: skip
 
 

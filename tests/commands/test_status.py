@@ -102,9 +102,10 @@ def test_the_text_has_the_facts_in_lines_of_a_hundred_characters(status: Status)
     _, out, _ = status("--participant", "alpha")
     lines = out.splitlines()
     assert max(len(line) for line in lines if not line.startswith("folder")) <= WIDTH_MAX
-    (sums,) = [line for line in lines if line.startswith(f"{a.SUMS} ")]
+    sums, corrections = [line for line in lines if line.startswith(f"{a.SUMS} ")]
     assert "+10 s" in sums
     assert "alpha/0" in sums
+    assert "nothing yet" in corrections, "of what is tentative nothing was corrected"
     assert any("ends in" in line and a.MAIN in line for line in lines)
     assert any("not begun" in line and a.BIG in line for line in lines)
     assert "it would do next:" in lines

@@ -159,7 +159,26 @@ CASES = {
     "an output that is fed": (
         {"streams/large.yaml": TICKS.replace("ticks", "large")}, "line 2: source feeds large, which"
     ),
-    "a later key": ({T: TICKS + "bound: 5s\n"}, "ticks.yaml, line 5: bound is not known here"),
+    "a later key": ({T: TICKS + "price: 5s\n"}, "ticks.yaml, line 5: price is not known here"),
+    "a bound of a source": ({T: TICKS + "bound: 5s\n"}, "line 5: bound promises a bound of ticks"),
+    "a bound of zero": ({T: TICKS + "bound: 0s\n"}, "line 5: bound is no duration"),
+    "a bound below a millisecond": (
+        {T: TICKS + "bound: 1us\n"}, "line 5: bound is no whole number of milliseconds"
+    ),
+    "a policy without a bound": (
+        {T: TICKS + "during_failure: delay\n"}, "line 5: during_failure says how a bound is kept"
+    ),
+    "a policy that is none": (
+        {T: TICKS + "bound: 5s\nduring_failure: hope\n"}, "line 6: during_failure is 'hope': write"
+    ),
+    "suspending without a limit": (
+        {T: TICKS + "bound: 5s\nduring_failure: suspend\n"},
+        "line 5: bound cannot be promised: the policy suspend needs failure_max",
+    ),
+    "suspending beyond the bound": (
+        {T: TICKS + "bound: 5s\nduring_failure: suspend\nfailure_max: 60s\n"},
+        "a failure of 60000 ms is longer than 0.9 of 5000 ms",
+    ),
     "retention no duration": ({T: TICKS + "retention: 400d\n"}, "line 5: retention is no duration"),
     "source no mapping": ({T: "stream: ticks\nsource: x\n"}, "line 2: source must be a mapping"),
     "source of no kind": (

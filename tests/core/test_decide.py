@@ -12,15 +12,15 @@ from medusa_core.commits import Cause
 from medusa_core.decide import (
     CloseBuckets,
     ComputeStep,
+    Decision,
     Wait,
     cut_us,
     decide,
-    decide_fragment,
     decide_landing,
     explain,
 )
 from medusa_core.grid import FOREVER_US
-from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
+from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Participant
 from medusa_core.segments import Stability
 from tests.core.builders import (
@@ -34,6 +34,14 @@ from tests.core.builders import (
     an_input,
     seconds,
 )
+
+
+def decide_fragment(known: FragmentKnowledge, limits: Limits) -> list[Decision]:
+    knowledge = Knowledge(
+        participant=Participant("alpha"), landings=(), fragments=(known,), limits=limits
+    )
+    return decide(knowledge, 0)
+
 
 NO_LIMITS = Limits(records_per_step_max=10**9, buckets_per_step_max=10**9)
 
@@ -144,16 +152,19 @@ def a_tentative(*bounds: int) -> TentativeKnowledge:
     return TentativeKnowledge(segment=segment, reads=())
 
 
-def test_a_tentative_output_is_owed_a_correction_as_soon_as_all_it_needs_is_final() -> None:
-    final = an_input(a_segment(seconds(0, 60)))
+def test_tentative_outputs_are_corrected_together_as_soon_as_all_they_need_is_final() -> None:
+    final = an_input(a_segment(seconds(0, 60), {0: 2, 40: 1}))
     known = a_fragment_knowledge(
-        final, computed_s=60, tentative=(a_tentative(30, 60), a_tentative(0, 30))
+        final,
+        computed_s=60,
+        network=a_passing_network(),
+        tentative=(a_tentative(30, 60), a_tentative(0, 30)),
     )
-    corrections = list(decide_fragment(known, NO_LIMITS))
-    assert [c.range for c in corrections if isinstance(c, ComputeStep)] == [
-        seconds(0, 30), seconds(30, 60)
-    ]  # fmt: skip
-    assert all(isinstance(c, ComputeStep) and c.cause is Cause.CORRECTION for c in corrections)
+    (correction,) = decide_fragment(known, NO_LIMITS)
+    assert isinstance(correction, ComputeStep)
+    assert correction.range == seconds(0, 60)
+    assert correction.cause is Cause.CORRECTION
+    assert correction.stability is Stability.STABLE
 
 
 def test_a_tentative_output_waits_while_any_part_of_its_input_is_not_final() -> None:

@@ -20,7 +20,7 @@ from pipelines.settings import REPOSITORY
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
 
-PAGES = ("own-query", "own-source", "operate", "recover")
+PAGES = ("own-query", "own-source", "operate", "recover", "drills")
 """In the order in which they are read: the later ones go on with the projects of the first."""
 
 SECONDS_MAX = 600

@@ -137,7 +137,7 @@ class Told(LocalExchange):
         self.fetched.append(file.path)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
-                    limit_ms: int) -> None:  # fmt: skip
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
         self.acknowledged[stream] = through_us
 
 

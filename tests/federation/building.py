@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 from medusa_core.decide import Decision
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
+from medusa_core.states import Transition
 from pipelines.catalog.homes import drop_home
 from pipelines.driver import Applied
 from pipelines.exchange.importing import Imported
 from pipelines.federation import Seat, take_seat
 from pipelines.home import known_homes
+from pipelines.housekeeping import TrimmedLine
 from pipelines.leases import LeaseKeeper
 from pipelines.participant import ParticipantLoop
 from pipelines.running import loop_of, wait_for_leases
@@ -38,6 +40,8 @@ class Heard:
     imports: list[Imported] = field(default_factory=list)
     landed: list[tuple[StreamName, Polled]] = field(default_factory=list)
     deliveries: list[Turn] = field(default_factory=list)
+    trims: list[TrimmedLine] = field(default_factory=list)
+    transitions: list[Transition] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
 
     def decided(self, decision: Decision) -> None:
@@ -49,11 +53,17 @@ class Heard:
     def imported(self, imported: Imported) -> None:
         self.imports.append(imported)
 
+    def transitioned(self, transition: Transition) -> None:
+        self.transitions.append(transition)
+
     def polled(self, stream: StreamName, polled: Polled) -> None:
         self.landed.append((stream, polled))
 
     def delivered(self, turn: Turn) -> None:
         self.deliveries.append(turn)
+
+    def trimmed(self, line: TrimmedLine) -> None:
+        self.trims.append(line)
 
     def error(self, error: Exception) -> None:
         self.errors.append(error)

@@ -116,7 +116,7 @@ def run_until(running: Running, is_done: Callable[[], bool]) -> None:
         assert time.monotonic() < give_up_s, f"waited in vain; it said {running.heard.errors}"
         return is_done()
 
-    running.loop.run(is_done=is_over, wait=lambda: None, recover=lambda error: None)
+    running.loop.run(is_done=is_over, wait=lambda limit_ms: None, recover=lambda error: None)
 
 
 def kept_from_s(running: Running, stream: str) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import signal
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.names import StreamName
+from pipelines import repairs, repairs_export
 from pipelines.home import open_home
 from pipelines.repairs import CLOSED, LANDED_BEFORE, LEFT
 from pipelines.streams.recorded import read_recorded_file
@@ -199,6 +202,55 @@ def test_a_wrong_stream_or_file_is_refused(
     ended = on("quarantine", *(word.replace("{at}", str(tmp_path)) for word in words))
     assert ended.code == 2, ended
     a_sentence(ended.errors, says)
+
+
+def test_a_stream_that_is_not_here_is_told_with_the_nearest_and_counts_are_of_the_one_asked_for(
+    on: Run,
+) -> None:
+    ended = on("read", "scr", "--quarantine")
+    assert ended.code == 2, ended
+    a_sentence(ended.errors, "did you mean 'src'?")
+    every = json.loads(on("read", "--quarantine", "--json").output)
+    ours = json.loads(on("read", "src", "--quarantine", "--json").output)
+    none = json.loads(on("read", "sums", "--quarantine", "--json").output)
+    assert every["count"] >= ours["count"] == len(ours["records"]) > 0
+    assert (none["count"], none["records"]) == (0, [])
+
+
+def test_more_records_than_a_page_are_exported_and_handed_in(
+    on: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, paged = tmp_path / "whole.json", tmp_path / "paged.json"
+    assert on("quarantine", "export", "src", str(whole)).code == 0
+    monkeypatch.setattr(repairs_export, "PAGE", 1)
+    monkeypatch.setattr(repairs, "PAGE", 1)
+    assert on("quarantine", "export", "src", str(paged)).code == 0
+    assert paged.read_bytes() == whole.read_bytes()
+    lines = whole.read_text().splitlines()
+    assert len(lines) > 1
+    landed, stayed = handed_in(on, paged, "--explain")
+    assert len(landed) + len(stayed) == len(lines)
+
+
+def test_a_disk_that_fills_up_while_records_are_exported_leaves_no_half_file(
+    on: Run, tmp_path: Path
+) -> None:
+    folder = tmp_path / "full"
+    folder.mkdir()
+    file = folder / "out.json"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        ended = on("quarantine", "export", "src", str(file))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, ignored)
+    assert ended.code == 4, ended
+    a_sentence(ended.errors, "cannot be written")
+    assert list(folder.iterdir()) == []
+    assert on("quarantine", "export", "src", str(file)).code == 0
+    assert list(folder.iterdir()) == [file]
 
 
 def test_records_are_shown_escaped_in_a_terminal_and_as_they_are_in_json(on: Run) -> None:

@@ -9,9 +9,10 @@ from sqlalchemy import create_engine, text
 
 from medusa_core.commits import Hold
 from medusa_core.errors import Unavailable
+from medusa_core.grid import Range
 from pipelines.catalog.postgres import catalog_url
 from pipelines.home import known_homes
-from pipelines.housekeeping import EVERY_S, Housekeeper
+from pipelines.housekeeping import EVERY_S, Housekeeper, TrimmedLine
 from pipelines.orphans import find_orphans
 from tests.catalog.building import ALPHA
 from tests.trimming.building import BIG, SRC, SUMS, WIDTH_US, Store
@@ -36,10 +37,15 @@ class Kept:
     store: Store
     clock: Clock = field(default_factory=Clock)
     told: list[Exception] = field(default_factory=list)
+    gone: list[TrimmedLine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.housekeeper = Housekeeper(
-            self.store.home.catalog, self.store.root, self.told.append, now_s=self.clock
+            self.store.home.catalog,
+            self.store.root,
+            self.told.append,
+            self.gone.append,
+            now_s=self.clock,
         )
 
     def round(self) -> int:
@@ -79,6 +85,41 @@ def test_what_is_older_than_its_retention_goes_and_what_has_none_stays(store: St
     assert len(store.rows(SRC)) == 4 * 3
     assert find_orphans(store.root, store.home.catalog.named_files, NEVER, 0) == ()
     assert kept.told == []
+
+
+def test_what_a_round_let_go_is_told_once_for_each_line_and_nothing_where_nothing_went(
+    store: Store,
+) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SRC, 40_000)
+    store.home.catalog.declare_retention(BIG, 10**9)
+    landed = {f.path for f in store.home.catalog.landed_files(SRC, Range(0, 8 * WIDTH_US))}
+    closed = {f for s in store.segments(SRC)[:8] for f in s.files}
+    sizes = [(store.root / path).stat().st_size for path in (*landed, *(f.path for f in closed))]
+    kept = Kept(store)
+    kept.round()
+    (gone,) = kept.gone
+    assert (gone.stream, gone.before_us, gone.segments) == (SRC, 8 * WIDTH_US, 8)
+    assert gone.rows == sum(file.rows for file in closed)
+    assert (gone.files, gone.bytes) == (len(sizes), sum(sizes))
+    kept.clock.now_s += EVERY_S
+    kept.round()
+    assert kept.gone == [gone]
+
+
+def test_what_a_round_let_go_before_it_met_an_error_is_told_too(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(store)
+    store.home.catalog.declare_retention(SRC, 20_000)
+    monkeypatch.setattr("pipelines.housekeeping.SEGMENTS_PER_PIECE", 2)
+    kept = Kept(store)
+    kept.housekeeper.turn(is_idle=True)
+    assert kept.gone == [], "the round goes on"
+    kept.clock.now_s += EVERY_S
+    kept.housekeeper.turn(is_idle=True)
+    (gone,) = kept.gone
+    assert 2 <= gone.segments < 10, "the round was cut short"
 
 
 def test_what_somebody_holds_stays_however_old_it_is(store: Store) -> None:

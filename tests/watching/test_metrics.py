@@ -17,6 +17,7 @@ from medusa_core.decide import Because, Wait
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
+from medusa_core.states import State, Transition
 from pipelines.catalog.homes import HomeUrls, create_home, drop_home
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
@@ -135,6 +136,37 @@ def test_boundaries_stability_and_lag_are_read_when_they_are_asked_for(
     seen = scrape(watcher)
     assert seen("lag_seconds", **line) == 100 + HOUR_MS / 1_000, "though nothing was told"
     assert seen("leases_held") == 0
+
+
+def test_what_is_tentative_what_was_corrected_and_states_are_told(
+    world: World, watcher: Watcher
+) -> None:
+    line = {"stream": "sums", "producer": "alpha/0"}
+    seen = scrape(watcher)
+    assert seen("tentative_through_seconds", **line) is None
+    assert seen("corrected_through_seconds", **line) is None
+    world.close()
+    world.compute(Stability.TENTATIVE)
+    world.catalog.commit(a.a_commit(a.a_segment(0, 1, rows={0: 2})))
+    world.catalog.record_transition(
+        Transition(fragment=a.MAIN, partition=0, producer=a.ME, state=State.STABILIZATION,
+                   because="owed")
+    )  # fmt: skip
+    seen = scrape(watcher)
+    assert seen("stable_through_seconds", **line) == 10
+    assert seen("tentative_through_seconds", **line) == 20
+    assert seen("corrected_through_seconds", **line) == 10
+    of = {"producer": "alpha/0", "partition": "0"}
+    states = {
+        (fragment, state): seen("fragment_state", fragment=fragment, state=state, **of)
+        for fragment in (a.MAIN, a.TAIL)
+        for state in ("STABLE", "UP_FAILURE", "STABILIZATION")
+    }
+    assert [at for at, value in states.items() if value == 1] == [
+        (a.MAIN, "STABILIZATION"),
+        (a.TAIL, "STABLE"),
+    ]
+    assert set(states.values()) == {0, 1}
 
 
 def test_a_stream_that_ended_is_through_for_ever_and_has_no_lag(

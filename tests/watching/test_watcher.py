@@ -13,6 +13,7 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
 from pipelines.exchange.importing import Imported
+from pipelines.housekeeping import TrimmedLine
 from pipelines.settings import Settings
 from pipelines.streams.live.interface import Polled
 from pipelines.watching.watcher import Watcher, watcher_of
@@ -174,6 +175,15 @@ def test_what_landed_and_what_partners_told_are_lines(watcher: Watcher, tmp_path
     assert (import_["event"], import_["fragment"]) == ("import", "import/far")
     assert (import_["producer"], import_["segments"]) == ("beta/0", 2)
     assert import_["versions"] == {"far": 9}
+
+
+def test_what_housekeeping_let_go_is_a_line(watcher: Watcher, tmp_path: Path) -> None:
+    watcher.trimmed(TrimmedLine(a.SRC, a.ME, 7, segments=3, rows=30, files=2, bytes=4_096))
+    (line,) = lines(tmp_path)
+    assert {name: line[name] for name in ("event", "streams", "producer", "before_us")} == {
+        "event": "trim", "streams": [a.SRC], "producer": str(a.ME), "before_us": 7,
+    }  # fmt: skip
+    assert [line[name] for name in ("segments", "rows", "files", "bytes")] == [3, 30, 2, 4_096]
 
 
 def test_a_partner_that_is_away_is_told_when_it_goes_and_when_it_is_back(

@@ -1,0 +1,428 @@
+"""Answers within the bound: how long an input is waited for, and what happens then.
+
+Two sources meet in a Union; `left` is there, `right` is missing. Buckets are 10 s wide, the
+clock of the home is in ms.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medusa_core.bounds import Bound, Cost, Policy, check_path, cost_of, strictest, wait_ms
+from medusa_core.commits import Cause
+from medusa_core.decide import ComputeStep, Decision, Promote, Wait, decide, explain
+from medusa_core.digest import Digest
+from medusa_core.errors import Refused
+from medusa_core.fragments import fragments_of
+from medusa_core.grid import FOREVER_US, Range
+from medusa_core.knowledge import (
+    FragmentKnowledge,
+    InputKnowledge,
+    Knowledge,
+    Limits,
+    OutputKnowledge,
+    TentativeKnowledge,
+)
+from medusa_core.names import Epoch, Participant, StreamName, Version
+from medusa_core.network import Aggregate, Network, Output, Source, Union
+from medusa_core.paths import IMPORT_MS, paths_ms, rests_ms
+from medusa_core.reads import reads_of
+from medusa_core.segments import Segment, Stability
+from medusa_core.states import State, state_of
+from tests.core.builders import ALPHA, PLAN, SECOND_US, seconds
+
+LEFT, RIGHT, BOTH = StreamName("left"), StreamName("right"), StreamName("both")
+X_MS = 10_000
+X = Bound(bound_ms=X_MS)
+COST = Cost(step_ms=1_500)
+WAIT_MS = X_MS - COST.path_ms
+COLUMNS = {"at": "bigint", "key": "bigint"}
+
+
+def a_union(window: str | None = None) -> Network:
+    return Network(
+        name="joined",
+        sources=tuple(Source(name=n, columns=COLUMNS, time="at") for n in ("left", "right")),
+        boxes=(
+            Union(name="gathered", inputs=("left", "right")),
+            *(
+                (Aggregate(name="counted", input="gathered", size=window,
+                           columns={"n": "count(*)"}),) if window else ()
+            ),
+        ),
+        outputs=(Output(name="both", input="counted" if window else "gathered"),),
+    )  # fmt: skip
+
+
+def came(stream: StreamName, from_s: int, to_s: int, *, at_ms: int, age_ms: int = 0,
+         stability: Stability = Stability.STABLE, rows: int = 3,
+         missing: tuple[StreamName, ...] = ()) -> Segment:  # fmt: skip
+    return Segment(
+        stream=stream,
+        producer=ALPHA,
+        range=seconds(from_s, to_s),
+        stability=stability,
+        version=Version(1 + from_s // 10),
+        plan=PLAN,
+        buckets={
+            at * SECOND_US: Digest(rows, at + 1, at + 2) for at in range(from_s, to_s, 10) if rows
+        },
+        age_ms=age_ms,
+        missing=missing,
+        arrived_ms=at_ms,
+    )
+
+
+def an_input(stream: StreamName, *segments: Segment, lag_ms: int = 0) -> InputKnowledge:
+    return InputKnowledge(
+        stream=stream,
+        width_us=10 * SECOND_US,
+        origin_us=0,
+        boundary_us=segments[-1].range.to_us if segments else 0,
+        end_us=None,
+        segments=segments,
+        known_through_us=FOREVER_US,
+        lag_ms=lag_ms,
+    )
+
+
+def known(
+    left: InputKnowledge,
+    right: InputKnowledge,
+    *,
+    computed_s: int = 0,
+    bound: Bound | None = X,
+    tentative: tuple[TentativeKnowledge, ...] = (),
+    window: str | None = None,
+    path_ms: int = 0,
+) -> FragmentKnowledge:
+    (fragment,) = fragments_of(a_union(window))
+    return FragmentKnowledge(
+        fragment=fragment,
+        plan=PLAN,
+        producer=ALPHA,
+        epoch=Epoch(1),
+        partition=0,
+        inputs={LEFT: left, RIGHT: right},
+        outputs={
+            BOTH: OutputKnowledge(
+                stream=BOTH,
+                width_us=10 * SECOND_US,
+                boundary_us=computed_s * SECOND_US,
+                bound=bound,
+                path_ms=path_ms,
+                tentative_us=0 if tentative else None,
+            )
+        },
+        tentative=tentative,
+        cost=COST,
+    )
+
+
+def decided(fragment: FragmentKnowledge, now_ms: int, limits: Limits | None = None
+            ) -> list[Decision]:  # fmt: skip
+    knowledge = Knowledge(
+        participant=Participant("alpha"),
+        landings=(),
+        fragments=(fragment,),
+        limits=limits or Limits(),
+    )
+    return decide(knowledge, now_ms)
+
+
+def the_answer(fragment: FragmentKnowledge, now_ms: int) -> ComputeStep:
+    (step,) = decided(fragment, now_ms)
+    assert isinstance(step, ComputeStep), explain([step])
+    return step
+
+
+def the_wait(fragment: FragmentKnowledge, now_ms: int) -> Wait:
+    (wait,) = decided(fragment, now_ms)
+    assert isinstance(wait, Wait), explain([wait])
+    return wait
+
+
+def test_a_missing_input_is_waited_for_until_the_bound_leaves_no_more_time() -> None:
+    fragment = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=40)), an_input(RIGHT))
+    wait = the_wait(fragment, 40 + WAIT_MS - 1)
+    assert wait.until_ms == 40 + WAIT_MS
+    answer = the_answer(fragment, 40 + WAIT_MS)
+    assert (answer.stability, answer.cause) == (Stability.TENTATIVE, Cause.TENTATIVE)
+    assert answer.missing == (RIGHT,)
+    assert answer.range == seconds(0, 10)
+    assert {read.input for read in answer.reads} == {LEFT}
+
+
+def test_what_comes_one_poll_before_is_used_and_nothing_is_tentative() -> None:
+    left, right = came(LEFT, 0, 10, at_ms=40), came(RIGHT, 0, 10, at_ms=WAIT_MS)
+    step = the_answer(known(an_input(LEFT, left), an_input(RIGHT, right)), 40 + WAIT_MS)
+    assert step.stability is Stability.STABLE
+
+
+def test_an_answer_never_waits_longer_than_nine_tenths_of_the_bound() -> None:
+    assert wait_ms(Bound(bound_ms=10_000), own_ms=10, rest_ms=10) == 9_000
+    assert wait_ms(Bound(bound_ms=10_000), own_ms=2_000, rest_ms=3_000) == 5_000
+    assert wait_ms(Bound(bound_ms=1_000), own_ms=2_000, rest_ms=3_000) == 0
+
+
+def test_what_the_rest_of_the_path_costs_is_left_free() -> None:
+    fragment = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=0)), an_input(RIGHT), path_ms=3_000)
+    assert the_wait(fragment, 0).until_ms == WAIT_MS - 3_000
+
+
+def test_age_that_was_carried_here_is_not_waited_for_again() -> None:
+    old = came(LEFT, 0, 10, at_ms=8_000, age_ms=7_000)
+    assert the_wait(known(an_input(LEFT, old), an_input(RIGHT)), 8_000).until_ms == 1_000 + WAIT_MS
+
+
+def test_once_blocked_the_next_buckets_are_answered_as_they_come() -> None:
+    left = (came(LEFT, 0, 10, at_ms=0), came(LEFT, 10, 20, at_ms=20_000))
+    fragment = known(an_input(LEFT, *left), an_input(RIGHT), computed_s=10)
+    answer = the_answer(fragment, 20_001)
+    assert answer.range == seconds(10, 20)
+    assert "as in the bucket before" in answer.because.reason
+
+
+def test_buckets_in_which_no_window_ends_are_answered_with_the_next_one_in_which_one_does() -> None:
+    left = tuple(came(LEFT, s, s + 10, at_ms=s * 1_000) for s in range(0, 120, 10))
+    fragment = known(an_input(LEFT, *left), an_input(RIGHT), computed_s=60, window="60s")
+    answer = the_answer(fragment, 121_000)
+    assert answer.range == seconds(60, 120)
+    assert {read.range for read in answer.reads} >= {seconds(60, 70), seconds(110, 120)}
+    begun = known(an_input(LEFT, *left[:11]), an_input(RIGHT), computed_s=60, window="60s")
+    assert the_wait(begun, 10**9).until_ms is None, "no window of what is there has ended"
+
+
+def test_an_input_that_has_moved_since_is_waited_for_anew() -> None:
+    left = (came(LEFT, 0, 10, at_ms=0), came(LEFT, 10, 20, at_ms=20_000))
+    right = came(RIGHT, 0, 10, at_ms=19_000)
+    fragment = known(an_input(LEFT, *left), an_input(RIGHT, right), computed_s=10)
+    assert the_wait(fragment, 20_001).until_ms == 20_000 + WAIT_MS
+
+
+def test_delay_waits_for_every_bucket_and_suspend_for_none() -> None:
+    left = (came(LEFT, 0, 10, at_ms=0), came(LEFT, 10, 20, at_ms=20_000))
+    inputs = an_input(LEFT, *left), an_input(RIGHT)
+    delaying = Bound(bound_ms=X_MS, during_failure=Policy.DELAY)
+    assert the_wait(known(*inputs, computed_s=10, bound=delaying), 20_001).until_ms == (
+        20_000 + WAIT_MS
+    )
+    suspending = Bound(bound_ms=X_MS, during_failure=Policy.SUSPEND, failure_ms_max=X_MS // 2)
+    assert the_wait(known(*inputs, computed_s=10, bound=suspending), 10**9).until_ms is None
+
+
+def test_an_input_that_is_due_later_by_its_declared_lag_is_not_late() -> None:
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+    right = an_input(RIGHT, lag_ms=60_000)
+    assert the_wait(known(left, right), 0).until_ms == 60_000 + WAIT_MS
+
+
+def test_without_a_bound_nothing_is_ever_answered_early() -> None:
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+    assert the_wait(known(left, an_input(RIGHT), bound=None), 10**12).until_ms is None
+
+
+def test_nothing_is_answered_while_no_input_is_there() -> None:
+    assert the_wait(known(an_input(LEFT), an_input(RIGHT)), 10**12).until_ms is None
+
+
+def test_a_tentative_input_is_an_answer_and_names_what_it_was_without() -> None:
+    cut = StreamName("cut")
+    left = came(LEFT, 0, 10, at_ms=0, stability=Stability.TENTATIVE, missing=(cut,))
+    right = came(RIGHT, 0, 10, at_ms=0)
+    step = the_answer(known(an_input(LEFT, left), an_input(RIGHT, right)), 1)
+    assert step.stability is Stability.TENTATIVE
+    assert step.missing == (cut,)
+
+
+def test_a_step_ends_where_tentative_input_ends() -> None:
+    left = (
+        came(LEFT, 0, 10, at_ms=0, stability=Stability.TENTATIVE, missing=(RIGHT,)),
+        came(LEFT, 10, 30, at_ms=0),
+    )
+    right = came(RIGHT, 0, 30, at_ms=0)
+    first = the_answer(known(an_input(LEFT, *left), an_input(RIGHT, right)), 1)
+    assert (first.range, first.stability) == (seconds(0, 10), Stability.TENTATIVE)
+    second = the_answer(known(an_input(LEFT, *left), an_input(RIGHT, right), computed_s=10), 1)
+    assert (second.range, second.stability) == (seconds(10, 30), Stability.STABLE)
+
+
+def test_age_never_shrinks_from_input_to_output() -> None:
+    left = came(LEFT, 0, 10, at_ms=5_000, age_ms=4_000)
+    right = came(RIGHT, 0, 10, at_ms=6_000, age_ms=500)
+    step = the_answer(known(an_input(LEFT, left), an_input(RIGHT, right)), 6_000)
+    assert step.fresh_ms == 1_000
+
+
+# corrections
+
+
+def a_tentative(known_then: FragmentKnowledge, part: Range) -> TentativeKnowledge:
+    """What an answer over a part left behind."""
+    reads = tuple(reads_of(known_then, (BOTH,), part, keeps_content=True))
+    segment = Segment(
+        stream=BOTH, producer=ALPHA, range=part, stability=Stability.TENTATIVE,
+        version=Version(9), plan=PLAN, missing=(RIGHT,), arrived_ms=12_000, age_ms=12_000,
+    )  # fmt: skip
+    return TentativeKnowledge(segment=segment, reads=reads)
+
+
+LEFT_THERE = an_input(LEFT, came(LEFT, 0, 10, at_ms=0))
+
+
+def after_healing(right: Segment, left: Segment | None = None) -> list[Decision]:
+    answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))
+    there = LEFT_THERE if left is None else an_input(LEFT, left)
+    fragment = known(there, an_input(RIGHT, right), computed_s=10, tentative=(answered,))
+    return decided(fragment, 30_000)
+
+
+def test_what_came_back_empty_is_promoted_without_a_job() -> None:
+    (promotion,) = after_healing(came(RIGHT, 0, 10, at_ms=20_000, rows=0))
+    assert isinstance(promotion, Promote)
+    assert {read.input for read in promotion.reads} == {LEFT, RIGHT}
+
+
+def test_what_came_back_with_rows_is_computed_again_and_is_as_old_as_its_answer() -> None:
+    (correction,) = after_healing(came(RIGHT, 0, 10, at_ms=20_000))
+    assert isinstance(correction, ComputeStep)
+    assert correction.cause is Cause.CORRECTION
+    assert correction.fresh_ms == 0
+
+
+def test_an_input_that_is_final_under_another_version_with_the_same_rows_changes_nothing() -> None:
+    same = replace(came(LEFT, 0, 10, at_ms=9), version=Version(77))
+    (promotion,) = after_healing(came(RIGHT, 0, 10, at_ms=20_000, rows=0), left=same)
+    assert isinstance(promotion, Promote)
+
+
+def test_an_input_with_the_same_count_and_other_rows_is_computed_again() -> None:
+    left = came(LEFT, 0, 10, at_ms=9)
+    other = replace(left, buckets={0: Digest(3, 999, 2)}, version=Version(77))
+    (correction,) = after_healing(came(RIGHT, 0, 10, at_ms=20_000, rows=0), left=other)
+    assert isinstance(correction, ComputeStep)
+
+
+def test_corrections_come_behind_new_data_and_cost_no_more_than_the_slack() -> None:
+    answered = known(
+        an_input(
+            LEFT, *(came(LEFT, s, s + 10, at_ms=s * 1_000, rows=200) for s in range(0, 100, 10))
+        ),
+        an_input(RIGHT),
+    )
+    tentative = tuple(a_tentative(answered, seconds(s, s + 10)) for s in range(0, 90, 10))
+    right = an_input(
+        RIGHT, *(came(RIGHT, s, s + 10, at_ms=95_000, rows=200) for s in range(0, 100, 10))
+    )
+    costly = Cost(step_ms=1_000, record_us=2_000.0)
+    fragment = replace(
+        known(answered.inputs[LEFT], right, computed_s=90, tentative=tentative), cost=costly
+    )
+    step, *corrections = decided(fragment, 100_000)
+    assert isinstance(step, ComputeStep)
+    assert step.cause is Cause.NORMAL
+    slack_ms = wait_ms(Bound(bound_ms=X_MS), costly.path_ms, 0)
+    spent_ms = 0
+    for correction in corrections:
+        assert isinstance(correction, ComputeStep)
+        spent_ms += costly.of_ms(sum(
+            digest.rows for i in fragment.inputs.values() for s in i.overlapping(correction.range)
+            for digest in s.buckets.values()
+        ))  # fmt: skip
+    assert corrections[0].range.from_us == 0  # type: ignore[union-attr]
+    assert len(corrections) < len(tentative)
+    assert spent_ms <= slack_ms
+
+
+def test_a_correction_is_made_even_without_slack() -> None:
+    fragment = known(LEFT_THERE, an_input(RIGHT, came(RIGHT, 0, 10, at_ms=9)), computed_s=10)
+    answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))
+    slow = replace(fragment, tentative=(answered,), cost=Cost(step_ms=60_000))
+    assert [type(d) for d in decided(slow, 30_000)] == [ComputeStep]
+
+
+def test_the_live_lane_leaves_corrections_to_a_backlog_driver_that_holds_the_lease() -> None:
+    fragment = known(LEFT_THERE, an_input(RIGHT, came(RIGHT, 0, 10, at_ms=9)), computed_s=10)
+    answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))
+    apart = replace(fragment, tentative=(answered,), is_corrected_apart=True)
+    assert [type(d) for d in decided(apart, 30_000)] == [Wait]
+
+
+# promises
+
+
+def test_a_bound_of_zero_and_one_that_suspending_breaks_are_refused_with_the_figures() -> None:
+    with pytest.raises(Refused, match="a bound of 0 ms"):
+        Bound(bound_ms=0)
+    with pytest.raises(Refused, match="needs failure_max"):
+        Bound(bound_ms=10_000, during_failure=Policy.SUSPEND)
+    with pytest.raises(Refused, match=r"12000 ms is longer than 0\.9 of 10000 ms"):
+        Bound(bound_ms=10_000, during_failure=Policy.SUSPEND, failure_ms_max=12_000)
+
+
+def test_a_bound_below_the_width_or_below_twice_its_path_is_refused() -> None:
+    with pytest.raises(Refused, match="less than its buckets of 10000 ms"):
+        check_path("both", Bound(bound_ms=9_999), path_ms=1, width_ms=10_000)
+    with pytest.raises(Refused, match="less than 2 x 6000 ms"):
+        check_path("both", Bound(bound_ms=11_999), path_ms=6_000, width_ms=1_000)
+
+
+def test_the_strictest_of_several_bounds_is_kept_for_all() -> None:
+    one = Bound(bound_ms=10_000, during_failure=Policy.DELAY)
+    two = Bound(bound_ms=4_000)
+    assert strictest([one, None, two]) == Bound(bound_ms=4_000)
+    assert strictest([None]) is None
+
+
+def test_the_rest_of_a_path_is_the_dearest_way_behind() -> None:
+    fragment = known(LEFT_THERE, an_input(RIGHT), path_ms=700)
+    assert rests_ms((fragment,)) == {"joined/main": 700}
+    assert paths_ms((fragment,)) == dict.fromkeys((LEFT, RIGHT), IMPORT_MS + COST.path_ms + 700)
+
+
+@given(st.lists(st.tuples(st.floats(0.1, 900), st.integers(0, 1_000)), min_size=1, max_size=80))
+def test_a_cost_is_one_that_steps_have_had(steps: list[tuple[float, int]]) -> None:
+    cost = cost_of(steps)
+    assert 1 <= cost.step_ms <= max(1, max(ms for ms, _ in steps))
+    assert cost.record_us > 0
+
+
+def test_one_slow_first_step_is_left_out_of_a_cost() -> None:
+    assert cost_of([(9_000.0, 10)] + [(40.0, 10)] * 20).step_ms == 40
+
+
+# states
+
+
+def test_states_are_derived_from_what_stands() -> None:
+    stable = known(LEFT_THERE, an_input(RIGHT))
+    assert state_of(stable)[0] is State.STABLE
+    output = replace(stable.outputs[BOTH], tentative_us=0, lacks=(RIGHT,))
+    failing = replace(stable, outputs={BOTH: output})
+    assert state_of(failing) == (State.UP_FAILURE, "without right")
+    healed = replace(stable, outputs={BOTH: replace(output, lacks=None)})
+    assert state_of(healed)[0] is State.STABILIZATION
+
+
+@given(st.integers(0, 20_000), st.integers(0, 20_000), st.integers(500, 20_000))
+def test_whatever_the_age_an_answer_leaves_time_for_itself(
+    came_ms: int, age_ms: int, bound_ms: int
+) -> None:
+    """S6 as far as a decision can keep it: what is due is due before X less the step."""
+    age_ms = min(age_ms, came_ms)
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=came_ms, age_ms=age_ms))
+    fragment = replace(
+        known(left, an_input(RIGHT), bound=Bound(bound_ms=bound_ms)), cost=Cost(step_ms=100)
+    )
+    (decision,) = decided(fragment, came_ms)
+    fresh_ms = came_ms - age_ms
+    if isinstance(decision, Wait):
+        assert decision.until_ms is not None
+        assert came_ms < decision.until_ms <= fresh_ms + bound_ms - 100
+    else:
+        assert isinstance(decision, ComputeStep)
+        assert came_ms >= fresh_ms + wait_ms(Bound(bound_ms=bound_ms), 200, 0)

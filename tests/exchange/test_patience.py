@@ -1,0 +1,134 @@
+"""A partner that is silent holds up nobody: what is asked comes back in a moment, or is away."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from medusa_core.errors import Unavailable
+from medusa_core.exchange import LineNews, PublishedSegment
+from medusa_core.grid import Range
+from medusa_core.names import Participant, PlanId, StreamName, Version
+from medusa_core.segments import Producer, Segment, SegmentFile, Stability
+from pipelines.exchange.patience import PatientExchange
+from tests.waiting import until
+
+STREAM, QUICK, SLOW = StreamName("one"), Participant("quick"), Participant("slow")
+
+
+def some_news(partner: Participant, after: Version) -> LineNews:
+    segment = Segment(
+        stream=STREAM,
+        producer=Producer(partner),
+        range=Range(0, 10),
+        stability=Stability.STABLE,
+        version=Version(after + 1),
+        plan=PlanId("p"),
+        age_ms=100,
+    )
+    return LineNews(
+        stream=STREAM,
+        producer=Producer(partner),
+        after=after,
+        version=Version(after + 1),
+        origin_us=0,
+        end_us=None,
+        segments=(PublishedSegment(segment=segment, begin_version=Version(after + 1)),),
+    )
+
+
+class Partners:
+    """`quick` answers at once, `slow` when it is let."""
+
+    def __init__(self) -> None:
+        self.lets = threading.Event()
+        self.asked: list[str] = []
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        self.asked.append(f"news after {after} of {producer.participant}")
+        if producer.participant == SLOW:
+            assert self.lets.wait(60)
+        return some_news(producer.participant, after)
+
+    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
+        raise Unavailable("the disk is away")
+
+    def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+        self.asked.append(f"ack {through_us}")
+
+    def close(self) -> None:
+        self.lets.set()
+
+
+@pytest.fixture
+def partners() -> Partners:
+    return Partners()
+
+
+class Clock:
+    now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def exchange(partners: Partners, clock: Clock) -> Iterator[PatientExchange]:
+    patient = PatientExchange(partners, moment_s=0.05, now_s=clock)
+    yield patient
+    patient.close()
+
+
+def news(exchange: PatientExchange, partner: Participant, after: int = 0) -> LineNews:
+    return exchange.line_news(STREAM, Producer(partner), Version(after), segments_max=9)
+
+
+def test_a_silent_partner_is_away_and_the_others_are_heard(exchange: PatientExchange) -> None:
+    with pytest.raises(Unavailable, match="slow has not answered"):
+        news(exchange, SLOW)
+    assert news(exchange, QUICK).version == 1
+    exchange.acknowledge(QUICK, STREAM, 5, 9, 0)
+
+
+def test_a_late_answer_is_used_once_and_is_older_by_as_much(
+    exchange: PatientExchange, partners: Partners, clock: Clock
+) -> None:
+    with pytest.raises(Unavailable):
+        news(exchange, SLOW)
+    partners.lets.set()
+    until(lambda: exchange._asked[SLOW].answer.done(), "it has answered")
+    clock.now_s += 7.0
+    late = news(exchange, SLOW)
+    assert late.segments[0].segment.age_ms == 7_100
+    assert news(exchange, SLOW).segments[0].segment.age_ms == 100
+    assert partners.asked == ["news after 0 of slow"] * 2
+
+
+def test_an_answer_that_nobody_asks_for_any_more_is_dropped(
+    exchange: PatientExchange, partners: Partners
+) -> None:
+    with pytest.raises(Unavailable):
+        news(exchange, SLOW)
+    with pytest.raises(Unavailable, match="used when it comes"):
+        news(exchange, SLOW, after=4)
+    partners.lets.set()
+    until(lambda: exchange._asked[SLOW].answer.done(), "it has answered")
+    assert news(exchange, SLOW, after=4).after == 4
+
+
+def test_what_is_wrong_with_a_partner_is_told_as_it_says_it(
+    exchange: PatientExchange, tmp_path: Path
+) -> None:
+    file = SegmentFile(path="a", size_bytes=1, sha256="0", rows=1)
+    with pytest.raises(Unavailable, match="the disk is away"):
+        exchange.fetch(QUICK, file, tmp_path / "a")

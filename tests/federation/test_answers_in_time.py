@@ -1,0 +1,164 @@
+"""A partner is cut off: answers keep coming within the bound, and are corrected afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from sqlalchemy import create_engine, text
+
+from medusa_core.decide import ComputeStep
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import Stability
+from medusa_core.states import State
+from pipelines.catalog.postgres import catalog_url
+from pipelines.commands.apply import run_apply
+from pipelines.drills.links import LinkFaults, Lost, write_faults
+from pipelines.quality.running import run_checks
+from pipelines.quality.windows import Asked
+from tests.federation.building import Running, federation_of, rounds_until, seated
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+X_MS = 6_000
+OUTPUT = StreamName("busy")
+ROUNDS = 20_000
+NETWORK = """
+from medusa_core.network import Aggregate, Filter, Network, Output, Source, Union
+
+COLUMNS = {"ts_us": "bigint", "orig_h": "string", "resp_p": "int"}
+network = Network(
+    name="joined",
+    sources=tuple(Source(name=n, columns=COLUMNS, time="ts_us") for n in ("left", "right")),
+    boxes=(
+        Union(name="all", inputs=("left", "right")),
+        Aggregate(name="per_source", input="all", size="2s", group_by=("orig_h",),
+                  columns={"connections": "count(*)", "ports": "count(distinct resp_p)"}),
+        Filter(name="often", input="per_source", cases={"yes": "connections > 0"}),
+    ),
+    outputs=(Output(name="busy", input="often"),),
+    bucket="1s",
+)
+"""
+
+
+def write_contracts(folder: Path) -> Path:
+    """Two that land, and a third that joins what they land and promises X."""
+    for kind in ("participants", "streams", "networks"):
+        (folder / kind).mkdir(parents=True)
+    (folder / "networks" / "joined.py").write_text(NETWORK)
+    run = "runs:\n  - network: networks/joined.py\n"
+    for seed, (name, source) in enumerate((("alpha", "left"), ("beta", "right"))):
+        (folder / "participants" / f"{name}.yaml").write_text(
+            f"participant: {name}\n{run}    sources: [{source}]\n"
+        )
+        (folder / "streams" / f"{source}.yaml").write_text(
+            f"stream: {source}\nsource:\n  kind: generate\n  seed: {seed}\n  rate_per_s: 10\n"
+            "  sources: 4\n"
+        )
+    (folder / "participants" / "delta.yaml").write_text(
+        f"participant: delta\n{run}    fragments: [main]\n"
+    )
+    (folder / "streams" / f"{OUTPUT}.yaml").write_text(f"stream: {OUTPUT}\nbound: {X_MS}ms\n")
+    return folder
+
+
+@pytest.fixture
+def three(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
+) -> Iterator[dict[str, Running]]:
+    contracts = write_contracts(tmp_path / "contracts")
+    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+        assert run_apply(
+            settings, contracts=contracts, participant=None, from_=None, explain=False,
+            as_json=False,
+        ) == 0  # fmt: skip
+        yield {
+            name: stack.enter_context(seated(settings, name, lambda: spark))
+            for name in ("alpha", "beta", "delta")
+        }
+
+
+def rows_of(delta: Running) -> list[Any]:
+    """Every segment of the output that ever was: range, stability, age, what it lacked, its end."""
+    engine = create_engine(catalog_url(delta.seat.urls[0]))
+    try:
+        with engine.connect() as connection:
+            return list(
+                connection.execute(
+                    text(
+                        "SELECT s.from_us, s.to_us, s.stability::text, s.age_ms, s.missing, "
+                        "s.end_version, s.version FROM medusa.segment AS s "
+                        "JOIN medusa.stream_producer AS p ON p.line_id = s.line_id "
+                        "WHERE p.stream = :stream ORDER BY s.from_us, s.version"
+                    ),
+                    {"stream": OUTPUT},
+                )
+            )
+    finally:
+        engine.dispose()
+
+
+def tentative(delta: Running) -> list[Any]:
+    return [row for row in rows_of(delta) if row.stability == "tentative"]
+
+
+def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
+    three: dict[str, Running], spark: SparkSession
+) -> None:
+    alpha, delta = Participant("alpha"), three["delta"]
+    folder, everybody = delta.seat.home.directory, list(three.values())
+
+    def stable() -> int:
+        segments = delta.seat.home.catalog.segments(OUTPUT)
+        return sum(segment.stability is Stability.STABLE for segment in segments)
+
+    rounds_until(everybody, lambda: stable() >= 4, ROUNDS)
+    before = len(tentative(delta))
+
+    cut = LinkFaults(lost=(Lost(alpha, Participant("delta")), Lost(Participant("delta"), alpha)))
+    write_faults(folder, cut)
+    rounds_until(everybody, lambda: len(tentative(delta)) >= before + 3, ROUNDS)
+    lacking = tentative(delta)[before:]
+    assert {tuple(row.missing) for row in lacking} == {("left",)}
+    assert all(row.age_ms <= X_MS for row in lacking)
+    ranges = {(row.from_us, row.to_us) for row in lacking}
+    first, second, *_ = [
+        d.because
+        for d in delta.heard.decisions
+        if isinstance(d, ComputeStep) and (d.range.from_us, d.range.to_us) in ranges
+    ]
+    numbers = first.numbers
+    assert numbers["now_ms"] - numbers["fresh_ms"] >= numbers["wait_ms"], "as long as X allows"
+    assert "as in the bucket before" in second.reason, "and once"
+
+    write_faults(folder, LinkFaults())
+    wanted = stable() + len(lacking) + 3
+    rounds_until(
+        everybody,
+        lambda: stable() >= wanted and all(r.end_version is not None for r in tentative(delta)),
+        ROUNDS,
+    )
+    rows = rows_of(delta)
+    superseded = {(r.from_us, r.to_us) for r in rows if r.end_version is not None}
+    lacked = {(r.from_us, r.to_us) for r in rows if r.stability == "tentative"}
+    assert superseded == lacked
+    final = [(r.from_us, r.to_us) for r in rows if r.stability == "stable"]
+    again = [t for t in final if any(f < t[1] and t[0] < u for f, u in lacked)]
+    covered = {(f, u) for f, u in lacked if any(a[0] <= f and u <= a[1] for a in again)}
+    assert covered == lacked, "every answer has been corrected"
+    assert sum(u - f for f, u in again) == sum(u - f for f, u in lacked), "and nothing else"
+
+    states = [t.state for t in delta.seat.home.catalog.transitions()]
+    assert states[-1] is State.STABLE
+    assert State.UP_FAILURE in states
+    # The first steps of a cold Spark are no promise's.
+    asked = Asked(stream=OUTPUT, from_us=lacking[0].from_us)
+    outcome = run_checks(delta.seat.home, asked, session=lambda: spark)
+    assert outcome.passed, [f.certificate for f in outcome.found if not f.certificate.passed]

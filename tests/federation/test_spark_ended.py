@@ -1,0 +1,74 @@
+"""A participant whose JVM is killed ends in words, without its leases, and goes on if run again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from medusa_core.names import Participant
+from pipelines.catalog.interface import LeaseRecord
+from pipelines.failpoints import FILE, POINT
+from pipelines.federation import take_seat
+from pipelines.streams.generate import write_generated
+from pipelines.watching.jvm import jvms_of
+from tests.federation.processes import Installation, installation, kill
+from tests.federation.test_crashes import write_contracts
+from tests.federation.test_faults import logged
+from tests.federation.test_recovery import outputs_have_ended
+from tests.waiting import until
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """An installation in which alpha has landed everything, for beta to compute."""
+    folder = tmp_path_factory.mktemp("spark-ended")
+    (file,) = write_generated(folder / "input", seed=4, records=6_000)
+    with installation(write_contracts(folder / "contracts", file)) as made:
+        made.run_to_the_end("alpha")
+        yield made
+
+
+def kill_jvm_of(process: subprocess.Popen[str]) -> None:
+    ((jvm, _),) = jvms_of(process.pid)
+    psutil.Process(jvm).kill()
+
+
+def ended_in_words(installed: Installation, process: subprocess.Popen[str]) -> None:
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 4, errors
+    assert "Traceback" not in errors
+    (said,) = [line for line in errors.splitlines() if line.startswith("medusa:")]
+    assert "the Java process under Spark has ended" in said
+    assert logged(installed, "beta", "the Java process under Spark has ended")
+    assert not held_leases(installed)
+
+
+def held_leases(installed: Installation) -> list[LeaseRecord]:
+    with take_seat(installed.settings, Participant("beta")) as seat:
+        return [lease for lease in seat.home.catalog.leases() if lease.is_held]
+
+
+def test_a_jvm_killed_before_a_step_or_under_an_idle_participant_ends_it_in_words(
+    installed: Installation, tmp_path: Path
+) -> None:
+    reached = tmp_path / "reached"
+    # At the first step Spark is not open yet.
+    busy = installed.start("beta", environment={POINT: "step.decided:2", FILE: str(reached)})
+    idle = None
+    try:
+        until(reached.exists, "a step is about to be computed", seconds_max=150)
+        kill_jvm_of(busy)
+        reached.unlink()
+        ended_in_words(installed, busy)
+        assert not outputs_have_ended(installed)
+        idle = installed.start("beta")
+        until(lambda: outputs_have_ended(installed), "it goes on to the end", seconds_max=150)
+        kill_jvm_of(idle)
+        ended_in_words(installed, idle)
+    finally:
+        for process in filter(None, (busy, idle)):
+            kill(process)
