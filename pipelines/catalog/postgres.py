@@ -518,6 +518,8 @@ class PostgresCatalog:
 
     def lines(self, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
         """See `Catalog.lines`."""
+        if stream is not None and not _is_text(stream):
+            return ()  # no database holds such a name
         return tuple(rows.line_of(row) for row in self._rows("lines", stream=stream))
 
     def streams(self) -> tuple[StreamStatus, ...]:
@@ -763,6 +765,14 @@ class PostgresCatalog:
     def named_files(self, paths: Collection[str]) -> frozenset[str]:
         """See `Catalog.named_files`."""
         return frozenset(row["path"] for row in self._rows("named_files", paths=list(paths)))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
 
 
 def _line(stream: StreamName, producer: Producer) -> dict[str, Any]:

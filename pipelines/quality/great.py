@@ -26,7 +26,7 @@ from pipelines.report.times import counted, iso
 RUNS_KEPT = 50
 _SITE = Path("gx/uncommitted/data_docs/local_site")
 _RESULTS = Path("gx/uncommitted/validations")
-_CONNECT = "pyspark.sql.connect.dataframe"
+_CONNECT = "pyspark.sql.connect"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

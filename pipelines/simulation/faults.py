@@ -26,7 +26,7 @@ from pipelines.simulation.strikes import strike_machines_or_links
 if TYPE_CHECKING:
     from pipelines.simulation.world import World
 
-OF_LINKS = ("cut", "one way", "slow link")
+OF_LINKS = ("cut", "one way")
 """Kinds that leave every participant as it was: what is missing must be answered without."""
 
 _NAME = re.compile("[a-z]+")
