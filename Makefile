@@ -22,7 +22,7 @@ demo: setup  ## run the main job on Spark: ends with a table here and a report a
 	@.venv/bin/medusa demo $(ARGS)
 
 test: setup  ## run the tests (ARGS="-k name" to choose)
-	@.venv/bin/python -m pytest -n 2 --dist loadfile $(ARGS)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 exact: setup  ## replay all recorded data in every cut and compare row for row (long)
 	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)

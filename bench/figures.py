@@ -80,11 +80,11 @@ def targets_of(measured: Measured) -> list[Target]:
     by_bare = time_ratios(steps["medusa"], steps["bare"])
     by_streaming = time_ratios(steps["medusa"], steps["streaming"])
     if workload.records == SMALL_RECORDS:
-        return [_target(f"{name}: p50 of a step, c / b", by_streaming, "<=", 0.3)]
+        return [_target(f"{name}: p50 of a step, c / b", by_streaming, "<=", 0.25)]
     return [
-        _target(f"{name}: throughput, c / a", (1 / by_bare[0], 1 / by_bare[1]), ">=", 0.92),
+        _target(f"{name}: throughput, c / a", (1 / by_bare[0], 1 / by_bare[1]), ">=", 0.95),
         _target(
-            f"{name}: throughput, c / b", (1 / by_streaming[0], 1 / by_streaming[1]), ">=", 2.0
+            f"{name}: throughput, c / b", (1 / by_streaming[0], 1 / by_streaming[1]), ">=", 2.1
         ),
     ]
 

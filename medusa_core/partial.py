@@ -172,10 +172,17 @@ def buckets_of(fragment: FragmentKnowledge, part: Range) -> Iterator[Range]:
 def _was_blocked(
     fragment: FragmentKnowledge, first: Range, missing: tuple[StreamName, ...]
 ) -> bool:
-    """Whether as many buckets before lacked the same inputs, and still do."""
+    """Whether the outputs before, as far back as they needed these inputs, still lack them."""
     origins = {name: i.origin_us for name, i in fragment.inputs.items()}
     begins_us = origin_of(origins, fragment.width_us)
-    from_us = max(first.from_us - (first.to_us - first.from_us), begins_us)
-    if from_us >= first.from_us:
-        return False
-    return set(missing) <= set(lacking(fragment, Range(from_us, first.from_us)))
+    length_us = first.to_us - first.from_us
+    while True:
+        from_us = max(first.from_us - length_us, begins_us)
+        if from_us >= first.from_us:
+            return False
+        before = Range(from_us, first.from_us)
+        if set(missing) <= set(fragment.fragment.needed_by_all(before)):
+            return set(missing) <= set(lacking(fragment, before))
+        if from_us == begins_us:
+            return False
+        length_us *= 2  # no window ended there

@@ -197,6 +197,17 @@ def test_buckets_in_which_no_window_ends_are_answered_with_the_next_one_in_which
     assert the_wait(begun, 10**9).until_ms is None, "no window of what is there has ended"
 
 
+def test_an_input_is_waited_for_once_wherever_the_answer_before_ended_between_two_windows() -> None:
+    left = tuple(came(LEFT, s, s + 10, at_ms=s * 1_000) for s in range(0, 180, 10))
+    for computed_s in (120, 130, 170):
+        fragment = known(
+            an_input(LEFT, *left), an_input(RIGHT), computed_s=computed_s, window="60s"
+        )
+        answer = the_answer(fragment, 170_001)
+        assert answer.range == seconds(computed_s, 180)
+        assert "as in the bucket before" in answer.because.reason
+
+
 def test_an_input_that_has_moved_since_is_waited_for_anew() -> None:
     left = (came(LEFT, 0, 10, at_ms=0), came(LEFT, 10, 20, at_ms=20_000))
     right = came(RIGHT, 0, 10, at_ms=19_000)
