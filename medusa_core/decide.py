@@ -197,9 +197,7 @@ def _answer(
     )
 
 
-def frontier_step(
-    fragment: FragmentKnowledge, ready: Range, limits: Limits, now_ms: int = 0
-) -> ComputeStep | None:
+def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> ComputeStep | None:
     """The largest step at the frontier within the limits; at least one output bucket.
 
     It ends before the first bucket whose stability is another (design 6); where ages differ, its

@@ -190,7 +190,7 @@ class Driver:
         for known in knowledge.fragments:
             state, because = state_of(known)
             of = known.fragment.id
-            if self._states.get(of, State.STABLE) is state and of in self._states:
+            if self._states.get(of) is state:
                 continue
             transition = Transition(
                 fragment=of,
