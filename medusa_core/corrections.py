@@ -26,6 +26,9 @@ SHARE = 0.1
 SLACK_PART = 0.5
 """Of the slack that a chunk is planned for: what it costs is an estimate."""
 
+PROMOTION_MS = 10
+"""What a segment that stays as it is costs: a commit."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Owed:
@@ -39,18 +42,21 @@ def corrections_within(
     slack_ms: int | None,
     work_ms: Sequence[int],
 ) -> Iterator[Promote | ComputeStep]:
-    """What is made final without a job, then chunks of corrections, oldest first.
+    """What is made final without a job, then chunks of corrections, each oldest first.
 
     `slack_ms` is the time until something must be answered (None: nothing must); `work_ms` is what
     the other steps of this tick are expected to take.
     """
     found = [_Owed(f, c) for f in fragments for c in owed.corrections(f)]
-    yield from (_promoted(one) for one in found if one.correction.is_unchanged)
+    found.sort(key=lambda one: (one.correction.range, one.fragment.fragment.id))
+    unchanged = [one for one in found if one.correction.is_unchanged]
     changed = [one for one in found if not one.correction.is_unchanged]
-    changed.sort(key=lambda one: (one.correction.range, one.fragment.fragment.id))
     budget_ms: float | None = None
     if slack_ms is not None:
         budget_ms = max(slack_ms * SLACK_PART, sum(work_ms) * SHARE / (1 - SHARE))
+        unchanged = unchanged[: max(int(budget_ms / PROMOTION_MS), 1)]
+        budget_ms -= len(unchanged) * PROMOTION_MS
+    yield from map(_promoted, unchanged)
     has_one = False
     for chunk in _chunks(changed, limits, budget_ms):
         step = _corrected(chunk, slack_ms)

@@ -94,9 +94,16 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
     )
     busy = {d.fragment.fragment.id for d in corrected}
     idle = [w for w in waits if w.of not in busy]
-    if any(f.bound and f.bound.during_stabilization is Policy.SUSPEND for f in knowledge.fragments):
-        return [*tentative, *closes, *corrected, *steps, *idle]
-    return [*tentative, *steps, *closes, *corrected, *idle]
+    suspended = [step for step in steps if _corrects_first(step.fragment)]
+    steps = [step for step in steps if not _corrects_first(step.fragment)]
+    return [*tentative, *steps, *closes, *corrected, *suspended, *idle]
+
+
+def _corrects_first(fragment: FragmentKnowledge) -> bool:
+    """Whether a fragment's new buckets come behind its own corrections."""
+    bound = fragment.bound
+    is_suspended = bound is not None and bound.during_stabilization is Policy.SUSPEND
+    return is_suspended and bool(fragment.tentative)
 
 
 def _at_frontier(

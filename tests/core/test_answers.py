@@ -349,6 +349,52 @@ def test_corrections_come_behind_new_data_and_cost_no_more_than_the_slack() -> N
     assert spent_ms <= slack_ms
 
 
+def many_promotions(bound: Bound | None) -> list[Decision]:
+    """What is decided where 300 answers turn out to be right, and no new data has come."""
+    left = an_input(LEFT, *(came(LEFT, s, s + 10, at_ms=s * 1_000) for s in range(0, 3_000, 10)))
+    answered = known(left, an_input(RIGHT))
+    tentative = tuple(a_tentative(answered, seconds(s, s + 10)) for s in range(0, 3_000, 10))
+    right = an_input(RIGHT, came(RIGHT, 0, 3_000, at_ms=3_100_000, rows=0))
+    fragment = known(left, right, computed_s=3_000, tentative=tentative, bound=bound)
+    other = known(LEFT_THERE, an_input(RIGHT), bound=bound)
+    one = replace(other.fragment, name="other")
+    knowledge = Knowledge(
+        participant=Participant("alpha"),
+        landings=(),
+        fragments=(fragment, replace(other, fragment=one)),
+        clock_ms=0,
+    )
+    return decide(knowledge, WAIT_MS - 1_000)
+
+
+def test_promotions_leave_room_for_the_next_answer_and_have_no_limit_where_none_is_due() -> None:
+    decisions = many_promotions(X)
+    promoted = [d.range.from_us for d in decisions if isinstance(d, Promote)]
+    assert promoted == [s * SECOND_US for s in range(0, 500, 10)], "half a second of ten ms each"
+    unpromised = many_promotions(None)
+    assert sum(isinstance(d, Promote) for d in unpromised) == 300
+
+
+def test_a_fragment_that_is_suspended_while_it_corrects_holds_up_no_other() -> None:
+    answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))
+    there = [came(LEFT, s, s + 10, at_ms=0) for s in (0, 10)]
+    back = [came(RIGHT, s, s + 10, at_ms=20_000) for s in (0, 10)]
+    suspends = Bound(bound_ms=X_MS, during_stabilization=Policy.SUSPEND, failure_ms_max=X_MS // 2)
+    owing = known(
+        an_input(LEFT, *there), an_input(RIGHT, *back), computed_s=10, tentative=(answered,),
+        bound=suspends,
+    )  # fmt: skip
+    free = known(an_input(LEFT, *there), an_input(RIGHT, *back), computed_s=10)
+    named = replace(free, fragment=replace(free.fragment, name="other"))
+    knowledge = Knowledge(participant=Participant("alpha"), landings=(), fragments=(owing, named))
+    steps = [d for d in decide(knowledge, 21_000) if isinstance(d, ComputeStep)]
+    assert [(d.fragment.fragment.id, d.cause) for d in steps] == [
+        (named.fragment.id, Cause.NORMAL),
+        (owing.fragment.id, Cause.CORRECTION),
+        (owing.fragment.id, Cause.NORMAL),
+    ]
+
+
 def test_a_correction_is_made_even_without_slack() -> None:
     fragment = known(LEFT_THERE, an_input(RIGHT, came(RIGHT, 0, 10, at_ms=9)), computed_s=10)
     answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server import EmbeddedServer
 
-X_MS = 6_000
+X_MS = 8_000
 OUTPUT = StreamName("busy")
 ROUNDS = 20_000
 NETWORK = """
