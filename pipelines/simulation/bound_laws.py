@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from medusa_core.bounds import Bound, Policy
-from medusa_core.commits import Cause, Commit, OutputSegment
+from medusa_core.commits import Cause, Commit, Lane, OutputSegment
 from medusa_core.segments import Read, Segment
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.memory_tables import CommitRow, LineRow
@@ -33,6 +33,15 @@ count, which have to leave room for answers."""
 
 ANSWERED_MS = 5_000
 """For how long beyond X an answer may be owed, as long as others are made."""
+
+CORRECTED_PART = 0.5
+"""Of X that corrections may take before an answer that became possible while they ran."""
+
+CHUNKS_MS = 400
+"""What may come on top: the chunk that is made in any case, and one that took longer than usual."""
+
+SHARE = 0.15
+"""Of other work that they may take instead, where that is more: their share, with some play."""
 
 DISTURBED_MS = 14_000
 """For how long after a fault a participant is not held to its bound: a restart, leases that run
@@ -55,8 +64,13 @@ def check_bound(home: SimulatedHome, row: CommitRow, lines: Mapping[LineKey, Lin
         if commit.cause is Cause.CORRECTION or not found:
             continue
         if not is_disturbed:
-            _check_in_time(where, row, fresh_ms, found, bound, _made_since(home, found, row))
-            _check_was_answered(where, given, found, bound, _reached_ms(home, given, commit))
+            made = _made_since(home, max(s.arrived_ms for s in found), row)
+            begun_ms = _begun_ms(home, given, commit)
+            _check_in_time(where, row, fresh_ms, found, bound, len(made), begun_ms)
+            reached_ms = _reached_ms(home, given, commit)
+            _check_was_answered(where, given, found, bound, reached_ms)
+            possible_ms = max(reached_ms, *(s.arrived_ms for s in found))
+            _check_corrections(where, _made_since(home, possible_ms, row, True), len(made), bound)
         if commit.cause is Cause.TENTATIVE:
             _check_tentative(where, given, found)
 
@@ -82,16 +96,32 @@ def _check_age(
         )
 
 
-def _made_since(home: SimulatedHome, found: list[Segment], row: CommitRow) -> int:
-    """How much else a home has done since the last of these came."""
-    since_ms = max(segment.arrived_ms for segment in found)
+def _made_since(
+    home: SimulatedHome, since_ms: int, row: CommitRow, corrections: bool = False
+) -> list[CommitRow]:
+    """What else a home has made since a time: corrections of its live lane, or all else."""
     made: Mapping[object, CommitRow] = home.store.committed.get(tables.COMMITS.name, {})
-    number = 0
+    found: list[CommitRow] = []
     for other in reversed(made.values()):  # type: ignore[call-overload]
         if other.committed_at_ms < since_ms:
             break
-        number += other.commit.cause is not Cause.CORRECTION and other is not row
-    return number
+        is_correction = other.commit.cause is Cause.CORRECTION
+        is_live = other.commit.lease.key.lane is Lane.LIVE
+        if other is not row and is_correction is corrections and (is_live or not corrections):
+            found.append(other)
+    return found
+
+
+def _check_corrections(where: str, corrections: list[CommitRow], made: int, bound: Bound) -> None:
+    """S6: corrections leave room for the next answer, whatever is owed."""
+    took_ms = sum(sum(row.commit.metrics.phases_ms.values()) for row in corrections)
+    allowed_ms = max(bound.bound_ms * CORRECTED_PART, made * WORK_MS * SHARE) + CHUNKS_MS
+    if took_ms > allowed_ms:
+        raise Violation(
+            "S6",
+            f"{where} waited for {len(corrections)} corrections of {took_ms:.0f} ms, which leave "
+            f"no room within X of {bound.bound_ms}",
+        )
 
 
 def _check_in_time(
@@ -101,9 +131,10 @@ def _check_in_time(
     found: list[Segment],
     bound: Bound,
     made: int,
+    begun_ms: int,
 ) -> None:
     newest_ms = max(segment.arrived_ms for segment in found)
-    due_ms = max(fresh_ms + bound.bound_ms, newest_ms) + GRACE_MS + made * WORK_MS
+    due_ms = max(fresh_ms + bound.bound_ms, newest_ms, begun_ms) + GRACE_MS + made * WORK_MS
     if bound.during_stabilization is Policy.DELAY:
         due_ms += bound.bound_ms
     if row.committed_at_ms > due_ms:
@@ -122,6 +153,16 @@ def _reached_ms(home: SimulatedHome, given: OutputSegment, commit: Commit) -> in
             return row.segment.arrived_ms
     # The first: nothing is answered before every input has begun.
     return home.clock.now_ms
+
+
+def _begun_ms(home: SimulatedHome, given: OutputSegment, commit: Commit) -> int:
+    """When the outputs began: before every input has, nobody knows where."""
+    line = home.lines().get((given.stream, commit.lease.key.producer))
+    if line is None or not line.live:
+        return home.clock.now_ms
+    if line.trimmed_us is not None:
+        return 0
+    return min(row.segment.arrived_ms for row in (*line.live, *line.superseded))
 
 
 def _check_was_answered(

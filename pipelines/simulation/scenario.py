@@ -176,7 +176,9 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         seed=seed,
         shape=shape,
         participants=participants,
-        backlog=tuple(p for p in participants if p in computing and chance.random() < 0.7),
+        backlog=tuple(
+            p for p in participants if p in computing and chance.random() < shape.backlog
+        ),
         network=network,
         plan=plan,
         plan_id=plan.id,
@@ -188,7 +190,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
         origin_us=origin_us,
         buckets=buckets,
         feeds={stream: draw_feed(chance, shape, origin_us, buckets) for stream in sources},
-        limits=Limits(buckets_per_step_max=chance.randint(3, 8)),
+        limits=Limits(buckets_per_step_max=chance.randint(*shape.buckets_per_step)),
         news_segments_max=chance.randint(1, 6),
         segments_per_trim_max=chance.randint(1, 4),
         retention_us={p: WIDTH_US * chance.randint(*shape.retention_buckets) for p in participants},

@@ -16,23 +16,28 @@ Bounds = tuple[int, int]
 class Shape:
     """Bounds of a schedule.
 
-    `kinds_min`: of how many kinds its faults are at least. The first fault comes at `first_ms`, the
-    last `beyond_ms` after the last record; one that waits for somebody to come by waits for
-    `trap_ms`. `late`, `reads`: with which probability a participant begins late, and has a reader.
+    `buckets_per_step`: how many a step takes at most. `kinds_min`: of how many kinds its faults are
+    at least; a link is cut for `cut_ms`. The first fault comes at `first_ms`, the last `beyond_ms`
+    after the last record; one that waits for somebody to come by waits for `trap_ms`. `late`,
+    `reads`, `backlog`: with which probability a participant begins late, has a reader, has a
+    process for corrections.
     """
 
     buckets: Bounds
     buckets_per_batch: Bounds
     batch_every_ms: Bounds
+    buckets_per_step: Bounds
     retention_buckets: Bounds
     trim_every_ms: Bounds
     look_ms: int
     buckets_per_read: int
     late: float
     reads: float
+    backlog: float
     kinds: tuple[str, ...]
     kinds_min: int
     faults: Bounds
+    cut_ms: Bounds
     first_ms: int
     beyond_ms: int
     trap_ms: int
@@ -42,15 +47,18 @@ WHOLE = Shape(
     buckets=(40, 52),
     buckets_per_batch=(3, 6),
     batch_every_ms=(1_000, 2_000),
+    buckets_per_step=(3, 8),
     retention_buckets=(0, 6),
     trim_every_ms=(1_200, 3_500),
     look_ms=600,
     buckets_per_read=6,
     late=0.15,
     reads=0.75,
+    backlog=0.7,
     kinds=KINDS,
     kinds_min=3,
     faults=(9, 13),
+    cut_ms=(2_000, 7_000),
     first_ms=1_500,
     beyond_ms=0,
     trap_ms=3_000,
@@ -60,15 +68,18 @@ TRIMS = Shape(
     buckets=(12, 16),
     buckets_per_batch=(1, 3),
     batch_every_ms=(200, 500),
+    buckets_per_step=(3, 8),
     retention_buckets=(0, 2),
     trim_every_ms=(100, 500),
     look_ms=100,
     buckets_per_read=1,
     late=0.0,
     reads=1.0,
+    backlog=0.7,
     kinds=("crash", "pause"),
     kinds_min=2,
     faults=(6, 8),
+    cut_ms=(2_000, 7_000),
     first_ms=1_000,
     beyond_ms=5_000,
     trap_ms=600,

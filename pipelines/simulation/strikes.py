@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pipelines.simulation.world import World
 
 PAUSE_MS = (200, 5_500)
-CUT_MS = (2_000, 7_000)
 SLOW_MS = (2_000, 6_000)
 SLOW_FACTORS = (4, 20)
 LINK_FACTORS = (10, 200)
@@ -101,7 +100,7 @@ def second(world: World, happens: Happens) -> None:
 def cut(world: World, happens: Happens) -> None:
     """Nothing goes between two participants."""
     one, other = world.chance.choice(links_of(world))
-    lasts_ms = world.chance.randint(*CUT_MS)
+    lasts_ms = world.chance.randint(*world.scenario.shape.cut_ms)
     world.links.cut(one, other, world.now_ms + lasts_ms)
     happens("cut", f"{one} {other}", "link", lasts_ms)
 
@@ -109,7 +108,7 @@ def cut(world: World, happens: Happens) -> None:
 def one_way(world: World, happens: Happens) -> None:
     """Questions come and answers do not, or the other way round."""
     sender, receiver = world.chance.sample(world.chance.choice(links_of(world)), 2)
-    lasts_ms = world.chance.randint(*CUT_MS)
+    lasts_ms = world.chance.randint(*world.scenario.shape.cut_ms)
     world.links.lose(sender, receiver, world.now_ms + lasts_ms)
     happens("one way", f"{sender} {receiver}", "lost", lasts_ms)
 
@@ -117,7 +116,10 @@ def one_way(world: World, happens: Happens) -> None:
 def slow_link(world: World, happens: Happens) -> None:
     """Every call between two participants takes many times as long."""
     one, other = world.chance.choice(links_of(world))
-    factor, lasts_ms = world.chance.randint(*LINK_FACTORS), world.chance.randint(*CUT_MS)
+    factor, lasts_ms = (
+        world.chance.randint(*LINK_FACTORS),
+        world.chance.randint(*world.scenario.shape.cut_ms),
+    )
     world.links.slow_down(one, other, factor, world.now_ms + lasts_ms)
     happens("slow link", f"{one} {other}", f"{factor} times", lasts_ms)
 
@@ -142,7 +144,7 @@ def together(world: World, happens: Happens) -> None:
     if len(world.processes) > 1:
         ways += [_frozen_together, _killed_together]
     away = world.chance.choice(ways)
-    lasts_ms = world.chance.randint(*CUT_MS)
+    lasts_ms = world.chance.randint(*world.scenario.shape.cut_ms)
     happens("together", *away(world, lasts_ms), lasts_ms)
 
 

@@ -19,6 +19,7 @@ SOON = 60
 BUGS = {
     "age_of_the_way_forgotten": ("S11",),
     "age_reset_at_a_hop": ("S11",),
+    "bound_ignored_during_correction": ("S6",),
     "corrected_before_all_is_final": ("L2",),
     "correction_reads_too_little": ("L2",),
     "cutoff_with_a_wrong_digest": ("L2",),
@@ -55,6 +56,18 @@ MEETINGS = {
         kinds_min=2,
         retention_buckets=(0, 0),
         trim_every_ms=(200, 900),
+    ),
+    "bound_ignored_during_correction": replace(
+        WHOLE,
+        kinds=("cut",),
+        kinds_min=1,
+        faults=(1, 2),
+        cut_ms=(15_000, 25_000),
+        buckets=(120, 160),
+        buckets_per_batch=(3, 5),
+        batch_every_ms=(600, 1_000),
+        buckets_per_step=(2, 3),
+        backlog=0.0,
     ),
 }
 """Schedules in which those meet more often by whose meeting alone a bug shows."""
@@ -97,5 +110,7 @@ def test_a_planted_bug_is_found_soon(bug: str, monkeypatch: pytest.MonkeyPatch) 
 def test_a_planted_bug_is_found_from_any_seed_on(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
     importlib.import_module(f"tests.simulation.planted.{bug}").plant(monkeypatch)
     for seed in (100_000, 200_000, 300_000):
-        figures = run_schedules(SCHEDULES_MAX, seed, violations_max=1)
+        figures = run_schedules(
+            SCHEDULES_MAX, seed, shape=MEETINGS.get(bug, WHOLE), violations_max=1
+        )
         assert figures.violations, f"{bug} was not found in {SCHEDULES_MAX} schedules from {seed}"
