@@ -10,7 +10,7 @@ has waited.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
 from medusa_core.bounds import Bound, Policy
@@ -65,7 +65,7 @@ def check_bound(home: SimulatedHome, row: CommitRow, lines: Mapping[LineKey, Lin
             continue
         if not is_disturbed:
             made = _made_since(home, max(s.arrived_ms for s in found), row)
-            begun_ms = _begun_ms(home, given, commit)
+            begun_ms = _begun_ms(home, commit)
             _check_in_time(where, row, fresh_ms, found, bound, len(made), begun_ms)
             reached_ms = _reached_ms(home, given, commit)
             _check_was_answered(where, given, found, bound, reached_ms)
@@ -100,9 +100,8 @@ def _made_since(
     home: SimulatedHome, since_ms: int, row: CommitRow, corrections: bool = False
 ) -> list[CommitRow]:
     """What else a home has made since a time: corrections of its live lane, or all else."""
-    made: Mapping[object, CommitRow] = home.store.committed.get(tables.COMMITS.name, {})
     found: list[CommitRow] = []
-    for other in reversed(made.values()):  # type: ignore[call-overload]
+    for other in reversed(_commits(home)):  # type: ignore[call-overload]
         if other.committed_at_ms < since_ms:
             break
         is_correction = other.commit.cause is Cause.CORRECTION
@@ -155,14 +154,19 @@ def _reached_ms(home: SimulatedHome, given: OutputSegment, commit: Commit) -> in
     return home.clock.now_ms
 
 
-def _begun_ms(home: SimulatedHome, given: OutputSegment, commit: Commit) -> int:
+def _begun_ms(home: SimulatedHome, commit: Commit) -> int:
     """When the outputs began: before every input has, nobody knows where."""
-    line = home.lines().get((given.stream, commit.lease.key.producer))
-    if line is None or not line.live:
-        return home.clock.now_ms
-    if line.trimmed_us is not None:
-        return 0
-    return min(row.segment.arrived_ms for row in (*line.live, *line.superseded))
+    of = commit.lease.key.fragment
+    return next(
+        (row.committed_at_ms for row in _commits(home) if row.commit.lease.key.fragment == of),
+        home.clock.now_ms,
+    )
+
+
+def _commits(home: SimulatedHome) -> Collection[CommitRow]:
+    """Everything that a home has made, in its order."""
+    made: Mapping[object, CommitRow] = home.store.committed.get(tables.COMMITS.name, {})
+    return made.values()
 
 
 def _check_was_answered(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import WHOLE, Shape
+from pipelines.simulation.shapes import TRIMS, WHOLE, Shape
 
 CLOSED_BY_ANOTHER = (
     "a driver that was frozen while it closed buckets wakes when another has closed them and their "
@@ -25,6 +25,7 @@ LATE_BEGINNING = (
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
+    (4887, TRIMS, LATE_BEGINNING),
 )
 
 
