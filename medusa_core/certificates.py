@@ -73,7 +73,7 @@ class LineEvent:
     """A row that a line has or had: live from one version until another (None: still).
 
     `inputs_at_ms` is when the first of the inputs it was computed from had arrived as far as it
-    reaches; None where nothing is known of them, as for a source.
+    reaches, of those that it does not lack; None where nothing is known of them, as for a source.
     """
 
     range: Range

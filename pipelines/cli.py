@@ -87,9 +87,11 @@ def parser() -> UsageParser:
         added.set_defaults(command=command)
         return added
 
-    added = add("demo", _demo, "generate connections, replay netmon, show the results")
+    added = add("demo", _demo, "a replay that is checked, a partner that is cut off and comes back")
     added.add_argument("--records", type=_positive, default=200_000, help="how many to generate")
     added.add_argument("--seed", type=int, default=1)
+    scene = "only one of the two (default: both)"
+    added.add_argument("--scene", choices=("replay", "federation"), help=scene)
 
     added = add("replay", _replay, "run a network over recorded files to the end")
     shipped = "netmon, netmon3, road_sensors, trade_bars or a file with a value named `network`"
@@ -270,6 +272,8 @@ def parser() -> UsageParser:
              "late")  # fmt: skip
     breaks = f"break a copy of it first, to see the check fail: {', '.join(modes)}"
     added.add_argument("--break", dest="break_mode", choices=modes, metavar="MODE", help=breaks)
+    page = "write a page there: how late answers came, what was tentative and corrected"
+    added.add_argument("--report", type=Path, metavar="FILE", help=page)
     _home(added)
     _json(added)
 
@@ -340,7 +344,7 @@ def _seconds(text: str) -> float:
 def _demo(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.commands.demo import demo
 
-    return demo(settings, records=options.records, seed=options.seed)
+    return demo(settings, records=options.records, seed=options.seed, scene=options.scene)
 
 
 def _replay(options: argparse.Namespace, settings: Settings) -> int:
@@ -567,6 +571,7 @@ def _quality(options: argparse.Namespace, settings: Settings) -> int:
         from_=options.from_,
         to=options.to,
         break_mode=options.break_mode,
+        report=options.report,
         as_json=options.json,
     )
 

@@ -9,7 +9,7 @@ from medusa_core.certificates import Certificate, LineEvent
 from medusa_core.errors import Refused
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
-from medusa_core.segments import Producer
+from medusa_core.segments import Producer, Segment
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import CommitRow, SegmentRow
@@ -30,7 +30,7 @@ def history(
                 begin_version=row.begin_version,
                 end_version=row.end_version,
                 committed_at_ms=made.committed_at_ms if made else 0,
-                inputs_at_ms=_inputs_at_ms(work, stream, made) if made else None,
+                inputs_at_ms=_inputs_at_ms(work, segment, made) if made else None,
                 age_ms=segment.age_ms,
                 missing=segment.missing,
                 rows=segment.digest.rows,
@@ -47,10 +47,11 @@ def _rows(
     return (row for row in rows if row.segment.range.overlaps(part))
 
 
-def _inputs_at_ms(work: Transaction, stream: StreamName, made: CommitRow) -> int | None:
+def _inputs_at_ms(work: Transaction, segment: Segment, made: CommitRow) -> int | None:
     at_ms: dict[StreamName, int] = {}
     for read in made.commit.lineage:
-        if read.output != stream:
+        # Of an input that is lacking, what a window reaches back over came long before.
+        if read.output != segment.stream or read.input in segment.missing:
             continue
         for row in _rows(work, read.input, read.producer, read.range):
             wrote = work.get(tables.COMMITS, row.commit_key)

@@ -1,32 +1,33 @@
-"""`medusa demo`: made-up connections through netmon on Spark, with the answer checked.
+"""`medusa demo`: two scenes, each with its answer checked and a page that shows it.
+
+First made-up connections go through netmon on Spark, and DuckDB counts them again. Then three
+participants run as processes, one of them is cut off and comes back (`demo_scene.py`).
 
 Everything lies in MEDUSA_DIR/demo: `input` (generated, from a seed), `home` (catalog and storage of
-the replay, kept to be looked at), `out` (the outputs as CSV) and `report.html`. A folder of that
-name that no demo made is left alone. It needs no test data and no network.
+the replay, kept to be looked at), `out` (the outputs as CSV), `report.html`; `federation` (three
+homes) and `federation.html`. A folder of that name that no demo made is left alone. It needs no
+test data and no network.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import parse_duration_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
-from pipelines.catalog.homes import drop_home
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.commands.demo_federation import COMPUTES
+from pipelines.commands.demo_folder import own_folder, remove_homes
 from pipelines.commands.replay import SOLO
 from pipelines.commands.tables import Progress, facts, table
-from pipelines.home import SERVER, Home, known_homes, make_home
+from pipelines.home import Home, make_home
 from pipelines.networks.load import load_network
 from pipelines.replay import ReplayOrder, ReplayResult, replay
 from pipelines.report.next_steps import near, next_commands
@@ -36,18 +37,26 @@ from pipelines.report.times import counted, duration
 from pipelines.settings import Settings
 
 NETWORK = "netmon"
-MARK = "made-by-medusa-demo"
 BUSIEST = 10
 RECORDS_PER_STEP = 20_000
 """Smaller steps than a replay would take, so that there are several to look at."""
 CHECK_FAILED, INTERRUPTED = 1, 130
+REPLAY, FEDERATION = "replay", "federation"
 
 
-def demo(settings: Settings, *, records: int, seed: int) -> int:
-    """Run the demo and print what came of it; 1 if the answer is not what DuckDB counts."""
+def demo(settings: Settings, *, records: int, seed: int, scene: str | None = None) -> int:
+    """Run the demo, or one scene of it, and print what came of it; 1 if something is not right."""
+    started_s = time.monotonic()
     try:
-        with _folder(settings.directory / "demo") as folder:
-            return _run(settings, folder, records=records, seed=seed)
+        with own_folder(settings.directory / "demo") as folder:
+            code = 0
+            if scene in (None, REPLAY):
+                code = _replay(settings, folder, records=records, seed=seed)
+            if scene in (None, FEDERATION):
+                _tell("" if scene is None else "Medusa demo")
+                code = max(code, _federation(settings, folder))
+            _tell("", f"The demo took {time.monotonic() - started_s:.0f} s.")
+            return code
     except KeyboardInterrupt:
         left = _children()
         state = "no process is left" if not left else f"processes {left} are still ending"
@@ -55,7 +64,24 @@ def demo(settings: Settings, *, records: int, seed: int) -> int:
         return INTERRUPTED
 
 
-def _run(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
+def _federation(settings: Settings, folder: Path) -> int:
+    """The scene of the federation."""
+    from pipelines.commands.demo_scene import STREAM, tell_scene
+
+    homes, page = folder / "federation", folder / "federation.html"
+    remove_homes(replace(settings, directory=homes))
+    _tell(
+        "A partner is cut off: three participants, one stream of answers, promised within 5 s", ""
+    )
+    is_right = tell_scene(settings, homes, page, say=_tell)
+    _tell("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
+    for command in next_commands(homes, stream=STREAM, participant=COMPUTES):
+        _tell(f"  {command}")
+    return 0 if is_right else CHECK_FAILED
+
+
+def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
+    """The scene of the replay."""
     started_s = time.monotonic()
     network = load_network(NETWORK)
     own = replace(settings, directory=folder / "home")
@@ -63,7 +89,7 @@ def _run(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
     _tell("Medusa demo: who scans the network?", "")
     _tell(f"1  generate {records:,} connections (seed {seed}) into {near(folder / 'input')}")
     inputs = _generated(folder / "input", records=records, seed=seed)
-    _remove_home(own)
+    remove_homes(own)
     _tell(
         f"2  replay the query network {NETWORK} over them: windows of 60 s, on Spark (which takes "
         "seconds to start)"
@@ -95,71 +121,6 @@ def _run(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
 
 def _tell(*lines: str) -> None:
     print("\n".join(lines), flush=True)
-
-
-# ------------------------------------------------------------ what the demo owns
-
-
-@contextmanager
-def _folder(folder: Path) -> Iterator[Path]:
-    """The demo's own folder, held alone; Refused if somebody else's things lie there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        mark = folder / MARK
-        if not mark.exists() and any(folder.iterdir()):
-            raise Refused(
-                f"{folder} holds what no demo made: move it away, or set MEDUSA_DIR to another "
-                "folder"
-            )
-        # Postgres may have to pass through as another user.
-        file = mark.open("a")
-    except OSError as error:
-        raise Unavailable(
-            f"{error.filename or folder} cannot be made ({error.strerror}): set MEDUSA_DIR to a "
-            "folder of yours"
-        ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Conflict(f"another demo works in {folder}: wait for it to end") from error
-        yield folder
-
-
-def _remove_home(settings: Settings) -> None:
-    """Remove the home of an earlier demo with its database, wherever the server keeps it."""
-    directory = settings.directory
-    if not directory.exists():
-        return
-    if settings.catalog_url is not None:
-        database = known_homes(directory).get(SOLO)
-        if database is not None:
-            drop_home(settings.catalog_url_of("postgres") or "", database)
-    if (directory / SERVER).exists():
-        _discard(EmbeddedServer(directory / SERVER))
-    try:
-        shutil.rmtree(directory)
-    except OSError as error:
-        raise Unavailable(
-            f"{error.filename} of the last demo cannot be removed ({error.strerror}): remove "
-            f"{directory}, then try again"
-        ) from error
-
-
-def _discard(server: EmbeddedServer) -> None:
-    """Remove the last demo's server; Conflict if somebody reads from it just now."""
-    if (server.directory / "cluster" / "data" / "postmaster.pid").exists():
-        try:
-            with server:
-                is_free = server.owns_server
-        except MedusaError:
-            is_free = True  # it does not start any more, so nobody can be reading from it
-        if not is_free:
-            raise Conflict(
-                f"another command reads the last demo's home in {server.directory.parent}: let it "
-                "end, then try again"
-            )
-    server.discard()
 
 
 def _generated(folder: Path, *, records: int, seed: int) -> list[Path]:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from medusa_core.errors import CheckFailed
+from medusa_core.errors import CheckFailed, Refused
 from pipelines.commands.tables import table
-from pipelines.home import chosen_participant, open_home
+from pipelines.home import Home, chosen_participant, open_home
 from pipelines.quality.running import Found, Outcome, run_checks
 from pipelines.quality.windows import Asked
 from pipelines.report.times import counted, iso, parse_time_us
 from pipelines.settings import Settings
+
+SOURCE = "source"
 
 
 def quality_run(
@@ -27,9 +30,15 @@ def quality_run(
     from_: str | None,
     to: str | None,
     break_mode: str | None,
+    report: Path | None,
     as_json: bool,
 ) -> int:
-    """Check closed windows of a home's streams, print what was found; 1 if something was wrong."""
+    """Check closed windows of a home's streams, print what was found; 1 if something was wrong.
+
+    `report` is where to write the page of answers (None: nowhere).
+    """
+    if report is not None and break_mode is not None:
+        raise Refused("a page shows what is so, not a broken copy: leave --report or --break out")
     asked = Asked(
         stream=stream,
         from_us=None if from_ is None else parse_time_us("--from", from_),
@@ -37,11 +46,28 @@ def quality_run(
     )
     with open_home(settings, chosen_participant(settings, participant)) as home:
         outcome = run_checks(home, asked, break_mode=break_mode)
+        if report is not None:
+            _write_report(report, home, asked, outcome)
     if as_json:
         print(json.dumps(_document(outcome, break_mode), indent=1, allow_nan=False))
     else:
         print(_text(outcome, break_mode))
+        if report is not None:
+            print(f"how answers came: {report}")
     return 0 if outcome.passed else CheckFailed.exit_code
+
+
+def _write_report(path: Path, home: Home, asked: Asked, outcome: Outcome) -> None:
+    """The page of answers, of every stream that was checked and is computed from others."""
+    from pipelines.report.answer_figures import read_answers
+    from pipelines.report.answer_page import write_answer_page
+
+    computed = {line.stream.name for line in home.catalog.lines() if line.stream.kind != SOURCE}
+    names = dict.fromkeys(found.certificate.stream for found in outcome.found)
+    streams = [
+        read_answers(home, name, asked.from_us, asked.to_us) for name in names if name in computed
+    ]
+    write_answer_page(path, home=home, streams=streams, docs=outcome.page)
 
 
 def _text(outcome: Outcome, break_mode: str | None) -> str:

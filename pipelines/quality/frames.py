@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from medusa_core.certificates import LineEvent
+from medusa_core.first_answers import delay_ms_of, first_arrivals
 from medusa_core.grid import Range, floor_us
-from medusa_core.segments import Stability
 from pipelines.quality.facts import Facts
 from pipelines.report.times import iso
 from pipelines.streams.schemas import STIME
@@ -108,10 +108,9 @@ def arrivals_frame(facts: Facts) -> pd.DataFrame:
     """The first results of every part of the window: how long after their inputs they came."""
     rows = []
     for event, part in first_arrivals(facts.window, facts.events):
-        if event.inputs_at_ms is None:
+        waited_ms = delay_ms_of(event)
+        if waited_ms is None:
             continue
-        # The age that a result was given counts what had passed before it came here.
-        waited_ms = max(event.committed_at_ms - event.inputs_at_ms, event.age_ms, 0)
         rows.append(
             {
                 "from": iso(part.from_us),
@@ -122,33 +121,3 @@ def arrivals_frame(facts: Facts) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows, columns=["from", "to", "label", "version", "delay_ms"])
-
-
-def first_arrivals(window: Range, events: Sequence[LineEvent]) -> Iterator[tuple[LineEvent, Range]]:
-    """The rows that were the first over some part of the window; gaps are no results."""
-    covered: list[Range] = []
-    for event in sorted(events, key=lambda e: (e.begin_version, e.range)):
-        part = event.range.intersection(window)
-        if part is None or event.stability is Stability.GAP:
-            continue
-        at = max(0, bisect_left(covered, part) - 1)
-        from_us = part.from_us
-        while at < len(covered) and covered[at].from_us <= from_us:
-            from_us = max(from_us, covered[at].to_us)
-            at += 1
-        if from_us >= part.to_us:
-            continue
-        yield event, Range(from_us, part.to_us)
-        _cover(covered, part)
-
-
-def _cover(covered: list[Range], part: Range) -> None:
-    """Add a range to ranges in order that do not touch."""
-    at = bisect_left(covered, part)
-    first = at - 1 if at and covered[at - 1].to_us >= part.from_us else at
-    last = first
-    whole = part
-    while last < len(covered) and covered[last].from_us <= whole.to_us:
-        whole = whole.hull(covered[last])
-        last += 1
-    covered[first:last] = [whole]

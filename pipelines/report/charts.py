@@ -7,7 +7,7 @@ so. Bars of steps are stacked by phase; one that would dwarf all others is cut o
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pipelines.report.drawing import svg
@@ -84,7 +84,7 @@ def _panel(panel: Panel, axis: TimeAxis, window_us: int, top: float) -> Markup:
     base = top + HEAD_PX + PANEL_PX
     most = max(panel.counts.values(), default=1)
     parts = [tag("text", _told(panel), x=f"{LEFT_PX:.0f}", y=f"{top + 17:.1f}", class_="heading")]
-    parts += _scale(most, base, PANEL_PX, lambda value: f"{value:,.0f}")
+    parts += scale(most, base, PANEL_PX, lambda value: f"{value:,.0f}")
     columns: dict[int, int] = {}
     width = axis.x(axis.stretches[0].from_us + window_us) - axis.x(axis.stretches[0].from_us)
     path: list[str] = []
@@ -145,7 +145,7 @@ def draw_steps(bars: Sequence[Bar], phases: Sequence[str], title: str) -> Markup
     room = WIDTH_PX - LEFT_PX - RIGHT_PX
     width = min(room / len(bars), 46.0)
     parts = [tag("text", title, x=f"{LEFT_PX:.0f}", y="17", class_="heading")]
-    parts += _scale(most, base, height, lambda value: duration(value * 1_000))
+    parts += scale(most, base, height, lambda value: duration(value * 1_000))
     for at, bar in enumerate(bars):
         x, y, left = LEFT_PX + at * width, base, most
         stack = [tag("title", _bar_told(bar))]
@@ -196,15 +196,21 @@ def grouped(bars: Sequence[Bar]) -> list[Bar]:
     return found
 
 
-def _scale(most: float, base: float, height: float, label: object) -> list[Markup]:
+def scale(
+    most: float,
+    base: float,
+    height: float,
+    label: Callable[[float], str],
+    *,
+    left: float = LEFT_PX,
+) -> list[Markup]:
     """Zero, the middle and the top of an axis, with lines across."""
-    assert callable(label)
     parts = []
     for share in (0.0, 0.5, 1.0):
         y = base - share * height
-        line = f"M{LEFT_PX:.0f} {y:.1f}H{WIDTH_PX - RIGHT_PX:.0f}"
+        line = f"M{left:.0f} {y:.1f}H{WIDTH_PX - RIGHT_PX:.0f}"
         parts.append(tag("path", d=line, class_="axis" if not share else "grid"))
         if share != 0.5 or most >= 2:
-            parts.append(tag("text", label(most * share) if share else "0", x=f"{LEFT_PX - 7:.0f}",
+            parts.append(tag("text", label(most * share) if share else "0", x=f"{left - 7:.0f}",
                              y=f"{y + 4:.1f}", class_="label end"))  # fmt: skip
     return parts

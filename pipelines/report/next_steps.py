@@ -26,14 +26,17 @@ def next_commands(
     stream: str | None = None,
     from_us: int | None = None,
     has_quarantine: bool = False,
+    participant: str | None = None,
 ) -> list[str]:
-    """Commands to look further into the home in `directory`."""
+    """Commands to look further into the home in `directory`, of a participant among several."""
     medusa = f"MEDUSA_DIR={shlex.quote(str(near(directory)))} {program()}"
-    commands = [f"{medusa} streams", f"{medusa} status"]
+    whose = "" if participant is None else f" --participant {shlex.quote(participant)}"
+    commands = [f"{medusa} streams{whose}", f"{medusa} status{whose}"]
     if stream is not None:
-        commands.insert(0, f"{medusa} read {stream}")
+        commands.insert(0, f"{medusa} read {stream}{whose}")
         if from_us is not None:
-            commands.append(f"{medusa} read {stream} --from {iso(from_us)} --limit 5 --json")
+            more = f"--from {iso(from_us)} --limit 5 --json"
+            commands.append(f"{medusa} read {stream}{whose} {more}")
     if has_quarantine:
-        commands.append(f"{medusa} read --quarantine")
+        commands.append(f"{medusa} read --quarantine{whose}")
     return commands

@@ -1,20 +1,15 @@
-"""The report: one HTML file that opens anywhere, with nothing but itself.
+"""The report: one HTML file that opens anywhere, with nothing but itself (`html_file.py`).
 
-No script, no request, no font from elsewhere; light or dark as the reader's screen is. Every figure
-is read from the home that is shown (`figures.py`); everything is escaped on its way in
+Every figure is read from the home that is shown (`figures.py`); everything is escaped on its way in
 (`markup.py`).
 """
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from medusa_core.errors import Unavailable
 from medusa_core.mermaid import draw as draw_mermaid
 from medusa_core.network import Network
 from pipelines.home import Home
@@ -27,6 +22,7 @@ from pipelines.report.charts import (
     windows_per_column,
 )
 from pipelines.report.figures import Figures, StreamFigures, read_figures
+from pipelines.report.html_file import fact_list, html_page, legend, section, write_whole
 from pipelines.report.lineage import draw_lineage, short_digest
 from pipelines.report.markup import Markup, join, table, tag
 from pipelines.report.network_picture import draw_network
@@ -34,8 +30,6 @@ from pipelines.report.next_steps import next_commands
 from pipelines.report.stable_rows import EVENT_TIME, plain
 from pipelines.report.step_times import BETWEEN, phases_of, step_times
 from pipelines.report.times import counted, duration, iso
-
-CSS = Path(__file__).with_name("page.css")
 
 
 def write_page(
@@ -46,54 +40,27 @@ def write_page(
     `result` is what a replay says of itself; only the wall time of the run is taken from it.
     Raises Unavailable, naming the file, if it cannot be written.
     """
-    text = page(home, network, (result or {}).get("seconds", {}))
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise Unavailable(
-            f"report {path} cannot be written ({error.strerror}): name another file"
-        ) from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
+    write_whole(path, page(home, network, (result or {}).get("seconds", {})))
 
 
 def page(home: Home, network: Network, seconds: Mapping[str, float]) -> str:
     """The whole page."""
     figures = read_figures(home, network)
     title = f"Medusa: {network.name}, home of {home.participant}"
-    head = tag(
-        "head",
-        tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        # Whatever slipped through could still load nothing.
-        tag("meta", http_equiv="Content-Security-Policy",
-            content="default-src 'none'; style-src 'unsafe-inline'"),
-        tag("title", title),
-        tag("style", Markup(CSS.read_text(encoding="utf-8"))),
-    )  # fmt: skip
-    body = tag("body", tag("main", *_sections(home, figures, seconds)))
-    return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
+    return html_page(title, _sections(home, figures, seconds))
 
 
 def _sections(home: Home, figures: Figures, seconds: Mapping[str, float]) -> Iterator[Markup]:
     yield from _summary(home, figures, seconds)
-    yield _section("The query network", *_network(figures))
-    yield _section("Records in, results out, over event time", *_windows(figures))
-    yield _section("What came out", *_first_rows(figures))
-    yield _section("Where the time went", *_steps(figures))
-    yield _section("Where one result came from", *_lineage(home, figures))
-    yield _section("Streams", *_streams(figures))
-    yield _section("Quarantine", *_quarantine(figures))
-    yield _section("Plan and engine", *_plan(figures))
-    yield _section("What to type next", *_next(home, figures))
-
-
-def _section(heading: str, *content: Markup) -> Markup:
-    return tag("section", tag("h2", heading), *content)
+    yield section("The query network", *_network(figures))
+    yield section("Records in, results out, over event time", *_windows(figures))
+    yield section("What came out", *_first_rows(figures))
+    yield section("Where the time went", *_steps(figures))
+    yield section("Where one result came from", *_lineage(home, figures))
+    yield section("Streams", *_streams(figures))
+    yield section("Quarantine", *_quarantine(figures))
+    yield section("Plan and engine", *_plan(figures))
+    yield section("What to type next", *_next(home, figures))
 
 
 def _summary(home: Home, figures: Figures, seconds: Mapping[str, float]) -> Iterator[Markup]:
@@ -109,8 +76,7 @@ def _summary(home: Home, figures: Figures, seconds: Mapping[str, float]) -> Iter
     ]
     if "total" in seconds:
         facts.append((duration(seconds["total"] * 1e6), "this run took"))
-    yield tag("ul", *(tag("li", tag("b", n), tag("span", what)) for n, what in facts),
-              class_="facts")  # fmt: skip
+    yield fact_list(facts)
     is_stable = all(o.has_ended for o in figures.outputs)
     state = (
         "Every output has ended and is stable to its end: none of its rows will ever change."
@@ -175,16 +141,11 @@ def _steps(figures: Figures) -> Iterator[Markup]:
         yield tag("p", "No step has been made.")
         return
     phases = phases_of(times)
-    swatches = [
-        tag("li", tag("svg", tag("rect", width="10", height="10", class_=f"phase{n % 8}"),
-                      viewBox="0 0 10 10", aria_hidden="true"), name)
-        for n, name in enumerate(phases)
-    ]  # fmt: skip
     words = "One bar for each step, in the order of their commits, as the commits metered them."
     if BETWEEN in phases:
         words += f" “{BETWEEN}” is what lies between two commits and in no other phase."
     yield tag("p", words)
-    yield tag("ul", *swatches, class_="legend")
+    yield legend((f"phase{n % 8}", name) for n, name in enumerate(phases))
     for fragment in times:
         bars = grouped(fragment.bars)
         size = -(-len(fragment.bars) // len(bars))

@@ -1,5 +1,6 @@
 -- Every row that a line ever had over a range, when it was written, and when the first of the inputs
--- that it was computed from had arrived as far as it reaches.
+-- that it was computed from had arrived as far as it reaches. An input that it lacks does not count:
+-- of one that a window reaches back over, what was there came long before the rest was missed.
 SELECT s.from_us, s.to_us, s.stability::text AS stability, s.begin_version, s.end_version,
     s.age_ms, s.missing, s.row_count AS rows, medusa.to_ms(c.committed_at) AS committed_at_ms,
     (SELECT min(i.at_ms) FROM (
@@ -12,7 +13,7 @@ SELECT s.from_us, s.to_us, s.stability::text AS stability, s.begin_version, s.en
             AND int8range(t.from_us, t.to_us) && int8range(l.from_us, l.to_us)
             AND t.version = l.read_version
         JOIN medusa.commit AS w ON w.commit_id = t.commit_id
-        WHERE l.commit_id = s.commit_id AND l.output = p.stream
+        WHERE l.commit_id = s.commit_id AND l.output = p.stream AND l.input <> ALL (s.missing)
         GROUP BY l.input) AS i) AS inputs_at_ms
 FROM medusa.stream_producer AS p
 JOIN medusa.segment AS s

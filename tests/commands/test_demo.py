@@ -14,7 +14,7 @@ import pytest
 
 from medusa_core.errors import Conflict
 from pipelines.cli import main
-from pipelines.commands.demo import MARK
+from pipelines.commands.demo_folder import MARK
 from pipelines.report.recount import recount
 from pipelines.streams.generate import write_generated
 from tests.commands.kept import Kept
@@ -45,7 +45,7 @@ def test_the_demo_ends_with_a_checked_answer_a_report_and_commands_that_work(
     server_folder: Path,
 ) -> None:
     directory = server_folder.parent / "it's here"
-    command = [str(MEDUSA), "demo", "--records", "20000"]
+    command = [str(MEDUSA), "demo", "--scene", "replay", "--records", "20000"]
     for again in (False, True):  # the second replaces the home of the first
         done = subprocess.run(command, env=environment(directory), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
@@ -66,7 +66,7 @@ def test_the_demo_ends_with_a_checked_answer_a_report_and_commands_that_work(
 def test_ctrl_c_ends_every_process_and_says_so(server_folder: Path) -> None:
     directory = server_folder.parent / "interrupted"
     with subprocess.Popen(
-        [str(MEDUSA), "demo", "--records", "20000"], env=environment(directory),
+        [str(MEDUSA), "demo", "--scene", "replay"], env=environment(directory),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     ) as demo:  # fmt: skip
         until(lambda: any("java" in p for p in processes_of(directory)), "Java runs", 120)

@@ -17,6 +17,7 @@ from tests.catalog.conftest import catalog as catalog
 from tests.catalog.conftest import home as home
 from tests.catalog.conftest import home_urls as home_urls
 from tests.catalog.conftest import watcher as watcher
+from tests.catalog.homes_under_test import HomeUnderTest
 
 
 def a_certificate(**given: Any) -> Certificate:
@@ -91,6 +92,28 @@ def test_the_history_of_a_line_tells_what_was_replaced_and_when_inputs_had_come(
     assert catalog.history(a.SUMS, a.ME, a.buckets(0, 1)) == events[:1]
     (of_source,) = catalog.history(a.SRC, a.ME, a.buckets(0, 4))
     assert of_source.inputs_at_ms is None
+
+
+def test_what_was_there_of_an_input_that_is_missing_does_not_count_as_its_coming(
+    catalog: Catalog, home: HomeUnderTest
+) -> None:
+    source = catalog.commit(
+        a.a_commit(a.a_segment(0, 1, stream=a.SRC, rows={0: 2}), lease=a.a_lease(a.LANDING))
+    )
+    home.let_time_pass(source.committed_at_ms)
+    other = catalog.commit(
+        a.a_commit(a.a_segment(0, 2, rows={0: 2}), lineage=(a.a_read(part=a.buckets(0, 1)),))
+    )
+    # A window over two buckets: of `src` there is the first only, of `sums` there are both.
+    reads = (
+        a.a_read(a.BIG, a.SRC, a.buckets(0, 1)),
+        a.a_read(a.BIG, a.SUMS, a.buckets(0, 2)),
+    )
+    late = a.a_segment(1, 2, Stability.TENTATIVE, stream=a.BIG, rows={1: 1}, missing=(a.SRC,))
+    catalog.commit(a.a_commit(late, lease=a.a_lease(a.TAIL), lineage=reads))
+    (event,) = catalog.history(a.BIG, a.ME, a.buckets(0, 2))
+    assert source.committed_at_ms < other.committed_at_ms
+    assert event.inputs_at_ms == other.committed_at_ms
 
 
 def told(event: LineEvent) -> tuple[object, ...]:

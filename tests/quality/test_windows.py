@@ -8,12 +8,13 @@ import pytest
 
 from medusa_core.certificates import LineEvent
 from medusa_core.errors import Refused
+from medusa_core.first_answers import first_arrivals
 from medusa_core.fragments import fragments_of
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import LineStatus, StreamRecord
-from pipelines.quality.frames import boundaries, first_arrivals
+from pipelines.quality.frames import boundaries
 from pipelines.quality.windows import Asked, Subject, subjects_of
 from tests.catalog import building as a
 
