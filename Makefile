@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exact crash simulate fuzz bench lint clean
+.PHONY: help setup demo test exact crash simulate fuzz bench dpc lint clean
 
 help:  ## show this list
 	@echo 'Medusa: start with "make demo".'
@@ -39,6 +39,9 @@ fuzz: setup  ## feed every parser with spoilt input for ten minutes (long)
 
 bench: setup  ## measure against bare Spark and Structured Streaming
 	@.venv/bin/python -m bench $(ARGS)
+
+dpc: setup  ## the experiments of the DPC papers on real processes (an hour at most; goes on where it stopped)
+	@.venv/bin/python -m bench dpc $(ARGS)
 
 lint: setup  ## ruff and mypy
 	@.venv/bin/python -m ruff check .

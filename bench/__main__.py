@@ -1,7 +1,7 @@
 """`python -m bench`: a table on standard output, everything as JSON beside it.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
-    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes [--help]
+    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is no fault. 1 where results differ.
 """
@@ -106,6 +106,7 @@ MEASUREMENTS = (
     "streams",
     "quality",
     "panes",
+    "dpc",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 

@@ -1,0 +1,198 @@
+"""`python -m bench dpc`: the whole of it, resumable; what failed is reported, and the rest goes on.
+
+Exit code 0 also where a promise is missed (a busy machine is no fault; the table says so), 1 where
+a cell failed, or where what is final is not what the oracle says.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from bench.dpc import live, simulated
+from bench.dpc.keeping import FAILED, Kept, opened
+from bench.dpc.metrics import figures_of
+from bench.dpc.plots import write_plots
+from bench.dpc.scenario import BUDGET_MIN, Cell, Chain, chains, planned_min
+from bench.dpc.table import (
+    every_simulated_line,
+    growth_lines,
+    live_lines,
+    missed_of,
+    simulated_lines,
+)
+from bench.machine import describe_machine
+from bench.processes import ContenderFailed
+from medusa_core.errors import MedusaError
+from pipelines.settings import Settings
+
+SIMULATED = "simulated"
+SIMULATED_S = 420.0
+"""What the simulator's cells take on two quiet cores, with room to spare."""
+
+INTERRUPTED = 130
+
+GUESSED_STEPS_MS = (60.0, 80.0, 100.0, 150.0)
+"""Where the simulator is run alone and nothing has been measured; the table says so."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Parse, run what is left, print and write the tables and plots."""
+    parser = argparse.ArgumentParser(prog="bench dpc", description=__doc__)
+    parser.add_argument("--only", action="append", metavar="NAME",
+                        help="such as depth-1-process, or simulated; repeat it")  # fmt: skip
+    parser.add_argument("--json", type=Path, help="where the figures are kept")
+    parser.add_argument(
+        "--again", action="store_true", help="forget what was measured (of --only: those)"
+    )
+    parser.add_argument("--explain", action="store_true", help="the plan of minutes, nothing else")
+    options = parser.parse_args(arguments)
+    known = [*(chain.name for chain in chains()), SIMULATED]
+    for name in options.only or ():
+        if name not in known:
+            print(f"there is no {name!r} to run: name {', '.join(known)}", file=sys.stderr)
+            return 2
+    # Told to end, it must not leave participants behind.
+    signal.signal(signal.SIGTERM, _interrupt)
+    folder = Settings.from_environment(os.environ).directory / "dpc"
+    file = options.json or folder / "dpc.json"
+    try:
+        kept = opened(file, describe_machine(), again=options.again and not options.only)
+        if options.again:
+            kept.forget(options.only or ())
+        todo = todo_of(kept, options.only)
+        wants_simulated = options.only is None or SIMULATED in options.only
+        for line in plan_lines(todo, simulated=wants_simulated):
+            say(line)
+        if options.explain:
+            return 0
+        for chain in todo:
+            run_chain(chain, kept)
+        if wants_simulated:
+            run_simulated(kept)
+    except MedusaError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted: the same command goes on with what is left", file=sys.stderr)
+        return INTERRUPTED
+    return _finish(kept, folder)
+
+
+def _interrupt(*_: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def todo_of(kept: Kept, only: Sequence[str] | None) -> list[Chain]:
+    """The federations of which something is left, each with the cells that are."""
+    left = []
+    for chain in chains():
+        cells = tuple(c for c in chain.cells if not kept.is_done(f"{chain.name}/{c.name}"))
+        if cells and (only is None or chain.name in only):
+            left.append(Chain(depth=chain.depth, policy=chain.policy, cells=cells))
+    return left
+
+
+def plan_lines(todo: Sequence[Chain], *, simulated: bool) -> Iterator[str]:
+    """How many minutes each federation is planned for, and all together."""
+    for chain in todo:
+        yield f"plan: {chain.name}, {len(chain.cells)} cells, {chain.planned_s / 60:.1f} min"
+    whole = planned_min(todo, SIMULATED_S if simulated else 0.0)
+    yield f"plan: {whole:.0f} min in all, of {BUDGET_MIN:g}"
+
+
+def run_chain(chain: Chain, kept: Kept) -> None:
+    """All cells that are left of a federation, on real processes that are gone at the end."""
+    began_s = time.monotonic()
+
+    def told(line: str) -> None:
+        say(f"{chain.name} {time.monotonic() - began_s:5.0f} s: {line}")
+
+    try:
+        with live.running(chain, told) as federation:
+            run_cells(
+                chain,
+                kept,
+                told,
+                run=lambda cell: live.run_cell(federation, chain, cell, told),
+                check=federation.check_all_run,
+            )
+    except (ContenderFailed, MedusaError, OSError) as error:
+        told(f"ended: {error}")
+        for cell in chain.cells:
+            name = f"{chain.name}/{cell.name}"
+            if not kept.is_done(name):
+                kept.add(name, {FAILED: f"the federation ended: {error}"})
+
+
+def run_cells(
+    chain: Chain,
+    kept: Kept,
+    told: Callable[[str], None],
+    *,
+    run: Callable[[Cell], Mapping[str, object]],
+    check: Callable[[], None],
+) -> None:
+    """One cell after the other; one that fails does not keep the others, a dead participant does.
+
+    `check` raises ContenderFailed for that.
+    """
+    for cell in chain.cells:
+        told(f"{cell.name} begins")
+        name = f"{chain.name}/{cell.name}"
+        try:
+            kept.add(name, run(cell))
+        except (ContenderFailed, AssertionError) as error:
+            kept.add(name, {FAILED: str(error)})
+            told(f"{cell.name} FAILED: {error}")
+            check()
+
+
+def run_simulated(kept: Kept) -> None:
+    """The simulator's cells, with the steps that were measured in the live ones."""
+    steps_ms = measured_steps(kept) or GUESSED_STEPS_MS
+    origin = "measured" if measured_steps(kept) else "guessed"
+    say(f"simulated cells, {origin} steps of {min(steps_ms):.0f} to {max(steps_ms):.0f} ms")
+    todo = [one for one in simulated.asked() if not kept.is_done(one.key)]
+    jobs = len(os.sched_getaffinity(0))
+    for one, document in simulated.run_all(todo, steps_ms, jobs) if todo else ():
+        kept.add(one.key, {**document, "steps": origin})
+
+
+def measured_steps(kept: Kept) -> Sequence[float]:
+    """What undisturbed steps took in all live cells, in ms."""
+    return [
+        ms
+        for cell in kept.cells.values()
+        if "figures" in cell
+        for ms in figures_of(cell["figures"]).steps_ms
+    ]
+
+
+def _finish(kept: Kept, folder: Path) -> int:
+    lines = [*live_lines(kept.cells), "", *simulated_lines(kept.cells), "",
+             *growth_lines(kept.cells)]  # fmt: skip
+    folder.mkdir(parents=True, exist_ok=True)
+    whole = [*lines, "", *every_simulated_line(kept.cells)]
+    (folder / "dpc.md").write_text("\n".join(whole) + "\n")
+    for line in lines:
+        print(line)
+    missed = missed_of(kept.cells)
+    for name, verdict in missed:
+        print(f"{name}: {verdict.told}")
+    for file in (kept.path, folder / "dpc.md", *write_plots(kept.cells, folder)):
+        print(file)
+    has_failed = any(FAILED in cell for cell in kept.cells.values())
+    is_wrong = any(v.what in ("rows unlike the oracle", "computations") for _, v in missed)
+    return 1 if has_failed or is_wrong else 0
+
+
+def say(line: str) -> None:
+    """As it goes on, beside the table."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,46 @@
+"""`python -m bench.dpc.feeding NAME...`: the one live process that generates and lands all inputs.
+
+Each name is a participant with a home of its own, run by the product's loop in a thread of its own;
+none of them computes, so there is no JVM. Told to stop, the process is gone at once: everything
+that it promised is in the catalogs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+
+from pipelines.commands.run import POLL_MS, RunOrder, run
+from pipelines.settings import Settings
+
+
+def main(names: Sequence[str]) -> None:
+    """Run them until told to stop; ends with 1 as soon as one of them does."""
+    settings = Settings.from_environment(os.environ)
+    ended = threading.Event()
+
+    def feed(name: str) -> None:
+        try:
+            run(settings, RunOrder(participant=name, poll_ms=POLL_MS))
+        finally:
+            ended.set()
+
+    def stop(*_: object) -> None:
+        os._exit(0)
+
+    threading.excepthook = lambda told: traceback.print_exception(told.exc_value)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, stop)
+    for name in names:
+        threading.Thread(target=feed, args=(name,), name=name, daemon=True).start()
+    ended.wait()
+    sys.stderr.flush()
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

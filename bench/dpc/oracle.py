@@ -1,0 +1,68 @@
+"""Eventual consistency: what is final at the end of a chain, against DuckDB over what landed.
+
+The records are read from the homes where they landed, the rows from the home of the last hop; what
+computes them again is that of the certificates and shares no code with steps, exchange and catalog.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from bench.dpc.contracts import OUTPUT
+from bench.dpc.scenario import BUCKET_S, SOURCE_OF, Chain
+from bench.federation import Federation
+from medusa_core.grid import Range
+from medusa_core.names import Participant, StreamName
+from medusa_core.network import Network, Port
+from pipelines.federation import take_seat
+from pipelines.networks.check import CheckedNetwork, check_network
+from pipelines.quality.differences import differences
+from pipelines.quality.inputs import final_rows, source_records
+from pipelines.quality.recompute import Recomputation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """How many rows the oracle has, how many of them are not there, and how many are too many."""
+
+    rows: int
+    lost: int
+    extra: int
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether the stable output is what an undisturbed run would have given, row for row."""
+        return self.rows > 0 and not self.lost and not self.extra
+
+
+def compare(federation: Federation, chain: Chain, network: Network, part: Range) -> Compared:
+    """Hold the final rows of a range against the oracle's."""
+    checked = check_network(network)
+    port = network.port(network.output(OUTPUT).input, OUTPUT)
+    columns = checked.columns[port]
+    with ExitStack() as stack:
+        records = {}
+        for lander, source in SOURCE_OF.items():
+            seat = stack.enter_context(take_seat(federation.settings, Participant(lander)))
+            records[source] = source_records(
+                seat.home.catalog, seat.home.storage, StreamName(source),
+                checked.columns[Port(source)], part,
+            )  # fmt: skip
+        seat = stack.enter_context(take_seat(federation.settings, Participant(chain.hops[-1])))
+        segments = seat.home.catalog.segments(StreamName(OUTPUT), part)
+        stable = final_rows(seat.home.storage, segments, columns, part)
+    with Recomputation(checked, records, _no_batch) as run:
+        again = run.rows(port, part)
+    found = differences(stable, again, columns, int(BUCKET_S * 1_000_000)).buckets
+    return Compared(
+        rows=again.num_rows,
+        lost=int(found["only_recomputed"].sum()),
+        extra=int(found["only_in_stream"].sum()),
+    )
+
+
+def _no_batch(checked: CheckedNetwork, records: Mapping[str, Any]) -> Mapping[str, Any]:
+    raise AssertionError("DuckDB takes all boxes of a chain")
