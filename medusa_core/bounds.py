@@ -121,18 +121,23 @@ def cost_of(steps: Sequence[tuple[float, int]]) -> Cost:
     """The cost of steps like these: each its milliseconds and its records.
 
     A step's fixed part is what all but the slowest hundredth of the small ones took (and one, the
-    first of a process, is always left out); what a record adds is seen where steps differ in size,
-    else guessed.
+    first of a process, is always left out); what a record adds is seen in the large ones, by the
+    same rule, else guessed.
     """
     if not steps:
         return Cost()
     median = sorted(records for _, records in steps)[len(steps) // 2]
     usual = sorted(ms for ms, records in steps if records <= 2 * median)
-    slow = max(len(usual) // 100, 1) if len(usual) >= FEW_STEPS else 0
-    step_ms = max(int(usual[len(usual) - 1 - slow]), 1)
+    step_ms = max(int(usual[len(usual) - 1 - _slow(len(usual))]), 1)
     large = [(ms, records) for ms, records in steps if records > 2 * median]
-    rates = [max(ms - step_ms, 0) * 1_000 / (records - median) for ms, records in large]
-    return Cost(step_ms=step_ms, record_us=max(rates) if rates and max(rates) > 0 else RECORD_US)
+    rates = sorted(max(ms - step_ms, 0) * 1_000 / (records - median) for ms, records in large)
+    record_us = rates[len(rates) - 1 - _slow(len(rates))] if rates else 0.0
+    return Cost(step_ms=step_ms, record_us=record_us if record_us > 0 else RECORD_US)
+
+
+def _slow(steps: int) -> int:
+    """How many of the slowest are left out: a hundredth, but one at least, if there are enough."""
+    return max(steps // 100, 1) if steps >= FEW_STEPS else 0
 
 
 def wait_ms(bound: Bound, own_ms: int, rest_ms: int) -> int:

@@ -483,3 +483,11 @@ def test_whatever_the_age_an_answer_leaves_time_for_itself(
     else:
         assert isinstance(decision, ComputeStep)
         assert came_ms >= fresh_ms + wait_ms(Bound(bound_ms=bound_ms), 200, 0)
+
+
+def test_one_slow_large_step_is_left_out_of_what_a_record_costs() -> None:
+    small = [(40.0, 10)] * 20
+    catching_up = (9_000.0, 10_010)
+    usual = [(140.0, 10_010)] * 4
+    assert cost_of([*small, catching_up, *usual]).record_us == 10.0
+    assert cost_of([*small, catching_up]).record_us == 896.0, "of few the slowest is believed"
