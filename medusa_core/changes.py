@@ -19,9 +19,11 @@ from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.digest import EMPTY, Digest
-from medusa_core.grid import Range
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Version
 from medusa_core.segments import Segment, Stability
+
+NO_VERSION = Version(0)
 
 
 class ChangeType(Enum):
@@ -58,11 +60,14 @@ class Difference:
     """Segments that are live at one of two versions and not at the other, in event-time order.
 
     Those of each side do not overlap each other. What is `before` and was superseded lies under
-    something that is `after`.
+    something that is `after`, but for what was recalled: from `recalled_us` on, at version
+    `recalled_at`, and not computed again yet.
     """
 
     before: tuple[Segment, ...] = ()
     after: tuple[Segment, ...] = ()
+    recalled_us: int = FOREVER_US
+    recalled_at: Version = NO_VERSION
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +75,7 @@ class BucketChange:
     """A bucket that differs between two versions: the segments that hold it at each, if any.
 
     `version` is the one that made it as it is at the later; `stability` is what it has there and
-    `was` what it had (None: it had no rows).
+    `was` what it had (None: it had no rows). What was recalled has none, and is not final.
     """
 
     at_us: int
@@ -98,11 +103,28 @@ def bucket_changes(difference: Difference, part: Range) -> tuple[BucketChange, .
         for at in sorted({*new.within(part), *_starts_in(starts, new.range)})
         if (change := _change(at, olds.get(at), new)) is not None
     ]
+    found += [
+        BucketChange(
+            at_us=at,
+            version=difference.recalled_at,
+            stability=Stability.TENTATIVE,
+            was=olds[at].stability,
+            before=olds[at],
+            after=None,
+        )
+        for at in _bare(difference, part)
+        if at >= difference.recalled_us
+    ]
     return tuple(sorted(found, key=lambda c: (c.version, c.at_us)))
 
 
 def uncovered(difference: Difference, part: Range) -> tuple[int, ...]:
-    """Buckets in `part` that had rows and of which the later version says nothing: none, ever."""
+    """Buckets in `part` that had rows and of which the later version says nothing: none, ever,
+    before what was recalled."""
+    return tuple(at for at in _bare(difference, part) if at < difference.recalled_us)
+
+
+def _bare(difference: Difference, part: Range) -> tuple[int, ...]:
     starts = sorted(at for old in difference.before for at in old.within(part))
     covered = {at for new in difference.after for at in _starts_in(starts, new.range)}
     return tuple(at for at in starts if at not in covered)

@@ -18,6 +18,7 @@ from hashlib import sha256
 from medusa_core.errors import Diverged, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Epoch, NetworkName, PlanId, StreamName, Version
+from medusa_core.recalls import LineRecall, begins_again_us, check_recalls
 from medusa_core.segments import Producer, Segment
 
 IMPORT_PREFIX = "import/"
@@ -106,6 +107,8 @@ class LineNews:
     `chain_after` and `chain` are the line's at `after` and at `version`, as 64 hexadecimal digits;
     None where the home does not know them. The segments' `age_ms` are their ages when the news was
     told; `asked_ms` is when it was asked for, by the reader's clock, which the reader notes.
+    `recalls` are all that the line went through after `after`, oldest first: of what one behind
+    `version` takes back nothing is told.
     """
 
     stream: StreamName
@@ -120,6 +123,7 @@ class LineNews:
     chain_after: str | None = None
     chain: str | None = None
     asked_ms: int | None = field(default=None, compare=False)
+    recalls: tuple[LineRecall, ...] = ()
 
     def __post_init__(self) -> None:
         if self.version < self.after:
@@ -134,6 +138,14 @@ class LineNews:
         for chain in (self.chain_after, self.chain):
             if chain is not None and not _CHAIN.fullmatch(chain):
                 raise Refused(f"news of {self.stream} by {self.producer} has a chain that is none")
+        check_recalls(self.recalls)
+        if any(recall.version <= self.after for recall in self.recalls):
+            raise Refused(f"news of {self.stream} by {self.producer} tells of other recalls")
+
+    @property
+    def begins_again_us(self) -> int | None:
+        """From when on the line took back what it had; None if it took nothing back."""
+        return begins_again_us(self.recalls)
 
     def fresh_ms(self, segment: Segment) -> int | None:
         """When a segment's age was 0, by the reader's clock: what the way here took counts."""
@@ -143,5 +155,6 @@ class LineNews:
     def key(self) -> str:
         """The same for the same news, so that an import sent again is made once."""
         parts = (self.stream, self.producer, self.after, self.version, self.origin_us, self.end_us,
-                 self.trimmed_us, self.chain)  # fmt: skip
+                 self.trimmed_us, self.chain,
+                 *(f"recall {r.generation} {r.from_us}" for r in self.recalls))  # fmt: skip
         return sha256("\n".join(["import", *map(str, parts)]).encode()).hexdigest()

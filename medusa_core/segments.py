@@ -32,15 +32,34 @@ class Stability(Enum):
         return self is not Stability.TENTATIVE
 
 
+IMPORT = -1
+"""Stands where a replica's number does: what a home has chosen to read of a stream's producers."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Producer:
-    """Who wrote a segment: a participant and which of its replicas."""
+    """Who wrote a segment: a participant and which of its replicas, or its import (`IMPORT`)."""
 
     participant: Participant
     replica: int = 0
 
+    @property
+    def is_import(self) -> bool:
+        """Whether it computed nothing, but chose among those who did."""
+        return self.replica == IMPORT
+
     def __str__(self) -> str:
-        return f"{self.participant}/{self.replica}"
+        return f"{self.participant}/{'import' if self.is_import else self.replica}"
+
+
+def reading_order(producer: Producer, here: Participant) -> tuple[bool, bool, Producer]:
+    """The key by which a home finds the line that it reads of a stream: the least one.
+
+    What it has chosen among several producers, else what it computes itself, else the first by
+    name.
+    """
+    is_own = producer.participant == here
+    return (not (is_own and producer.is_import), not is_own, producer)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

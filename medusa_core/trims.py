@@ -18,6 +18,9 @@ from medusa_core.segments import SegmentFile
 PROGRESS = "progress"
 """The purpose of a hold by a fragment of the home itself: what it has yet to read."""
 
+CHOICE = "choice"
+"""What stops the trim of a producer's line: of what lies behind, it is not settled what is read."""
+
 Planned = Mapping[PlanId, Mapping[str, Fragment] | None]
 """Plan -> fragment's id -> the fragment as that plan has it; None if nobody can read the plan."""
 
@@ -26,9 +29,10 @@ Planned = Mapping[PlanId, Mapping[str, Fragment] | None]
 class HeldBack:
     """What stops a trim at `from_us`: a hold, or the line itself (`holder` None).
 
-    `purpose` is the hold's, or `tentative` (what is not final is not trimmed) or `boundary` (the
-    line has come no further). A hold was placed at `since_ms` of the catalog's clock and runs out
-    `limit_ms` later, if it ever does.
+    `purpose` is the hold's, or `tentative` (what is not final is not trimmed), `boundary` (the line
+    has come no further) or `choice` (what is read of several producers is not final further on). A
+    hold was placed at `since_ms` of the catalog's clock and runs out `limit_ms` later, if it ever
+    does.
     """
 
     holder: str | None

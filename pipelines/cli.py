@@ -261,6 +261,25 @@ def parser() -> UsageParser:
     _home(added)
     _json(added)
 
+    added = add("recall", _recall, "take back what is final of a stream, with all that it led to")
+    added.add_argument("stream", metavar="STREAM", help="which")
+    begins = "from which bucket on: ISO 8601 or Unix seconds"
+    added.add_argument("--from", dest="from_", metavar="TIME", required=True, help=begins)
+    why = "why, in a sentence; it is kept, and told to those who read the stream"
+    added.add_argument("--because", metavar="TEXT", help=why)
+    partner = "agree to what this partner recalled of it, and go on reading behind"
+    added.add_argument("--follow", metavar="P", help=partner)
+    added.add_argument("--yes", action="store_true", help="do not ask")
+    added.add_argument("--explain", action="store_true", help="print what would go, change nothing")
+    _home(added)
+    _json(added)
+
+    added = add("explain", _explain, "why it is so: where producers of a stream disagree")
+    added.add_argument("what", choices=("diverged",), metavar="diverged")
+    added.add_argument("stream", metavar="STREAM", nargs="?", help="only of this stream")
+    _home(added)
+    _json(added)
+
     added = add("quality", _quality, "check closed windows against the laws, write certificates")
     added.add_argument("what", choices=("run",), metavar="run")
     added.add_argument("stream", metavar="STREAM", nargs="?", help="which (default: all)")
@@ -559,6 +578,27 @@ def _trim(options: argparse.Namespace, settings: Settings) -> int:
         explain=options.explain,
     )
     return run_trim(settings, options.participant, wanted, as_json=options.json)
+
+
+def _recall(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.recall import Asked, run_recall
+
+    asked = Asked(
+        stream=options.stream,
+        begins=options.from_,
+        because=options.because,
+        follow=options.follow,
+        explain=options.explain,
+        yes=options.yes,
+        as_json=options.json,
+    )
+    return run_recall(settings, options.participant, asked)
+
+
+def _explain(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.explain import explain_diverged
+
+    return explain_diverged(settings, options.participant, options.stream, as_json=options.json)
 
 
 def _quality(options: argparse.Namespace, settings: Settings) -> int:

@@ -27,7 +27,11 @@ from pipelines.streams.landing import landing_fragment
 
 FIRST_EPOCH = Epoch(1)
 
+Owners = Mapping[str, tuple[Participant, ...]]
+"""Fragment -> who computes it, by name: several are replicas of each other."""
+
 Wiring = Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
+"""Fragment -> the streams that it reads and those that it writes."""
 
 
 def fragments_for(checked: CheckedNetwork) -> tuple[Fragment, ...]:
@@ -153,20 +157,24 @@ def wiring_of(plan: Plan, fragments: Sequence[Fragment]) -> Wiring:
     return wiring
 
 
-def owners_in_home(
-    wiring: Wiring, owners: Mapping[str, Participant], home: Participant
-) -> Mapping[str, Participant]:
+def writing_fragments(wiring: Wiring) -> Mapping[StreamName, str]:
+    """Stream -> the fragment that writes it."""
+    return {stream: name for name, (_, outputs) in wiring.items() for stream in outputs}
+
+
+def owners_in_home(wiring: Wiring, owners: Owners, home: Participant) -> Owners:
     """Fragment -> who computes it, of all that a home of a federation must know of a network.
 
-    Its own fragments; for each stream that they read and a partner writes, the partner's fragment
-    (which makes the line that is read) and an import of its own, which is wired to nothing.
+    Its own fragments; for each stream that they read and a partner writes, the fragment that makes
+    the lines that are read, with all who compute it, and an import of its own. Where this home is
+    one of several producers of a stream that it reads, it imports the others' lines, too.
     """
-    writer = {stream: name for name, (_, outputs) in wiring.items() for stream in outputs}
-    own = {name for name, owner in owners.items() if owner == home}
-    found = {name: home for name in wiring if name in own}
+    writing = writing_fragments(wiring)
+    found = {name: owners[name] for name in wiring if home in owners[name]}
     for name in list(found):
         for stream in wiring[name][0]:
-            if writer[stream] not in own:
-                found[writer[stream]] = owners[writer[stream]]
-                found[import_fragment(stream)] = home
+            by = owners[writing[stream]]
+            if by != (home,):
+                found[writing[stream]] = by
+                found[import_fragment(stream)] = (home,)
     return found

@@ -23,6 +23,7 @@ from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Port
 from medusa_core.paths import paths_ms
+from medusa_core.patience import Patience, patience_of
 from medusa_core.plans import Plan
 from medusa_core.segments import Stability
 from medusa_core.states import State, Transition, state_of
@@ -103,7 +104,8 @@ class Driver:
     their engine; their buckets are computed, and labelled, under this one.
 
     After a tick `wakes_in_ms` is when there is something to do even if nothing happens, and
-    `paths_ms` what the path behind each input costs.
+    `paths_ms` what the path behind each input costs, and `patience` how long each may be waited
+    for.
     """
 
     def __init__(
@@ -139,6 +141,7 @@ class Driver:
         self._asked_ms: int | None = None
         self.wakes_in_ms: int | None = None
         self.paths_ms: Mapping[StreamName, int] = {}
+        self.patience: Mapping[StreamName, Patience] = {}
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
@@ -173,6 +176,7 @@ class Driver:
         dues = [d.until_ms for d in decisions if isinstance(d, Wait) and d.until_ms is not None]
         self.wakes_in_ms = max(min(dues) - knowledge.clock_ms, 0) if dues else None
         self.paths_ms = paths_ms(knowledge.fragments)
+        self.patience = patience_of(knowledge.fragments)
         return decisions
 
     def _costed(self, knowledge: Knowledge) -> Knowledge:

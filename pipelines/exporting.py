@@ -16,6 +16,7 @@ from medusa_core.names import StreamName
 from medusa_core.nearest import did_you_mean
 from medusa_core.segments import Segment
 from pipelines.catalog.interface import Catalog, StreamRecord
+from pipelines.catalog.lines_read import lines_read
 from pipelines.spark.files import read_checked
 from pipelines.streams.export import export_csv
 from pipelines.streams.schemas import BUCKET, STIME, file_schema
@@ -55,6 +56,8 @@ def read_segments(
 def export_stream(catalog: Catalog, root: Path, stream: StreamName, path: Path) -> int:
     """Write a stream's final rows as CSV, sorted by all columns; returns how many rows."""
     columns = columns_of(stream_record(catalog, stream))
-    segments = [s for s in catalog.segments(stream) if s.stability.is_final]
+    line = lines_read(catalog.lines(stream), catalog.participant)[stream]
+    found = catalog.segments(stream, producer=line.producer)
+    segments = [s for s in found if s.stability.is_final]
     tables = (t.drop_columns([STIME]) for t in read_segments(root, segments, columns))
     return export_csv(path, columns, tables)

@@ -48,6 +48,9 @@ DELIVERY_POINTS = (
 )
 """Those of delivering a run to a sink, which goes on beside; a table has no `sink.renamed`."""
 
+CHOICE_POINTS = ("choice.decided", "choice.committed")
+"""Those of choosing among several producers of a stream, in homes where there are some."""
+
 _name, _, _pass = os.environ.get(POINT, "").partition(":")
 _passes: Iterator[int] = count(1)
 

@@ -110,16 +110,20 @@ def chosen_participant(settings: Settings, wanted: str | None) -> Participant:
 
 
 @contextmanager
-def open_home(settings: Settings, participant: Participant) -> Iterator[Home]:
+def open_home(
+    settings: Settings, participant: Participant, *, as_owner: bool = False
+) -> Iterator[Home]:
     """Open a home that is there, as it is; Refused if there is none of this participant.
 
     Nothing is changed by it: Unavailable, with what to do, if its catalog lacks a migration.
+    `as_owner` logs in as its owner, who may recall; with a URL of one's own, as that says.
     """
     homes = known_homes(settings.directory)
     if participant in homes:
         with _server_of(settings) as admin_url:
             urls = home_urls(admin_url, participant, homes[participant])
-            with _opened(settings.directory, participant, urls.job, makes=False) as home:
+            login = urls.owner if as_owner else urls.job
+            with _opened(settings.directory, participant, login, makes=False) as home:
                 yield home
         return
     url = settings.catalog_url_of(participant)
@@ -176,15 +180,15 @@ class Homes:
         self._alone = alone
         self._server: str | None = None
 
-    def url(self, participant: Participant) -> str | None:
+    def url(self, participant: Participant, *, as_it_is: bool = False) -> str | None:
         """Where a home is, as a job logs in; None if it was not made yet.
 
-        It is brought up to date if the folder is held alone, else left as it is.
+        It is brought up to date if the folder is held alone, else, or `as_it_is`, left alone.
         """
         homes = known_homes(self._settings.directory)
         if participant not in homes:
             return None
-        opened = create_home if self._alone else home_urls
+        opened = create_home if self._alone and not as_it_is else home_urls
         return opened(self._admin_url(), participant, homes[participant]).job
 
     def make(self, participant: Participant, storage: str | None) -> Home:

@@ -1,4 +1,4 @@
-"""The loop of one participant: feed, import, decide, apply; again until told to stop.
+"""The loop of one participant: feed, import, choose, decide, apply; again until told to stop.
 
 One process per participant, one Spark session in it, one home. All progress lies in the catalog,
 so the loop keeps nothing: killed anywhere and started again, it goes on from the last commit. What
@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Protocol
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.names import StreamName
+from medusa_core.patience import together
 from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.choosing import Chooser
 from pipelines.driver import Applied, Driver
 from pipelines.driver import Said as DriverSaid
 from pipelines.exchange.importing import Imported, Importer, NoImports
@@ -63,11 +65,12 @@ class Ticked:
     closed: int = 0
     imported: int = 0
     landed: int = 0
+    chosen: int = 0
 
     @property
     def is_idle(self) -> bool:
         """Whether there was nothing to do."""
-        return not (self.steps or self.closed or self.imported or self.landed)
+        return not (self.steps or self.closed or self.imported or self.landed or self.chosen)
 
 
 class ParticipantLoop:
@@ -85,6 +88,7 @@ class ParticipantLoop:
         assignments: tuple[Assignment, ...] = (),
         housekeeper: Housekeeper | None = None,
         deliveries: Deliveries | None = None,
+        chooser: Chooser | None = None,
     ) -> None:
         self._catalog = catalog
         self._drivers = drivers
@@ -95,6 +99,7 @@ class ParticipantLoop:
         self._assignments = assignments
         self._housekeeper = housekeeper
         self._deliveries = deliveries
+        self._chooser = chooser
 
     def take_leases(self) -> None:
         """Take the leases of everything that is assigned here; Conflict while another has one."""
@@ -102,7 +107,7 @@ class ParticipantLoop:
         self._leases.take(leases_wanted(assignments))
 
     def tick(self) -> Ticked:
-        """Feed, import, decide and apply once.
+        """Feed, import, choose, decide and apply once.
 
         Raises Conflict if a lease is another's now, Unavailable while something is away, and
         AssignmentsChanged if this loop was made for others than now stand in the log.
@@ -112,6 +117,7 @@ class ParticipantLoop:
         landed = self._poll_sources()
         self._leases.check()
         imported = self._importer.poll(self._said.imported)
+        chosen = 0 if self._chooser is None else self._chooser.turn()
         applied: list[Applied] = []
         away: Unavailable | None = None
         for driver in self._drivers:
@@ -122,10 +128,18 @@ class ParticipantLoop:
         self._importer.tell_paths(
             {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
         )
+        if self._chooser is not None:
+            self._chooser.tell_patience(together(driver.patience for driver in self._drivers))
         if away is not None:
             raise away
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
-        return Ticked(steps=steps, closed=len(applied) - steps, imported=imported, landed=landed)
+        return Ticked(
+            steps=steps,
+            closed=len(applied) - steps,
+            imported=imported,
+            landed=landed,
+            chosen=chosen,
+        )
 
     def _poll_sources(self) -> int:
         """Let every source land what has come; one that cannot be read holds up no other."""
@@ -182,8 +196,10 @@ class ParticipantLoop:
 
     def _wakes_in_ms(self) -> int | None:
         """When something is to be done even if nothing happens."""
-        times = [d.wakes_in_ms for d in self._drivers if d.wakes_in_ms is not None]
-        return min(times, default=None)
+        times = [driver.wakes_in_ms for driver in self._drivers]
+        if self._chooser is not None:
+            times.append(self._chooser.wakes_in_ms)
+        return min((ms for ms in times if ms is not None), default=None)
 
     def _keep_house(self, *, is_idle: bool) -> bool:
         """A piece of housekeeping, if it is time; whether there is more."""

@@ -14,6 +14,7 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
+from pipelines.choosing import Chooser, chooses
 from pipelines.drills.ways import DrilledWays
 from pipelines.driver import Driver
 from pipelines.exchange.copies import FileCopies
@@ -131,6 +132,7 @@ def loop_of(
         leases=leases,
         said=said,
         assignments=assignments,
+        chooser=Chooser(seat.home.catalog, leases, said.error) if chooses(assignments) else None,
         housekeeper=Housekeeper(seat.home.catalog, seat.home.storage, said.error, said.trimmed),
         deliveries=Deliveries(
             catalog=seat.home.catalog,
@@ -262,6 +264,9 @@ def wait_for_leases(
 def has_ended(seat: Seat) -> bool:
     """Whether everything that this participant lands, imports or computes has come to its end."""
     catalog, here = seat.home.catalog, seat.home.participant
-    if not all(standing.has_ended for standing in catalog.imports()):
+    own = [line for line in catalog.lines() if line.producer.participant == here]
+    # Of several producers one may never come back: what was chosen among them counts.
+    chosen = {line.stream.name for line in own if line.producer.is_import}
+    if not all(s.has_ended for s in catalog.imports() if s.stream not in chosen):
         return False
-    return all(line.has_ended for line in catalog.lines() if line.producer.participant == here)
+    return all(line.has_ended for line in own)

@@ -89,6 +89,15 @@ def needs_here(catalog: Catalog) -> Needs:
             return found
 
 
+def shapes_here(catalog: Catalog) -> dict[str, tuple[Fragment, ...]]:
+    """The fragments that are assigned, by id, each as every known plan of the log has it."""
+    found: dict[str, tuple[Fragment, ...]] = {}
+    for document in _documents(catalog).values():
+        for name, fragment in (_fragments_of(document) or {}).items():
+            found[name] = (*found.get(name, ()), fragment)
+    return found
+
+
 def _documents(catalog: Catalog) -> dict[PlanId, str]:
     return {plan.id: plan.document for plan in catalog.plans(superseded=True)}
 
@@ -98,8 +107,8 @@ def _fragments_of(document: str) -> Mapping[str, Fragment] | None:
     try:
         network = network_of_document(json.loads(document)["network"])
         return {f.id: f for f in fragments_for(check_network(network))}
-    except Refused:
-        return None  # an expression that was allowed once
+    except (Refused, KeyError):
+        return None  # an expression that was allowed once, or no network at all
 
 
 def furthest_us(catalog: Catalog, status: LineStatus, needs: Needs) -> int:

@@ -87,6 +87,7 @@ CREATE TABLE medusa.stream_promise (
     during_stabilization text NOT NULL DEFAULT 'process',
     failure_ms_max       bigint,
     lag_ms       bigint NOT NULL DEFAULT 0,
+    verify_count integer NOT NULL DEFAULT 1,
     CONSTRAINT retention_is_above_zero CHECK (retention_ms > 0),
     CONSTRAINT bound_is_above_zero CHECK (bound_ms > 0),
     CONSTRAINT policies_are_known CHECK (
@@ -96,7 +97,8 @@ CREATE TABLE medusa.stream_promise (
         failure_ms_max > 0 AND failure_ms_max <= bound_ms
         OR failure_ms_max IS NULL
             AND 'suspend' NOT IN (during_failure, during_stabilization)),
-    CONSTRAINT lag_is_not_below_zero CHECK (lag_ms >= 0)
+    CONSTRAINT lag_is_not_below_zero CHECK (lag_ms >= 0),
+    CONSTRAINT verify_count_is_above_zero CHECK (verify_count > 0)
 );
 COMMENT ON TABLE medusa.stream_promise IS 'What is promised of streams, as in contracts/streams.';
 COMMENT ON COLUMN medusa.stream_promise.retention_ms IS
@@ -111,6 +113,8 @@ COMMENT ON COLUMN medusa.stream_promise.failure_ms_max IS
     'How long a failure lasts at most, as declared; suspending needs it.';
 COMMENT ON COLUMN medusa.stream_promise.lag_ms IS
     'How long after the event time of a bucket it is due; only differences are used.';
+COMMENT ON COLUMN medusa.stream_promise.verify_count IS
+    'How many producers must have equal rows before they are final for readers here.';
 
 CREATE TABLE medusa.network (
     name        text COLLATE "C" PRIMARY KEY,
@@ -141,7 +145,7 @@ CREATE TABLE medusa.assignment (
     partition   integer NOT NULL CHECK (partition >= 0),
     epoch       bigint NOT NULL CHECK (epoch > 0),
     participant text COLLATE "C" NOT NULL REFERENCES medusa.participant,
-    replica     integer NOT NULL CHECK (replica >= 0),
+    replica     integer NOT NULL CHECK (replica >= -1),
     plan        text COLLATE "C" NOT NULL REFERENCES medusa.plan,
     from_us     bigint,
     assigned_at timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -172,13 +176,15 @@ CREATE TABLE medusa.stream_producer (
     line_id      integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     stream       text COLLATE "C" NOT NULL REFERENCES medusa.stream,
     participant  text COLLATE "C" NOT NULL REFERENCES medusa.participant,
-    replica      integer NOT NULL CHECK (replica >= 0),
+    replica      integer NOT NULL CHECK (replica >= -1),
     last_version bigint NOT NULL DEFAULT 0,
     origin_us    bigint,
     boundary_us  bigint,
     promised_us  bigint,
     end_us       bigint,
     trimmed_us   bigint,
+    compared_us  bigint,
+    generation   integer NOT NULL DEFAULT 1 CHECK (generation > 0),
     UNIQUE (stream, participant, replica),
     CHECK ((origin_us IS NULL) = (boundary_us IS NULL)),
     CHECK (boundary_us >= origin_us),
@@ -188,6 +194,8 @@ CREATE TABLE medusa.stream_producer (
 );
 COMMENT ON TABLE medusa.stream_producer IS
     'A line: what one producer wrote of one stream. Its row is the lock of a commit.';
+COMMENT ON COLUMN medusa.stream_producer.replica IS
+    'Counted from 0; -1 is the import''s line: what this home has chosen among the others.';
 COMMENT ON COLUMN medusa.stream_producer.last_version IS
     'Taken by a commit under the row''s lock, held to its end: no smaller one appears later.';
 COMMENT ON COLUMN medusa.stream_producer.origin_us IS
@@ -197,8 +205,12 @@ COMMENT ON COLUMN medusa.stream_producer.boundary_us IS
 COMMENT ON COLUMN medusa.stream_producer.promised_us IS
     'A source''s promise: no later record before it.';
 COMMENT ON COLUMN medusa.stream_producer.end_us IS 'Where the line ends, once that is known.';
+COMMENT ON COLUMN medusa.stream_producer.generation IS
+    'One more with each recall; see medusa.recall.';
 COMMENT ON COLUMN medusa.stream_producer.trimmed_us IS
     'Everything of the line before it may be gone; NULL: nothing is.';
+COMMENT ON COLUMN medusa.stream_producer.compared_us IS
+    'Final rows before it have been compared with those of other producers; NULL: none has.';
 
 CREATE TABLE medusa.line_version (
     line_id integer NOT NULL REFERENCES medusa.stream_producer,
@@ -529,12 +541,51 @@ COMMENT ON COLUMN medusa.cursor.chain IS
 COMMENT ON COLUMN medusa.cursor.from_us IS
     'Buckets from here on are told of; the least bigint: all.';
 
+CREATE TABLE medusa.recall (
+    recall_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    line_id     integer NOT NULL REFERENCES medusa.stream_producer,
+    generation  integer NOT NULL CHECK (generation > 1),
+    from_us     bigint NOT NULL,
+    because     text NOT NULL,
+    who         text NOT NULL,
+    version     bigint NOT NULL CHECK (version > 0),
+    recalled_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    made_in     xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    UNIQUE (line_id, generation),
+    CONSTRAINT recall_says_why CHECK (
+        char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200)
+);
+COMMENT ON TABLE medusa.recall IS
+    'What operators took back: a line''s generations behind the first, with who and why; '
+    'insert-only. Laws S1 and S2 hold within a generation.';
+COMMENT ON COLUMN medusa.recall.from_us IS 'From this bucket on the line begins again.';
+COMMENT ON COLUMN medusa.recall.version IS
+    'The version of the line that took back what was there; later ones are of this generation.';
+COMMENT ON COLUMN medusa.recall.made_in IS 'The transaction in which the guards let it be made.';
+
+CREATE TABLE medusa.recall_follow (
+    follow_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    line_id    integer NOT NULL REFERENCES medusa.stream_producer,
+    generation integer NOT NULL CHECK (generation > 1),
+    from_us    bigint NOT NULL,
+    because    text NOT NULL,
+    who        text NOT NULL,
+    agreed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    CONSTRAINT recall_follow_says_why CHECK (
+        char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200)
+);
+COMMENT ON TABLE medusa.recall_follow IS
+    'Partners'' recalls that the operator of this home agreed to follow; insert-only.';
+COMMENT ON COLUMN medusa.recall_follow.generation IS 'Of the partner''s line, behind the recall.';
+COMMENT ON COLUMN medusa.recall_follow.from_us IS
+    'The recall may take back nothing before it.';
+
 
 CREATE TABLE medusa.certificate (
     certificate_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     stream         text COLLATE "C" NOT NULL REFERENCES medusa.stream,
     participant    text COLLATE "C" NOT NULL REFERENCES medusa.participant,
-    replica        integer NOT NULL CHECK (replica >= 0),
+    replica        integer NOT NULL CHECK (replica >= -1),
     version        bigint NOT NULL,
     suite          text NOT NULL,
     law            text NOT NULL,
@@ -564,6 +615,45 @@ COMMENT ON COLUMN medusa.certificate.quarantined IS
 CREATE INDEX certificate_of_stream ON medusa.certificate (stream, certificate_id);
 COMMENT ON INDEX medusa.certificate_of_stream IS 'The newest certificates of a stream.';
 
+CREATE TABLE medusa.divergence (
+    divergence_id     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    stream            text COLLATE "C" NOT NULL REFERENCES medusa.stream,
+    bucket_us         bigint NOT NULL,
+    plan              text COLLATE "C" NOT NULL REFERENCES medusa.plan,
+    participant       text COLLATE "C" NOT NULL REFERENCES medusa.participant,
+    replica           integer NOT NULL CHECK (replica >= 0),
+    version           bigint NOT NULL CHECK (version >= 0),
+    rows              bigint NOT NULL CHECK (rows >= 0),
+    sum_a             numeric(50,0) NOT NULL,
+    sum_b             numeric(50,0) NOT NULL,
+    other_participant text COLLATE "C" NOT NULL REFERENCES medusa.participant,
+    other_replica     integer NOT NULL CHECK (other_replica >= 0),
+    other_version     bigint NOT NULL CHECK (other_version >= 0),
+    other_rows        bigint NOT NULL CHECK (other_rows >= 0),
+    other_sum_a       numeric(50,0) NOT NULL,
+    other_sum_b       numeric(50,0) NOT NULL,
+    noticed_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
+    UNIQUE (stream, bucket_us, plan, participant, replica, version, other_participant,
+        other_replica, other_version),
+    CONSTRAINT divergence_is_of_two
+        CHECK ((participant, replica) <> (other_participant, other_replica)),
+    CONSTRAINT divergence_is_one
+        CHECK ((rows, sum_a, sum_b) <> (other_rows, other_sum_a, other_sum_b))
+);
+COMMENT ON TABLE medusa.divergence IS
+    'Two producers have different final rows in a bucket under one plan; insert-only. From that '
+    'bucket on nothing of the stream becomes final here until it is settled.';
+COMMENT ON COLUMN medusa.divergence.version IS 'Of the row that was compared; 0: there is none.';
+COMMENT ON COLUMN medusa.divergence.rows IS 'With the two sums: the digest of the bucket.';
+
+CREATE TABLE medusa.divergence_settled (
+    divergence_id bigint PRIMARY KEY REFERENCES medusa.divergence,
+    recall_id     bigint NOT NULL REFERENCES medusa.recall,
+    settled_at    timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.divergence_settled IS
+    'Which recall ended a divergence: one of the two took its rows back; insert-only.';
+
 
 -- Guards: the laws, even for the owner's plain SQL ------------------------------------------------
 
@@ -580,6 +670,14 @@ CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.assignm
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.transition
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.certificate
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.divergence
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.recall
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.divergence_settled
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.recall_follow
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.commit
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
@@ -636,6 +734,18 @@ COMMENT ON FUNCTION medusa.bring_order() IS 'Every stream has its row in stream_
 CREATE TRIGGER bring_order AFTER INSERT ON medusa.stream
     FOR EACH ROW EXECUTE FUNCTION medusa.bring_order();
 
+CREATE FUNCTION medusa.chosen_through(stream text) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT min(coalesce((
+        SELECT t.from_us FROM medusa.segment AS t
+        WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
+        ORDER BY t.to_us LIMIT 1), p.boundary_us, -9223372036854775808))
+    FROM medusa.stream_producer AS p
+    WHERE p.stream = chosen_through.stream AND p.replica = -1
+$$;
+COMMENT ON FUNCTION medusa.chosen_through(text) IS
+    'Up to where what is read of a stream''s producers is final here; NULL: there is no choice.';
+
 CREATE FUNCTION medusa.check_trim(old medusa.stream_producer, new medusa.stream_producer)
 RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -676,6 +786,10 @@ BEGIN
         RAISE EXCEPTION '% is tentative from % on: trim no further before it is corrected',
             old.stream, other.from_us USING ERRCODE = 'MDS07';
     END IF;
+    IF old.replica >= 0 AND medusa.chosen_through(old.stream) < new.trimmed_us THEN
+        RAISE EXCEPTION '% has been chosen to % only of its producers: trim no further', old.stream,
+            medusa.chosen_through(old.stream) USING ERRCODE = 'MDS07';
+    END IF;
     SELECT h.holder, h.purpose, h.from_us INTO other FROM medusa.hold AS h
     WHERE h.stream = old.stream AND h.from_us < new.trimmed_us AND medusa.is_held(h)
     ORDER BY h.from_us LIMIT 1;
@@ -687,17 +801,53 @@ END $$;
 COMMENT ON FUNCTION medusa.check_trim(medusa.stream_producer, medusa.stream_producer) IS
     'S7: nothing is trimmed under a hold, behind the boundary or before it is final.';
 
+CREATE FUNCTION medusa.guard_recall() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    stack text;
+BEGIN
+    -- What the guards of lines and segments go by; so it is written where all else is done, too.
+    GET DIAGNOSTICS stack = PG_CONTEXT;
+    IF stack !~ '(^|\n)PL/pgSQL function medusa\.(recall_line|follow_recalls)\(' THEN
+        RAISE EXCEPTION 'a recall is made by medusa.recall alone, which does all that belongs to '
+            'it: call that' USING ERRCODE = 'MDS02';
+    END IF;
+    NEW.made_in := pg_current_xact_id();
+    NEW.recalled_at := clock_timestamp();
+    RETURN NEW;
+END $$;
+COMMENT ON FUNCTION medusa.guard_recall() IS
+    'S2: what is final is taken back by medusa.recall and whoever follows one, never by plain SQL.';
+CREATE TRIGGER guard BEFORE INSERT ON medusa.recall
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_recall();
+
 CREATE FUNCTION medusa.guard_line() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_recalled boolean := false;
 BEGIN
+    IF NEW.generation IS DISTINCT FROM OLD.generation THEN
+        is_recalled := NEW.generation > OLD.generation AND NEW.generation = (
+                SELECT max(r.generation) FROM medusa.recall AS r
+                WHERE r.line_id = OLD.line_id AND r.made_in = pg_current_xact_id_if_assigned())
+            AND (NEW.boundary_us IS NOT NULL OR OLD.boundary_us IS NULL)
+            AND NOT EXISTS (
+                SELECT FROM medusa.segment AS s
+                WHERE s.line_id = OLD.line_id AND s.end_version IS NULL
+                    AND s.to_us > NEW.boundary_us);
+        IF is_recalled IS NOT TRUE THEN
+            RAISE EXCEPTION 'the line of % is of generation %: only medusa.recall begins another',
+                OLD.stream, OLD.generation USING ERRCODE = 'MDS01';
+        END IF;
+    END IF;
     IF (NEW.line_id, NEW.stream, NEW.participant, NEW.replica)
         IS DISTINCT FROM (OLD.line_id, OLD.stream, OLD.participant, OLD.replica)
     THEN
         RAISE EXCEPTION 'the line of % by %/% cannot become another: insert a new line',
             OLD.stream, OLD.participant, OLD.replica USING ERRCODE = 'MDS01';
     END IF;
-    IF NEW.boundary_us < OLD.boundary_us
-        OR (NEW.boundary_us IS NULL AND OLD.boundary_us IS NOT NULL)
+    IF NOT is_recalled AND (NEW.boundary_us < OLD.boundary_us
+        OR (NEW.boundary_us IS NULL AND OLD.boundary_us IS NOT NULL))
     THEN
         RAISE EXCEPTION 'the boundary of % stands at % and never goes back: give % or later',
             OLD.stream, OLD.boundary_us, OLD.boundary_us USING ERRCODE = 'MDS01';
@@ -712,7 +862,7 @@ BEGIN
         RAISE EXCEPTION 'stream % begins at % for ever: give that origin', OLD.stream, OLD.origin_us
             USING ERRCODE = 'MDS01';
     END IF;
-    IF OLD.end_us IS NOT NULL AND NEW.end_us IS DISTINCT FROM OLD.end_us THEN
+    IF NOT is_recalled AND OLD.end_us IS NOT NULL AND NEW.end_us IS DISTINCT FROM OLD.end_us THEN
         RAISE EXCEPTION 'stream % ends at % for ever: give that end', OLD.stream, OLD.end_us
             USING ERRCODE = 'MDS01';
     END IF;
@@ -726,7 +876,7 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_line() IS
-    'S1: boundaries, promises and versions never go back. S7: see check_trim.';
+    'S1: boundaries, promises and versions never go back but in a recall. S7: see check_trim.';
 CREATE TRIGGER guard BEFORE UPDATE ON medusa.stream_producer
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_line();
 
@@ -757,12 +907,26 @@ DECLARE
     name  text;
     width bigint;
     gone  bigint;
+    born  integer;
     same  medusa.segment;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         same := OLD;
         same.bucket_count := NEW.bucket_count;  -- generated after this trigger
         same.row_count := NEW.row_count;
+        IF OLD.stability <> 'tentative' AND OLD.end_version IS NULL
+            AND NEW.end_version IS NOT NULL
+        THEN
+            same.end_version := NEW.end_version;
+            IF same IS NOT DISTINCT FROM NEW AND EXISTS (
+                SELECT FROM medusa.recall AS r
+                WHERE r.line_id = OLD.line_id AND r.from_us < OLD.to_us
+                    AND r.made_in = pg_current_xact_id_if_assigned())
+            THEN
+                RETURN NEW;
+            END IF;
+            same.end_version := OLD.end_version;
+        END IF;
         IF OLD.stability <> 'tentative' THEN
             -- Compaction: the same rows in another file, which guard_compaction counts.
             same.file_ids := NEW.file_ids;
@@ -788,14 +952,21 @@ BEGIN
         RAISE EXCEPTION 'segment [%, %) would be superseded before it was live: history is not made up',
             NEW.from_us, NEW.to_us USING ERRCODE = 'MDS02';
     END IF;
-    SELECT s.name, s.width_us, p.trimmed_us INTO name, width, gone
+    SELECT s.name, s.width_us, p.trimmed_us, p.generation INTO name, width, gone, born
     FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
     WHERE p.line_id = NEW.line_id;
+    IF born > 1 THEN
+        SELECT coalesce(max(r.generation), 1) INTO NEW.generation FROM medusa.recall AS r
+        WHERE r.line_id = NEW.line_id AND r.version < NEW.version;
+    END IF;
     IF NEW.from_us % width <> 0 OR NEW.to_us % width <> 0 THEN
         RAISE EXCEPTION 'segment [%, %) of % is not on its grid: give multiples of % us',
             NEW.from_us, NEW.to_us, name, width USING ERRCODE = 'MD001';
     END IF;
-    IF NEW.from_us < gone THEN
+    -- What a recall leaves of a row may reach over the place, as the row did.
+    IF NEW.from_us < gone AND NOT (NEW.version < NEW.begin_version AND EXISTS (
+        SELECT FROM medusa.recall AS r WHERE r.line_id = NEW.line_id))
+    THEN
         RAISE EXCEPTION 'segment [%, %) of % begins before %, where all was final and is trimmed: '
             'read again and decide anew', NEW.from_us, NEW.to_us, name, gone
             USING ERRCODE = 'MD002';
@@ -822,7 +993,8 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_segment() IS
-    'S2: a row begins live and keeps its content; only a tentative one may be superseded. '
+    'S2: a row begins live and keeps its content; only a tentative one may be superseded, or in a '
+    'recall any. '
     'Rows lie on the grid, behind what is trimmed, and name files of their stream. Of a final row '
     'only the file may change, for one with the same rows.';
 CREATE TRIGGER guard BEFORE INSERT OR UPDATE ON medusa.segment
@@ -1041,8 +1213,10 @@ BEGIN
             RAISE EXCEPTION 'the buckets of % are no multiple of those of its input %: '
                 'choose another width', stands.output, stands.input USING ERRCODE = 'MD001';
         END IF;
+        -- An import writes a line of its own of what others compute.
         SELECT id INTO stands FROM medusa.fragment AS f
-        WHERE f.id <> wanted.id AND f.outputs && wanted.outputs LIMIT 1;
+        WHERE f.id <> wanted.id AND f.outputs && wanted.outputs
+            AND f.id NOT LIKE 'import/%' AND wanted.id NOT LIKE 'import/%' LIMIT 1;
         IF FOUND THEN
             RAISE EXCEPTION 'fragment % writes a stream that % writes already: rename the output',
                 wanted.id, stands.id USING ERRCODE = 'MD001';
@@ -1061,9 +1235,10 @@ BEGIN
         INSERT INTO medusa.stream_producer (stream, participant, replica)
         SELECT DISTINCT output, a.participant, a.replica
         FROM medusa.assignment AS a, unnest(wanted.outputs) AS output
-        WHERE a.fragment = wanted.id AND NOT EXISTS (
-            SELECT FROM medusa.stream_producer AS p
-            WHERE (p.stream, p.participant, p.replica) = (output, a.participant, a.replica));
+        WHERE a.fragment = wanted.id AND (a.replica = -1 OR wanted.id NOT LIKE 'import/%')
+            AND NOT EXISTS (
+                SELECT FROM medusa.stream_producer AS p
+                WHERE (p.stream, p.participant, p.replica) = (output, a.participant, a.replica));
     END LOOP;
 
     FOR wanted IN SELECT * FROM jsonb_to_recordset(request->'assignments') AS w
@@ -1075,7 +1250,9 @@ BEGIN
             RAISE EXCEPTION 'the assignment of % names a fragment or plan that is not deployed: '
                 'deploy it first', wanted.fragment USING ERRCODE = 'MD001';
         END IF;
-        IF wanted.partition < 0 OR wanted.replica < 0 THEN
+        IF wanted.partition < 0 OR wanted.replica < -1
+            OR wanted.replica = -1 AND wanted.fragment NOT LIKE 'import/%'
+        THEN
             RAISE EXCEPTION 'the assignment of % has a negative partition or replica: count from 0',
                 wanted.fragment USING ERRCODE = 'MD001';
         END IF;
@@ -1083,7 +1260,7 @@ BEGIN
         -- Looked for first: ON CONFLICT would wait for a commit that is updating the line.
         INSERT INTO medusa.stream_producer (stream, participant, replica)
         SELECT output, wanted.participant, wanted.replica FROM unnest(stands.outputs) AS output
-        WHERE NOT EXISTS (
+        WHERE (wanted.replica = -1 OR wanted.fragment NOT LIKE 'import/%') AND NOT EXISTS (
             SELECT FROM medusa.stream_producer AS p
             WHERE (p.stream, p.participant, p.replica) =
                 (output, wanted.participant, wanted.replica));
@@ -1862,6 +2039,50 @@ END $$;
 COMMENT ON FUNCTION medusa.supersede(bigint, bigint, jsonb) IS
     'End a tentative row at a version; the parts that no range covers live on as rows.';
 
+CREATE FUNCTION medusa.guard_lineage() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    bad record;
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.recall) THEN
+        RETURN NULL;
+    END IF;
+    SELECT n.input, r.from_us INTO bad
+    FROM fresh AS n
+    JOIN medusa.stream_producer AS p
+        ON (p.stream, p.participant, p.replica) = (n.input, n.participant, n.replica)
+    JOIN medusa.recall AS r
+        ON r.line_id = p.line_id AND r.version > n.read_version AND r.from_us < n.to_us
+    LIMIT 1;
+    IF FOUND THEN
+        RAISE EXCEPTION '% was recalled from % on since it was read: read again and decide anew',
+            bad.input, bad.from_us USING ERRCODE = 'MD002';
+    END IF;
+    RETURN NULL;
+END $$;
+COMMENT ON FUNCTION medusa.guard_lineage() IS
+    'Nothing is computed any more from what was recalled: a step under way is refused.';
+CREATE TRIGGER guard_recalled AFTER INSERT ON medusa.lineage
+    REFERENCING NEW TABLE AS fresh
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_lineage();
+
+CREATE FUNCTION medusa.key_now(sent text, streams jsonb, participant text, replica integer)
+RETURNS text
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.recall) THEN
+        RETURN sent;
+    END IF;
+    RETURN sent || coalesce((
+        SELECT string_agg('@' || p.generation, '' ORDER BY p.stream)
+        FROM medusa.stream_producer AS p
+        WHERE p.generation > 1 AND p.stream IN (SELECT jsonb_object_keys(key_now.streams))
+            AND (p.participant, p.replica) = (key_now.participant, key_now.replica)), '');
+END $$;
+COMMENT ON FUNCTION medusa.key_now(text, jsonb, text, integer) IS
+    'The key of a commit in the generations that its lines have now: what was recalled and is '
+    'computed again from the same is another commit.';
+
 -- Its plans are kept per connection, maybe from when the tables were small: no scan even then.
 CREATE FUNCTION medusa.commit_step(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
@@ -1877,6 +2098,7 @@ DECLARE
     olds     bigint[];
     clock    timestamptz;
     chain    bytea;
+    sent     text;
     past_us  bigint;
     begin_us bigint;
     at_us    bigint;
@@ -1889,6 +2111,8 @@ BEGIN
         streams jsonb, lineage jsonb, quarantine jsonb, metrics jsonb);
 
     -- 1 The same key committed before? Its answer again.
+    sent := asked.key;
+    asked.key := medusa.key_now(sent, asked.streams, asked.participant, asked.replica);
     SELECT * INTO made FROM medusa.commit AS c WHERE c.key = asked.key;
     IF FOUND THEN
         RETURN medusa.answer(made, true);
@@ -1905,9 +2129,12 @@ BEGIN
     END IF;
     PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
         asked.lane, asked.epoch, asked.holder);
+    -- What is imported was computed under its producer's plan, whichever that is.
     IF NOT EXISTS (SELECT FROM medusa.assignment AS a
         WHERE a.fragment = asked.fragment AND a.partition = asked.partition
             AND a.plan = asked.plan AND a.epoch <= asked.epoch)
+        AND NOT (asked.replica = -1 AND asked.cause = 'import'
+            AND EXISTS (SELECT FROM medusa.plan AS p WHERE p.id = asked.plan))
     THEN
         RAISE EXCEPTION 'fragment % was never assigned under plan %: deploy the plan first',
             asked.fragment, asked.plan USING ERRCODE = 'MD001';
@@ -1946,6 +2173,7 @@ BEGIN
     -- The lines may have been waited for: the lease may have ended, or a newer epoch come (S8).
     clock := medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
         asked.lane, asked.epoch, asked.holder);
+    asked.key := medusa.key_now(sent, asked.streams, asked.participant, asked.replica);
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
         cause, from_us, to_us, versions, committed_at)
     VALUES (asked.key, asked.fragment, asked.partition, asked.participant, asked.replica,
@@ -2034,6 +2262,10 @@ BEGIN
             EXIT WHEN NOT FOUND OR old.from_us > at_us;
             at_us := old.to_us;
         END LOOP;
+        IF FOUND AND line.generation > 1 THEN
+            RAISE EXCEPTION '% was recalled and stands at %: read again and decide anew',
+                line.stream, at_us USING ERRCODE = 'MD002';
+        END IF;
         end_at := line.end_us;
         IF asked.ends AND at_us < forever THEN
             IF FOUND OR at_us < end_at THEN
@@ -2200,6 +2432,105 @@ END $$;
 COMMENT ON FUNCTION medusa.declare_bound(text, bigint, text, text, bigint, bigint) IS
     'Say within which bound a stream answers, NULL for none, and how; the same again is nothing.';
 
+CREATE FUNCTION medusa.declare_verify(stream text, verify_count integer) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM medusa.stream AS s WHERE s.name = declare_verify.stream) THEN
+        RAISE EXCEPTION 'stream % is not deployed here: deploy its network first',
+            declare_verify.stream USING ERRCODE = 'MD001';
+    END IF;
+    IF (declare_verify.verify_count > 0) IS NOT TRUE THEN
+        RAISE EXCEPTION 'stream % cannot be verified by % producers: give 1 or more',
+            declare_verify.stream, declare_verify.verify_count USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.stream_promise AS p (stream, verify_count)
+    VALUES (declare_verify.stream, declare_verify.verify_count)
+    ON CONFLICT ON CONSTRAINT stream_promise_pkey DO UPDATE
+    SET verify_count = excluded.verify_count, declared_at = clock_timestamp()
+    WHERE p.verify_count <> excluded.verify_count;
+END $$;
+COMMENT ON FUNCTION medusa.declare_verify(text, integer) IS
+    'Say how many producers must agree before a row is final here; the same again is nothing.';
+
+
+-- Several producers of one stream: what is read of them ---------------------------------------------
+
+CREATE FUNCTION medusa.commit_choice(request jsonb) RETURNS jsonb
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    forever CONSTANT bigint := 9223372036854775807;
+    asked  record;
+    line   medusa.stream_producer;
+    one    record;
+    answer jsonb;
+BEGIN
+    SELECT * INTO asked FROM jsonb_to_record(request) AS w (
+        fragment text, partition integer, participant text, replica integer, lane medusa.lane,
+        epoch bigint, holder text, stream text, commits jsonb, divergences jsonb, compared jsonb,
+        end_us bigint);
+
+    -- 1 Lock the lease (S8), which is of this stream's import.
+    PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
+        asked.lane, asked.epoch, asked.holder);
+    IF (asked.fragment = 'import/' || asked.stream AND asked.replica = -1) IS NOT TRUE THEN
+        RAISE EXCEPTION 'fragment % does not choose among the producers of %: take the lease of '
+            'import/%', asked.fragment, asked.stream, asked.stream USING ERRCODE = 'MD001';
+    END IF;
+
+    -- 2 Commit the rows.
+    FOR one IN
+        SELECT w.value AS request FROM jsonb_array_elements(asked.commits) WITH ORDINALITY AS w
+        ORDER BY w.ordinality
+    LOOP
+        IF (one.request->>'fragment', one.request->>'cause')
+            IS DISTINCT FROM (asked.fragment, 'import')
+        THEN
+            RAISE EXCEPTION 'a choice of % holds a commit of %: commit that by itself',
+                asked.fragment, one.request->>'fragment' USING ERRCODE = 'MD001';
+        END IF;
+        answer := medusa.commit_step(one.request);
+    END LOOP;
+    SELECT p.* INTO line FROM medusa.stream_producer AS p
+    WHERE (p.stream, p.participant, p.replica) = (asked.stream, asked.participant, -1)
+    FOR UPDATE;
+    IF NOT FOUND THEN
+        PERFORM medusa.refuse_without_line(asked.stream, asked.participant, -1);
+    END IF;
+
+    -- 3 Note divergences.
+    INSERT INTO medusa.divergence (stream, bucket_us, plan, participant, replica, version, rows,
+        sum_a, sum_b, other_participant, other_replica, other_version, other_rows, other_sum_a,
+        other_sum_b)
+    SELECT asked.stream, d.* FROM jsonb_to_recordset(asked.divergences) AS d (
+        bucket_us bigint, plan text, participant text, replica integer, version bigint,
+        rows bigint, sum_a numeric, sum_b numeric, other_participant text, other_replica integer,
+        other_version bigint, other_rows bigint, other_sum_a numeric, other_sum_b numeric)
+    ON CONFLICT DO NOTHING;
+
+    -- 4 Move how far lines have been compared; what was recalled meanwhile has not been.
+    UPDATE medusa.stream_producer AS p
+    SET compared_us = least(greatest(p.compared_us, c.compared_us),
+        CASE WHEN p.generation > 1 THEN p.boundary_us END)
+    FROM jsonb_to_recordset(asked.compared) AS c
+        (participant text, replica integer, compared_us bigint)
+    WHERE (p.stream, p.participant, p.replica) = (asked.stream, c.participant, c.replica);
+
+    -- 5 End the line (S1).
+    IF asked.end_us IS NOT NULL AND line.end_us IS NULL THEN
+        IF line.boundary_us IS DISTINCT FROM asked.end_us THEN
+            RAISE EXCEPTION 'stream % cannot end at % here, it stands at %: read again and decide '
+                'anew', asked.stream, asked.end_us, line.boundary_us USING ERRCODE = 'MD002';
+        END IF;
+        UPDATE medusa.stream_producer AS p SET end_us = asked.end_us, boundary_us = forever
+        WHERE p.line_id = line.line_id;
+    END IF;
+    PERFORM pg_notify('medusa_progress', '');
+    RETURN answer;
+END $$;
+COMMENT ON FUNCTION medusa.commit_choice(jsonb) IS
+    'What was chosen among a stream''s producers, and found out with it: the numbers are those of '
+    'the interface.';
+
 
 -- Trimming: what no hold needs goes ------------------------------------------------------------------
 
@@ -2331,6 +2662,9 @@ BEGIN
             UNION ALL
             SELECT coalesce(least(line.boundary_us, line.end_us), -9223372036854775808), NULL,
                 'boundary', NULL, NULL
+            UNION ALL
+            SELECT medusa.chosen_through(line.stream), NULL, 'choice', NULL, NULL
+            WHERE line.replica >= 0 AND medusa.chosen_through(line.stream) IS NOT NULL
         ) AS s
         ORDER BY s.from_us, s.purpose, s.holder LIMIT 1;
         at_us := least(trim_line.before_us, stop.from_us);
@@ -2577,7 +2911,10 @@ BEGIN
     SET version = move_cursor.version, chain = seen.chain, moved_at = clock_timestamp()
     WHERE (c.stream, c.name) = (at.stream, at.name);
     PERFORM medusa.place_hold(at.stream, 'cursor:' || at.name, 'changes',
-        greatest(at.from_us, seen.stable_us), move_cursor.limit_ms);
+        greatest(at.from_us, least(seen.stable_us, (
+            SELECT min(r.from_us) FROM medusa.recall AS r
+            WHERE r.line_id = at.line_id AND r.version > move_cursor.version))),
+        move_cursor.limit_ms);
 END $$;
 COMMENT ON FUNCTION medusa.move_cursor(text, text, bigint, bigint) IS
     'The changes up to a version are applied: hold from where the stable prefix ended at it.';
@@ -2592,6 +2929,389 @@ END $$;
 COMMENT ON FUNCTION medusa.drop_cursor(text, text) IS
     'Forget a cursor and let go of what it held; nothing if there is none.';
 
+
+-- Recall: the one way out of what is final, an operator's -------------------------------------------
+
+CREATE FUNCTION medusa.recall_closure(root integer, begins_us bigint) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    found jsonb := jsonb_build_object(root, begins_us);
+    todo  integer[] := ARRAY[root];
+    line  record;
+    other record;
+    at_us bigint;
+BEGIN
+    WHILE cardinality(todo) > 0 LOOP
+        SELECT p.line_id, p.stream, p.participant, p.replica,
+            p.participant = h.participant AS is_own INTO line
+        FROM medusa.stream_producer AS p CROSS JOIN medusa.home AS h WHERE p.line_id = todo[1];
+        at_us := (found->>(todo[1]::text))::bigint;
+        todo := todo[2:];
+        FOR other IN
+            -- The outputs of a fragment advance together, so they begin again together.
+            SELECT o.line_id, at_us - (at_us % w.width_us + w.width_us) % w.width_us AS from_us
+            FROM medusa.fragment AS f
+            CROSS JOIN LATERAL (
+                SELECT max(s.width_us) AS width_us FROM medusa.stream AS s
+                WHERE s.name = ANY (f.outputs)) AS w
+            JOIN medusa.stream_producer AS o ON o.stream = ANY (f.outputs)
+                AND (o.participant, o.replica) = (line.participant, line.replica)
+            WHERE line.is_own AND line.replica >= 0 AND line.stream = ANY (f.outputs)
+                AND f.id NOT LIKE 'import/%'
+            UNION ALL
+            -- Whatever has a row that was computed from what is taken back.
+            SELECT o.line_id, at_us - (at_us % s.width_us + s.width_us) % s.width_us
+            FROM medusa.home AS h
+            CROSS JOIN medusa.fragment AS f
+            JOIN medusa.stream_producer AS o ON o.stream = ANY (f.outputs)
+                AND o.participant = h.participant
+            JOIN medusa.stream AS s ON s.name = o.stream
+            WHERE (line.stream = ANY (f.inputs) OR f.id = 'import/' || line.stream)
+                AND o.line_id <> line.line_id
+                AND EXISTS (
+                    SELECT FROM medusa.segment AS t
+                    JOIN medusa.lineage AS l ON l.commit_id = t.commit_id AND l.output = o.stream
+                    WHERE t.line_id = o.line_id AND t.end_version IS NULL AND t.to_us > at_us
+                        AND (l.input, l.participant, l.replica) =
+                            (line.stream, line.participant, line.replica)
+                        AND l.to_us > at_us)
+        LOOP
+            IF (other.from_us >= (found->>(other.line_id::text))::bigint) IS NOT TRUE THEN
+                found := found || jsonb_build_object(other.line_id, other.from_us);
+                todo := todo || other.line_id;
+            END IF;
+        END LOOP;
+    END LOOP;
+    RETURN found;
+END $$;
+COMMENT ON FUNCTION medusa.recall_closure(integer, bigint) IS
+    'Line -> from when on it goes, of all in this home that is computed from a line''s rows from a '
+    'bucket on, the line included: over the wiring, where lineage says that it was read.';
+
+CREATE FUNCTION medusa.lock_own_lines() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    PERFORM FROM medusa.stream_producer AS p
+    WHERE p.participant = (SELECT h.participant FROM medusa.home AS h)
+    ORDER BY p.stream, p.participant, p.replica FOR UPDATE;
+END $$;
+COMMENT ON FUNCTION medusa.lock_own_lines() IS
+    'Nothing is committed in this home until the transaction has ended.';
+
+CREATE FUNCTION medusa.settle(by medusa.recall) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO medusa.divergence_settled (divergence_id, recall_id)
+    SELECT d.divergence_id, by.recall_id
+    FROM medusa.divergence AS d JOIN medusa.stream_producer AS p ON p.stream = d.stream
+    WHERE p.line_id = by.line_id AND d.bucket_us >= by.from_us
+        AND ((d.participant, d.replica) = (p.participant, p.replica)
+            OR (d.other_participant, d.other_replica) = (p.participant, p.replica))
+    ON CONFLICT DO NOTHING
+$$;
+COMMENT ON FUNCTION medusa.settle(medusa.recall) IS
+    'What a producer has taken back nobody disputes; what it has instead is compared anew.';
+
+CREATE FUNCTION medusa.recall_line(line_id integer, from_us bigint, because text, who text)
+RETURNS jsonb
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    line  record;
+    made  medusa.recall;
+    olds  bigint[];
+    taken bigint;
+    cut   jsonb;
+BEGIN
+    SELECT p.*, s.kind INTO line
+    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    WHERE p.line_id = recall_line.line_id;
+    SELECT array_agg(t.segment_id), coalesce(sum((
+        SELECT sum(b.n) FROM unnest(t.bucket_us, t.bucket_rows) AS b (at_us, n)
+        WHERE b.at_us >= recall_line.from_us)), 0)
+    INTO olds, taken FROM medusa.segment AS t
+    WHERE t.line_id = line.line_id AND t.end_version IS NULL AND t.to_us > recall_line.from_us;
+    IF olds IS NULL THEN
+        RETURN NULL;  -- nothing of it lies behind
+    END IF;
+    INSERT INTO medusa.recall (line_id, generation, from_us, because, who, version)
+    VALUES (line.line_id, line.generation + 1, greatest(recall_line.from_us, line.origin_us),
+        recall_line.because, recall_line.who, line.last_version + 1)
+    RETURNING * INTO made;
+    cut := jsonb_build_array(jsonb_build_object('from_us', made.from_us,
+        'to_us', 9223372036854775807));
+    PERFORM medusa.supersede(old, made.version, cut) FROM unnest(olds) AS old;
+    -- What is computed ends anew; a source ends where it said, and its landed records close again.
+    UPDATE medusa.stream_producer AS p
+    SET generation = made.generation, last_version = made.version,
+        boundary_us = least(p.boundary_us, made.from_us),
+        end_us = CASE WHEN line.kind = 'source' THEN p.end_us END,
+        compared_us = least(p.compared_us, made.from_us)
+    WHERE p.line_id = line.line_id;
+    PERFORM medusa.settle(made);
+    INSERT INTO medusa.line_version (line_id, version, chain)
+    SELECT line.line_id, made.version, sha256(medusa.chain_at(line.line_id, line.last_version)
+        || sha256(convert_to('recall ' || made.generation || ' ' || made.from_us, 'UTF8')));
+    PERFORM pg_notify('medusa_progress', '');
+    RETURN jsonb_build_object('stream', line.stream, 'participant', line.participant,
+        'replica', line.replica, 'generation', made.generation, 'from_us', made.from_us,
+        'version', made.version, 'because', made.because, 'who', made.who,
+        'recalled_at_ms', medusa.to_ms(made.recalled_at), 'segments', cardinality(olds),
+        'rows', taken);
+END $$;
+COMMENT ON FUNCTION medusa.recall_line(integer, bigint, text, text) IS
+    'Take back what a line of this home has from a bucket on, and begin its next generation.';
+
+CREATE FUNCTION medusa.check_reason(because text, who text) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    IF (char_length(because) <= 1000 AND char_length(who) <= 200
+        AND btrim(because) <> '' AND btrim(who) <> ''
+        AND because || who !~ '[[:cntrl:]]') IS NOT TRUE
+    THEN
+        RAISE EXCEPTION 'a recall says why in one line of 1 to 1,000 characters, and who in 200'
+            USING ERRCODE = 'MD001';
+    END IF;
+END $$;
+COMMENT ON FUNCTION medusa.check_reason(text, text) IS
+    'Raises unless why and who are there, short, and one line each.';
+
+CREATE FUNCTION medusa.recall(request jsonb) RETURNS jsonb
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS $$
+DECLARE
+    asked record;
+    line  record;
+    again jsonb;
+    one   record;
+    done  jsonb;
+    plan  jsonb := '[]';
+BEGIN
+    SELECT * INTO asked FROM jsonb_to_record(request) AS w (stream text, participant text,
+        replica integer, from_us bigint, because text, who text, follows integer, needed jsonb,
+        explain boolean);
+    PERFORM medusa.check_reason(asked.because, asked.who);
+
+    -- 1 May it be?
+    SELECT p.*, s.kind, s.width_us, p.participant = h.participant AS is_own INTO line
+    FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
+    CROSS JOIN medusa.home AS h
+    WHERE (p.stream, p.participant, p.replica) = (asked.stream, asked.participant, asked.replica);
+    IF NOT FOUND THEN
+        PERFORM medusa.refuse_without_line(asked.stream, asked.participant, asked.replica);
+    END IF;
+    IF line.is_own <> (asked.follows IS NULL) THEN
+        RAISE EXCEPTION 'the line of % by %/% is %', asked.stream, asked.participant, asked.replica,
+            CASE WHEN line.is_own THEN 'written here: recall it, there is nobody to follow'
+            ELSE 'a partner''s: let the partner recall it, and follow' END USING ERRCODE = 'MD001';
+    END IF;
+    IF (asked.from_us % line.width_us = 0) IS NOT TRUE THEN
+        RAISE EXCEPTION '% cannot be recalled from % on, off its grid: give a multiple of % us',
+            asked.stream, asked.from_us, line.width_us USING ERRCODE = 'MD001';
+    END IF;
+    IF (asked.from_us >= line.origin_us) IS NOT TRUE THEN
+        RAISE EXCEPTION '% begins at %: recall it from there on, or later', asked.stream,
+            coalesce(line.origin_us::text, 'no time yet') USING ERRCODE = 'MD001';
+    END IF;
+
+    BEGIN
+        -- 2 Hold what is to be read again; holds come before locks of lines, as in a trim.
+        again := medusa.recall_closure(line.line_id, asked.from_us);
+        PERFORM FROM medusa.stream_order AS o
+        WHERE o.stream IN (
+            SELECT p.stream FROM jsonb_object_keys(again) AS k
+            JOIN medusa.stream_producer AS p ON p.line_id = k::integer
+            UNION SELECT i.stream FROM jsonb_each(asked.needed) AS f (id, inputs),
+                jsonb_object_keys(f.inputs) AS i (stream))
+        ORDER BY o.stream FOR SHARE;
+        UPDATE medusa.hold AS h SET from_us = least(h.from_us, k.value::bigint)
+        FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
+            ON p.line_id = k.key::integer
+        WHERE h.stream = p.stream AND h.purpose IN ('import', 'changes', 'delivery')
+            AND h.from_us > k.value::bigint;
+        FOR one IN
+            SELECT i.stream, min(i.at_us::bigint) AS from_us
+            FROM jsonb_each(asked.needed) AS f (id, inputs),
+                jsonb_each_text(f.inputs) AS i (stream, at_us)
+            GROUP BY i.stream ORDER BY i.stream
+        LOOP
+            PERFORM medusa.place_hold(one.stream, 'recall', 'recall', one.from_us, 86400000);
+        END LOOP;
+
+        -- 3 Nothing is committed from here on; look again.
+        IF NOT line.is_own THEN
+            PERFORM FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id FOR UPDATE;
+        END IF;
+        PERFORM medusa.lock_own_lines();
+        IF again <> medusa.recall_closure(line.line_id, asked.from_us) THEN
+            RAISE EXCEPTION 'more was computed of % while it was looked at: recall it again',
+                asked.stream USING ERRCODE = 'MD002';
+        END IF;
+
+        -- 4 Is all of it there, and can be computed again?
+        FOR one IN
+            SELECT p.stream, p.trimmed_us, k.value::bigint AS from_us
+            FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
+                ON p.line_id = k.key::integer
+            WHERE k.value::bigint < p.trimmed_us AND p.origin_us < p.trimmed_us
+                AND EXISTS (SELECT FROM medusa.segment AS t WHERE t.line_id = p.line_id
+                    AND t.end_version IS NULL AND t.to_us > k.value::bigint)
+            ORDER BY p.trimmed_us DESC LIMIT 1
+        LOOP
+            RAISE EXCEPTION '% is trimmed before % and cannot be computed again from % on: recall '
+                'from a later bucket, such as %', one.stream, one.trimmed_us, one.from_us,
+                one.trimmed_us USING ERRCODE = 'MD001';
+        END LOOP;
+        FOR one IN
+            SELECT i.stream, i.at_us::bigint AS from_us, f.id, (
+                SELECT min(CASE WHEN p.trimmed_us > p.origin_us THEN p.trimmed_us
+                    ELSE -9223372036854775808 END)
+                FROM medusa.stream_producer AS p WHERE p.stream = i.stream) AS kept_us
+            FROM jsonb_each(asked.needed) AS f (id, inputs),
+                jsonb_each_text(f.inputs) AS i (stream, at_us)
+        LOOP
+            IF one.from_us < one.kept_us THEN
+                RAISE EXCEPTION '% reads % from % on to compute again, which is trimmed before %: '
+                    'recall from a later bucket', one.id, one.stream, one.from_us, one.kept_us
+                    USING ERRCODE = 'MD001';
+            END IF;
+        END LOOP;
+
+        -- 5 Take it back, and say so; a partner's is taken back when its news comes.
+        IF asked.follows IS NOT NULL THEN
+            IF asked.follows <= line.generation THEN
+                RAISE EXCEPTION 'the line of % by % is followed to generation % already',
+                    asked.stream, asked.participant, line.generation USING ERRCODE = 'MD001';
+            END IF;
+            INSERT INTO medusa.recall_follow (line_id, generation, from_us, because, who)
+            VALUES (line.line_id, asked.follows, asked.from_us, asked.because, asked.who);
+            PERFORM pg_notify('medusa_progress', '');
+        END IF;
+        FOR one IN
+            SELECT p.line_id, k.value::bigint AS from_us
+            FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
+                ON p.line_id = k.key::integer
+            ORDER BY p.line_id <> line.line_id, p.stream, p.participant, p.replica
+        LOOP
+            IF asked.follows IS NULL THEN
+                done := medusa.recall_line(one.line_id, one.from_us, asked.because, asked.who);
+            ELSE
+                done := medusa.told_recall(one.line_id, one.from_us,
+                    CASE WHEN one.line_id = line.line_id THEN asked.follows END, asked.because,
+                    asked.who);
+            END IF;
+            IF done IS NULL AND one.line_id = line.line_id THEN
+                RAISE EXCEPTION '% reaches to % only: there is nothing to recall from % on',
+                    asked.stream, line.boundary_us, asked.from_us USING ERRCODE = 'MD001';
+            END IF;
+            plan := plan || coalesce(done, '[]');
+        END LOOP;
+        IF asked.explain THEN
+            RAISE EXCEPTION 'only asked for' USING ERRCODE = 'MDASK';
+        END IF;
+    EXCEPTION WHEN SQLSTATE 'MDASK' THEN
+        NULL;  -- what was done in this block is undone
+    END;
+    RETURN plan;
+END $$;
+COMMENT ON FUNCTION medusa.recall(jsonb) IS
+    'Take back what a line has from a bucket on and all in this home that was computed from it, in '
+    'one piece, or agree to a partner''s recall: the numbers are those of the interface.';
+
+CREATE FUNCTION medusa.told_recall(
+    line_id integer, from_us bigint, generation integer, because text, who text
+) RETURNS jsonb
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT jsonb_build_object('stream', p.stream, 'participant', p.participant,
+        'replica', p.replica, 'generation', coalesce(told_recall.generation, p.generation + 1),
+        'from_us', greatest(told_recall.from_us, p.origin_us), 'version', p.last_version + 1,
+        'because', told_recall.because, 'who', told_recall.who, 'recalled_at_ms', 0,
+        'segments', count(t.segment_id), 'rows', coalesce(sum((
+            SELECT sum(b.n) FROM unnest(t.bucket_us, t.bucket_rows) AS b (at_us, n)
+            WHERE b.at_us >= told_recall.from_us)), 0))
+    FROM medusa.stream_producer AS p JOIN medusa.segment AS t ON t.line_id = p.line_id
+    WHERE p.line_id = told_recall.line_id AND t.end_version IS NULL
+        AND t.to_us > told_recall.from_us
+    GROUP BY p.line_id
+$$;
+COMMENT ON FUNCTION medusa.told_recall(integer, bigint, integer, text, text) IS
+    'What a recall of a line would take back; NULL if nothing lies behind.';
+
+CREATE FUNCTION medusa.follow_recalls(
+    line_id integer, recalls jsonb, version bigint, segments jsonb, refusal text
+) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    line    medusa.stream_producer;
+    agreed  medusa.recall_follow;
+    again   jsonb;
+    one     record;
+    last    integer;
+    k_us    bigint;
+BEGIN
+    SELECT p.* INTO line FROM medusa.stream_producer AS p
+    WHERE p.line_id = follow_recalls.line_id;
+    SELECT max(r.generation), min(r.from_us) INTO last, k_us
+    FROM jsonb_to_recordset(recalls) AS r (generation integer, from_us bigint)
+    WHERE r.generation > line.generation;
+
+    -- 1 What was read is taken back only if the operator of this home agreed.
+    IF EXISTS (SELECT FROM medusa.segment AS t
+        WHERE t.line_id = line.line_id AND t.end_version IS NULL
+            AND t.to_us > k_us)
+    THEN
+        SELECT f.* INTO agreed FROM medusa.recall_follow AS f
+        WHERE f.line_id = line.line_id AND f.generation = last
+            AND f.from_us <= k_us
+        ORDER BY f.follow_id DESC LIMIT 1;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION '%', coalesce(refusal, 'a partner recalled what is final here')
+                USING ERRCODE = 'MD001';
+        END IF;
+        PERFORM medusa.lock_own_lines();
+        again := medusa.recall_closure(line.line_id, k_us) - line.line_id::text;
+    END IF;
+    FOR one IN
+        SELECT * FROM jsonb_to_recordset(recalls) AS r
+            (generation integer, from_us bigint, version bigint, because text)
+        WHERE r.generation > line.generation ORDER BY r.generation
+    LOOP
+        PERFORM medusa.check_reason(one.because, line.participant);
+        INSERT INTO medusa.recall (line_id, generation, from_us, because, who, version)
+        VALUES (line.line_id, one.generation, one.from_us, one.because, line.participant,
+            one.version);
+    END LOOP;
+
+    -- 2 The copy ends there. What the partner keeps of a row that is cut comes with its news.
+    UPDATE medusa.segment AS t SET end_version = coalesce((
+        SELECT r.end_version FROM jsonb_to_recordset(segments) AS r
+            (from_us bigint, to_us bigint, begin_version bigint, end_version bigint)
+        WHERE (r.from_us, r.to_us, r.begin_version) = (t.from_us, t.to_us, t.begin_version)
+            AND r.end_version IS NOT NULL LIMIT 1), follow_recalls.version)
+    WHERE t.line_id = line.line_id AND t.end_version IS NULL AND t.to_us > k_us;
+    UPDATE medusa.stream_producer AS p
+    SET generation = last,
+        boundary_us = CASE WHEN agreed.follow_id IS NULL THEN p.boundary_us
+            ELSE least(p.boundary_us, greatest(p.origin_us, p.trimmed_us, (
+                SELECT t.to_us FROM medusa.segment AS t
+                WHERE t.line_id = p.line_id AND t.end_version IS NULL
+                ORDER BY t.to_us DESC LIMIT 1))) END,
+        end_us = NULL,
+        compared_us = least(p.compared_us, k_us)
+    WHERE p.line_id = line.line_id;
+    PERFORM medusa.settle(r) FROM medusa.recall AS r
+    WHERE r.line_id = line.line_id AND r.generation > line.generation;
+
+    -- 3 All in this home that was computed from it goes with it, but for what is trimmed.
+    FOR one IN
+        SELECT p.line_id, greatest(k.value::bigint, p.trimmed_us) AS from_us
+        FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
+            ON p.line_id = k.key::integer
+        ORDER BY p.stream, p.participant, p.replica
+    LOOP
+        PERFORM medusa.recall_line(one.line_id, one.from_us, agreed.because, agreed.who);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.follow_recalls(integer, jsonb, bigint, jsonb, text) IS
+    'Take back what a partner''s news takes back, with all that was computed from it here, if the '
+    'operator of this home agreed or nothing of it was read.';
 
 -- The exchange: what a partner may see of a line, and what a home keeps of a partner's --------------
 
@@ -2647,6 +3367,7 @@ DECLARE
     upto bigint;
     first bigint;
     gone bigint;
+    again bigint;
 BEGIN
     SELECT p.line_id, p.last_version, p.origin_us, p.end_us,
         coalesce(p.trimmed_us, -9223372036854775808) AS trimmed_us INTO line
@@ -2673,6 +3394,9 @@ BEGIN
         ORDER BY s.begin_version LIMIT line_news.segments_max + 1
     ) AS p;
     upto := CASE WHEN upto IS NULL THEN line.last_version ELSE greatest(upto - 1, first) END;
+    -- What a later page takes back is not told first.
+    SELECT coalesce(min(r.from_us), 9223372036854775807) INTO again FROM medusa.recall AS r
+    WHERE r.line_id = line.line_id AND r.version > upto;
     -- What reaches over the place and comes, or ends, with a later page is not lost.
     IF line.trimmed_us > -9223372036854775808 THEN
         SELECT least(line.trimmed_us, min(s.from_us)) INTO gone
@@ -2722,14 +3446,19 @@ BEGIN
             FROM (
                 SELECT * FROM medusa.segment AS t
                 WHERE t.line_id = line.line_id AND t.begin_version > line_news.after
-                    AND t.begin_version <= upto AND t.to_us > line.trimmed_us
+                    AND t.begin_version <= upto AND t.to_us > line.trimmed_us AND t.to_us <= again
                     AND (t.end_version IS NULL OR t.end_version > upto)
                 UNION ALL
                 SELECT * FROM medusa.segment AS t
                 WHERE t.line_id = line.line_id AND t.end_version > line_news.after
                     AND t.end_version <= upto AND t.begin_version <= line_news.after
-                    AND t.to_us > line.trimmed_us
+                    AND t.to_us > line.trimmed_us AND t.to_us <= again
             ) AS s),
+        'recalls', (
+            SELECT jsonb_agg(jsonb_build_object('generation', r.generation, 'from_us', r.from_us,
+                'version', r.version, 'because', r.because) ORDER BY r.generation)
+            FROM medusa.recall AS r
+            WHERE r.line_id = line.line_id AND r.version > line_news.after),
         'plans', (
             SELECT jsonb_agg(jsonb_build_object('id', p.id, 'network', p.network,
                 'document', p.document) ORDER BY p.id)
@@ -2799,7 +3528,7 @@ BEGIN
         lane medusa.lane, epoch bigint, holder text, plan text, stream text,
         from_participant text, from_replica integer, after bigint, version bigint,
         origin_us bigint, end_us bigint, trimmed_us bigint, chain_after text, chain text,
-        segments jsonb, plans jsonb);
+        segments jsonb, plans jsonb, recalls jsonb, refusal text);
 
     -- 1 The same news brought before?
     IF EXISTS (SELECT FROM medusa.commit AS c WHERE c.key = asked.key) THEN
@@ -2869,6 +3598,15 @@ BEGIN
         jsonb_build_object(asked.stream, asked.version), clock
     FROM jsonb_to_recordset(asked.segments) AS r (from_us bigint, to_us bigint)
     RETURNING commit_id INTO made;
+
+    -- What the partner has recalled is taken back first, if the operator of this home agreed.
+    IF EXISTS (SELECT FROM jsonb_to_recordset(asked.recalls) AS r (generation integer)
+        WHERE r.generation > line.generation)
+    THEN
+        PERFORM medusa.follow_recalls(line.line_id, asked.recalls, asked.version, asked.segments,
+            asked.refusal);
+        SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id;
+    END IF;
 
     -- 4 End what was superseded, write what is live. Before this place all is final here.
     SELECT least(line.boundary_us, min(s.from_us)) INTO at_us FROM (
@@ -3025,11 +3763,40 @@ SELECT c.stream, c.name, p.participant, p.replica, c.version, p.last_version, c.
 FROM medusa.cursor AS c JOIN medusa.stream_producer AS p ON p.line_id = c.line_id;
 COMMENT ON VIEW medusa_api.cursors IS 'How far consumers have applied the changes of streams.';
 
+CREATE VIEW medusa_api.recalls WITH (security_invoker = true) AS
+SELECT p.stream, p.participant, p.replica, r.generation, r.from_us, r.because, r.who, r.version,
+    r.recalled_at
+FROM medusa.recall AS r JOIN medusa.stream_producer AS p ON p.line_id = r.line_id;
+COMMENT ON VIEW medusa_api.recalls IS 'What operators took back, from when on, who and why.';
+
 CREATE VIEW medusa_api.certificates WITH (security_invoker = true) AS
 SELECT certificate_id, stream, participant, replica, version, suite, law, from_us, to_us, passed,
     figures, engines, quarantined, certified_at
 FROM medusa.certificate;
 COMMENT ON VIEW medusa_api.certificates IS 'What checks found, window by window.';
+
+CREATE VIEW medusa_api.divergences WITH (security_invoker = true) AS
+SELECT divergence_id, stream, bucket_us, plan, participant, replica, version, rows, sum_a, sum_b,
+    other_participant, other_replica, other_version, other_rows, other_sum_a, other_sum_b,
+    noticed_at
+FROM medusa.divergence AS d
+WHERE NOT EXISTS (
+    SELECT FROM medusa.divergence_settled AS s WHERE s.divergence_id = d.divergence_id);
+COMMENT ON VIEW medusa_api.divergences IS 'Where producers of a stream disagree: those not settled.';
+
+CREATE VIEW medusa_api.disputed WITH (security_invoker = true) AS
+WITH RECURSIVE disputed AS (
+    SELECT d.stream, min(d.bucket_us) AS from_us FROM medusa_api.divergences AS d GROUP BY d.stream
+    UNION
+    SELECT s.name, d.from_us - ((d.from_us % s.width_us) + s.width_us) % s.width_us
+    FROM disputed AS d
+    JOIN medusa.fragment AS f ON d.stream = ANY (f.inputs)
+    JOIN medusa.stream AS s ON s.name = ANY (f.outputs)
+)
+SELECT d.stream, min(d.from_us) AS from_us FROM disputed AS d GROUP BY d.stream;
+COMMENT ON VIEW medusa_api.disputed IS
+    'From which bucket on streams are disputed: those whose producers disagree, and what is '
+    'computed from them here.';
 
 CREATE VIEW medusa_api.published_boundaries WITH (security_invoker = true) AS
 SELECT stream, participant, replica, last_version AS version, origin_us, boundary_us, end_us,
@@ -3140,3 +3907,45 @@ COMMENT ON FUNCTION medusa.grant_certificates_to_roles() IS
     'Jobs write certificates; they, Airflow and analysts read them.';
 REVOKE ALL ON FUNCTION medusa.grant_certificates_to_roles() FROM PUBLIC;
 SELECT medusa.grant_certificates_to_roles();
+
+CREATE FUNCTION medusa.grant_choices_to_roles() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind text;
+    role text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['job', 'analyst', 'airflow'] LOOP
+        role := current_database() || '_' || kind;
+        CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+        EXECUTE format('GRANT SELECT ON medusa.divergence, medusa.fragment, medusa_api.divergences, '
+            'medusa_api.disputed TO %I', role);
+        IF kind <> 'analyst' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.declare_verify TO %I', role);
+        END IF;
+        IF kind = 'job' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.commit_choice TO %I', role);
+        END IF;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.grant_choices_to_roles() IS
+    'Jobs choose among producers; they, Airflow and analysts see where producers disagree.';
+REVOKE ALL ON FUNCTION medusa.grant_choices_to_roles() FROM PUBLIC;
+SELECT medusa.grant_choices_to_roles();
+
+CREATE FUNCTION medusa.grant_recalls_to_roles() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    kind text;
+    role text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['job', 'analyst', 'airflow'] LOOP
+        role := current_database() || '_' || kind;
+        CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+        EXECUTE format('GRANT SELECT ON medusa.recall, medusa.recall_follow, '
+            'medusa.divergence_settled, medusa_api.recalls TO %I', role);
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.grant_recalls_to_roles() IS
+    'Jobs, Airflow and analysts see what was recalled; only the owner recalls.';
+REVOKE ALL ON FUNCTION medusa.grant_recalls_to_roles() FROM PUBLIC;
+SELECT medusa.grant_recalls_to_roles();

@@ -30,13 +30,16 @@ from medusa_core.commits import (
     StepMetrics,
 )
 from medusa_core.cursors import Cursor
+from medusa_core.divergence import Divergence
 from medusa_core.errors import MedusaError
 from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
 from medusa_core.grid import FOREVER_US, Range
+from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
+from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.states import Transition
@@ -100,6 +103,7 @@ class LineStatus:
     `trimmed_us` nothing need be there.
 
     `boundary_us` is BEGINNING_US before the first row or promise, FOREVER_US once it has ended.
+    `generation` is one more with each recall.
     """
 
     stream: StreamRecord
@@ -112,6 +116,7 @@ class LineStatus:
     tentative_us: int | None = None
     trimmed_us: int | None = None
     corrected_us: int | None = None
+    generation: int = 1
 
     @property
     def has_ended(self) -> bool:
@@ -288,6 +293,16 @@ class Catalog(Protocol):
 
     def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
         """What was declared of streams, by name: bound and lag."""
+
+    def declare_verify(self, stream: StreamName, count: int) -> None:
+        """How many producers must agree over a bucket of a stream before it is final here (1: it
+        is final as soon as one says so). The same again is nothing, another takes its place.
+
+        Refused if the stream is not deployed here or the count is not above 0.
+        """
+
+    def verifies(self) -> Mapping[StreamName, int]:
+        """The streams of which more than one producer must agree, by name, and how many must."""
 
     def step_costs(self) -> Mapping[str, Cost]:
         """What the last steps of each fragment of this home cost, by fragment."""
@@ -506,7 +521,8 @@ class Catalog(Protocol):
 
         1 the same news brought before? False · 2 lock the lease, which is of the stream's import;
         Conflict unless holder and epoch are right and clock < expires_at (S8) · 3 lock the line;
-        Conflict unless it stands at `news.after`, Refused if it is this home's own · 4 end what was
+        Conflict unless it stands at `news.after`, Refused if it is this home's own, or if
+        the partner recalled what was read and this home's operator has not agreed · 4 end what was
         superseded, write what is live; the laws hold as for any row (S2, S3) · 5 what lies before
         `news.trimmed_us` and is not final here is lost for this home: a gap takes its place · 6
         move version and boundary (S1). `plan` is the one under which the import is assigned.
@@ -520,6 +536,53 @@ class Catalog(Protocol):
 
         A hold never moves back; past `limit_ms` without a sign of the reader it may be ignored.
         """
+
+    # several producers of one stream
+
+    def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
+        """All that is needed to choose among the producers of each stream that has an import's
+        line here (`Producer(participant, IMPORT)`), by stream; one snapshot.
+
+        At a cost that does not grow with their history, and small where nothing is new.
+        """
+
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
+        """Make choices and what was found out with them durable, all in one transaction:
+
+        1 lock the lease, which is of the stream's import; Conflict unless holder and epoch are
+        right and clock < expires_at (S8) · 2 commit the rows, one commit for each plan, as `commit`
+        does · 3 note divergences, each pair of producers once for a bucket · 4 move how far each
+        producer's line has been compared; it never goes back · 5 end the import's line.
+
+        The answer of the last commit; None if there was no row. After a lost answer read again.
+        """
+
+    def divergences(self, stream: StreamName | None = None) -> tuple[Divergence, ...]:
+        """Where producers of a stream, if given, disagree: those not settled, oldest first."""
+
+    def disputed(self) -> Mapping[StreamName, int]:
+        """From which bucket on streams of this home are disputed, by name: those whose producers
+        disagree, and all that is computed from them here."""
+
+    # recalls
+
+    def recall(self, wanted: RecallWanted, *, explain: bool = False) -> tuple[Recalled, ...]:
+        """Take back what a line has from a bucket on, and all in this home that was computed from
+        it; for the owner of the home alone. In this order:
+
+        1 may it be? Refused for another's line without `follows`, off the grid, before the origin ·
+        2 move back the holds of those who will read again, and hold `needed` · 3 lock the lines of
+        this home; Conflict if more was computed meanwhile · 4 Refused if a part of it, or of what
+        is needed to compute it again, is trimmed · 5 end the rows from there on (one that reaches
+        over is cut), move the boundary back, begin the next generation, write down who and why.
+
+        What was taken back, line by line, the one asked for first. With `follows` a partner's
+        recall is agreed to, which is made when its news comes; with `explain` nothing is done:
+        what would be.
+        """
+
+    def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
+        """What was taken back here, of one stream if given, by line and generation."""
 
     # holds
 

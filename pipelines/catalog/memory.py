@@ -26,12 +26,15 @@ from medusa_core.commits import (
     SourcePromise,
 )
 from medusa_core.cursors import Cursor
+from medusa_core.divergence import Divergence
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
+from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
+from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.states import Transition
@@ -40,12 +43,15 @@ from pipelines.catalog import (
     memory_bounds,
     memory_certificates,
     memory_changes,
+    memory_choices,
     memory_commit,
     memory_deploy,
     memory_exchange,
     memory_landing,
     memory_leases,
     memory_reading,
+    memory_recalled,
+    memory_recalls,
     memory_sinks,
     memory_standing,
     memory_trim,
@@ -153,6 +159,16 @@ class MemoryCatalog:
         """See `Catalog.bounds`."""
         with self._work() as work:
             return memory_bounds.bounds(work)
+
+    def declare_verify(self, stream: StreamName, count: int) -> None:
+        """See `Catalog.declare_verify`."""
+        with self._work() as work:
+            memory_choices.declare_verify(work, stream, count)
+
+    def verifies(self) -> Mapping[StreamName, int]:
+        """See `Catalog.verifies`."""
+        with self._work() as work:
+            return memory_choices.verifies(work)
 
     def step_costs(self) -> Mapping[str, Cost]:
         """See `Catalog.step_costs`."""
@@ -515,6 +531,44 @@ class MemoryCatalog:
             hold = Hold(stream=stream, holder=reader, purpose="import", from_us=from_us,
                         limit_ms=limit_ms, path_ms=path_ms)  # fmt: skip
             memory_trim.place_hold(work, hold)
+
+    # several producers of one stream
+
+    def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
+        """See `Catalog.read_imports`."""
+        with self._work() as work:
+            return memory_choices.read_imports(work, self._participant, limits)
+
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
+        """See `Catalog.commit_choice`."""
+        with self._work() as work:
+            return memory_choices.commit_choice(work, lease, chosen)
+
+    def divergences(self, stream: StreamName | None = None) -> tuple[Divergence, ...]:
+        """See `Catalog.divergences`."""
+        with self._work() as work:
+            return memory_choices.divergences(work, stream)
+
+    def disputed(self) -> Mapping[StreamName, int]:
+        """See `Catalog.disputed`."""
+        with self._work() as work:
+            return memory_choices.disputed(work)
+
+    # recalls
+
+    def recall(self, wanted: RecallWanted, *, explain: bool = False) -> tuple[Recalled, ...]:
+        """See `Catalog.recall`."""
+        with self._work() as work:
+            before = {name: dict(rows) for name, rows in work.changes.items()}
+            told = memory_recalls.recall(work, self._participant, wanted)
+            if explain:
+                work.changes = before
+            return told
+
+    def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
+        """See `Catalog.recalls`."""
+        with self._work() as work:
+            return memory_recalled.recalls(work, stream)
 
     # holds
 

@@ -10,6 +10,7 @@ from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.states import State, Transition
 from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.memory_choices import VERIFIES
 from pipelines.catalog.memory_store import Transaction
 
 STEPS_PER_COST = 256
@@ -28,7 +29,8 @@ def declare_bound(work: Transaction, stream: StreamName, bound: Bound | None, la
 def bounds(work: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
     """See `Catalog.bounds`."""
     declared = dict(work.rows(tables.BOUNDS))
-    kept = dict.fromkeys(work.rows(tables.RETENTIONS), (None, 0))
+    promised = (*work.rows(tables.RETENTIONS), *work.rows(VERIFIES))
+    kept: dict[StreamName, tuple[Bound | None, int]] = dict.fromkeys(promised, (None, 0))
     return dict(sorted({**kept, **declared}.items()))
 
 

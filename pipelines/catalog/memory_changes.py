@@ -8,10 +8,11 @@ from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import Hold
 from medusa_core.cursors import HOLD_PURPOSE, Cursor, check_cursor, holder_of
 from medusa_core.errors import Conflict, Expired, Refused
-from medusa_core.grid import Range
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName, Version, check_name
 from medusa_core.segments import Producer
 from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.memory_recalled import recalls_after, stable_before_us
 from pipelines.catalog.memory_sinks import HOME
 from pipelines.catalog.memory_store import Table, Transaction
 from pipelines.catalog.memory_tables import LineRow, SegmentRow
@@ -51,7 +52,7 @@ def versions(work: Transaction, stream: StreamName, producer: Producer) -> list[
             LineVersion(
                 version=version,
                 chain=chains[version],
-                stable_us=noted.stable_us,
+                stable_us=stable_before_us(work, (stream, producer), version, noted.stable_us),
                 made_at_ms=noted.made_at_ms,
                 rows_max=sum(_rows(row, before, version) for row in every),
             )
@@ -90,9 +91,12 @@ def difference(
     )
     was = [r for r in near if r.is_live_at(since)]
     now = [r for r in near if r.is_live_at(until)]
+    recalled = [r for r in recalls_after(work, (stream, producer), since) if r.version <= until]
     return Difference(
         before=tuple(r.segment for r in was if r not in now),
         after=tuple(r.segment for r in now if r not in was),
+        recalled_us=min((r.from_us for r in recalled), default=FOREVER_US),
+        recalled_at=max((r.version for r in recalled), default=START),
     )
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from hashlib import sha256
 
 from medusa_core.commits import (
+    Cause,
     Commit,
     Committed,
     LandedBatch,
@@ -24,6 +25,7 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.memory_recalled import check_commit
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import CommitRow, FileRow, LineRow, SegmentRow, VersionRow
 
@@ -76,18 +78,22 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
     lease = commit.lease
 
     # 1 The same key committed before? Its answer again.
-    made = work.get(tables.COMMITS, commit.key)
+    key = _key_now(work, commit)
+    made = work.get(tables.COMMITS, key)
     if made is not None:
         return Committed(versions=made.versions, committed_at_ms=made.committed_at_ms, again=True)
 
     # 2 Lock the lease.
     check_lease(work, lease)
-    if not any(
+    is_imported = lease.key.producer.is_import and commit.cause is Cause.IMPORT
+    is_known = is_imported and work.get(tables.PLANS, commit.plan) is not None
+    if not is_known and not any(
         (fragment, partition, line.plan) == (lease.key.fragment, lease.key.partition, commit.plan)
         and epoch <= lease.epoch
         for (fragment, partition, epoch), line in work.rows(tables.ASSIGNMENTS).items()
     ):
         raise Refused(f"fragment {lease.key.fragment} was never assigned under plan {commit.plan}")
+    check_commit(work, commit)
     streams = sorted({segment.stream for segment in commit.segments})
     for stream in streams:
         check_writes(work, lease.key.fragment, stream)
@@ -110,14 +116,22 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
             record_files(work, stream, segment.files)
             check_kept(line, segment)
             check_buckets(work, segment)
-        line = moved(write(line, parts, commit, now_ms), parts[0].range.from_us, ends=commit.ends)
+        line = write(line, parts, commit, key, now_ms)
+        line = moved(line, parts[0].range.from_us, ends=commit.ends)
         work.put(tables.LINES, (stream, lease.key.producer), line)
         _chain(work, commit, line.version, given)
     put_aside(work, commit.quarantine)
     versions = {stream: line.version for stream, line in lines.items()}
     row = CommitRow(work.next_number(), commit, versions, now_ms)
-    work.put(tables.COMMITS, commit.key, row)
+    work.put(tables.COMMITS, key, row)
     return Committed(versions=versions, committed_at_ms=now_ms)
+
+
+def _key_now(work: Transaction, commit: Commit) -> str:
+    """The commit's key in the generations of its lines: what was recalled is computed anew."""
+    streams = sorted({segment.stream for segment in commit.segments})
+    lines = (work.get(tables.LINES, (stream, commit.lease.key.producer)) for stream in streams)
+    return commit.key + "".join(f"@{ln.generation}" for ln in lines if ln and ln.generation > 1)
 
 
 def _chain(work: Transaction, commit: Commit, version: Version, given: list[OutputSegment]) -> None:
@@ -125,7 +139,7 @@ def _chain(work: Transaction, commit: Commit, version: Version, given: list[Outp
     of = (given[0].stream, commit.lease.key.producer)
     before = work.get(tables.CHAINS, (*of, Version(version - 1))) or ""
     written = [(s.range, s.stability, s.missing, sorted(s.buckets.items())) for s in given]
-    text = f"{before}\n{commit.key}\n{written}"
+    text = f"{before}\n{_key_now(work, commit)}\n{written}"
     work.put(tables.CHAINS, (*of, version), sha256(text.encode()).hexdigest())
     note_version(work, *of, version)
 
@@ -227,7 +241,9 @@ def check_buckets(work: Transaction, segment: OutputSegment) -> None:
             raise Refused(f"bucket {at_us} of {segment.stream} is not on its grid")
 
 
-def write(line: LineRow, parts: list[OutputSegment], commit: Commit, now_ms: int) -> LineRow:
+def write(
+    line: LineRow, parts: list[OutputSegment], commit: Commit, key: str, now_ms: int
+) -> LineRow:
     """The line with the new segments; their age is what it is now."""
     rows = [
         SegmentRow(
@@ -245,7 +261,7 @@ def write(line: LineRow, parts: list[OutputSegment], commit: Commit, now_ms: int
                 missing=part.missing,
             ),
             begin_version=line.version,
-            commit_key=commit.key,
+            commit_key=key,
         )
         for part in parts
     ]
@@ -260,6 +276,8 @@ def moved(line: LineRow, first_us: int, *, ends: bool) -> LineRow:
         if row.segment.range.from_us > at_us:
             break
         at_us = row.segment.range.to_us
+    if line.generation > 1 and line.live_after(at_us):
+        raise Conflict(f"the line was recalled and stands at {at_us}: read again and decide anew")
     end_us = line.end_us
     if ends and at_us != FOREVER_US:
         if line.live_after(at_us) or (end_us is not None and at_us < end_us):

@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 
 from medusa_core.errors import Conflict, Refused
+from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.names import Participant, check_name
+from medusa_core.segments import IMPORT
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
 from pipelines.catalog.memory_store import Transaction
@@ -54,7 +56,9 @@ def _bring_in(work: Transaction, fragment: str, row: FragmentRow) -> None:
             if wide and narrow and wide.width_us % narrow.width_us:
                 raise Refused(f"the buckets of {output} are no multiple of those of {input_}")
     for other, stands in work.rows(tables.FRAGMENTS).items():
-        if other != fragment and set(stands.outputs) & set(row.outputs):
+        # An import writes a line of its own of what others compute.
+        is_import = fragment.startswith(IMPORT_PREFIX) or other.startswith(IMPORT_PREFIX)
+        if other != fragment and not is_import and set(stands.outputs) & set(row.outputs):
             raise Refused(f"fragment {fragment} writes a stream that {other} writes already")
         if other == fragment and stands.network != row.network:
             raise Refused(f"fragment {fragment} belongs to network {stands.network}")
@@ -66,6 +70,8 @@ def _bring_in(work: Transaction, fragment: str, row: FragmentRow) -> None:
 
 
 def _bring_lines(work: Transaction, fragment: FragmentRow, assignment: Assignment) -> None:
+    if assignment.fragment.startswith(IMPORT_PREFIX) and not assignment.producer.is_import:
+        return
     for output in fragment.outputs:
         if work.get(tables.LINES, (output, assignment.producer)) is None:
             work.put(tables.LINES, (output, assignment.producer), LineRow())
@@ -75,7 +81,8 @@ def _assign(work: Transaction, here: Participant, assignment: Assignment) -> Non
     fragment = work.get(tables.FRAGMENTS, assignment.fragment)
     if fragment is None or work.get(tables.PLANS, assignment.plan) is None:
         raise Refused(f"the assignment of {assignment.fragment} names what is not deployed")
-    if assignment.partition < 0 or assignment.producer.replica < 0:
+    is_import = assignment.fragment.startswith(IMPORT_PREFIX)
+    if assignment.partition < 0 or assignment.producer.replica < (IMPORT if is_import else 0):
         raise Refused(f"the assignment of {assignment.fragment} counts below 0")
     check_name("participant", assignment.producer.participant)
     _bring_lines(work, fragment, assignment)

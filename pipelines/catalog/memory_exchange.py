@@ -16,6 +16,7 @@ from medusa_core.exchange import (
 )
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
+from medusa_core.recalls import LineRecall
 from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
@@ -28,8 +29,11 @@ from pipelines.catalog.memory_commit import (
     remainders,
     supersede,
 )
+from pipelines.catalog.memory_recalled import recalls_after
+from pipelines.catalog.memory_recalls import follow
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import LineRow, SegmentRow
+from pipelines.exchange.recalled import recall_sentence
 
 
 def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
@@ -75,7 +79,16 @@ def line_news(
         for row in (*line.live, *line.superseded)
         for ends in (row.end_version,)
     )
-    changed = [row for row in rows if _is_kept(row, line) and _is_news(row, after, upto)]
+    recalled = recalls_after(work, (stream, producer), after)
+    # What a later page takes back is not told first.
+    again_us = min((r.from_us for r in recalled if r.version > upto), default=FOREVER_US)
+    changed = [
+        row
+        for row in rows
+        if _is_kept(row, line)
+        and row.segment.range.to_us <= again_us
+        and _is_news(row, after, upto)
+    ]
     plans = {row.segment.plan for row in changed if row.begin_version > after}
     return LineNews(
         stream=stream,
@@ -96,6 +109,12 @@ def line_news(
             for row in sorted(changed, key=lambda r: (r.begin_version, r.segment.range))
         ),
         plans=tuple(_plan(work, plan) for plan in sorted(plans)),
+        recalls=tuple(
+            LineRecall(
+                generation=r.generation, from_us=r.from_us, version=r.version, because=r.because
+            )
+            for r in recalled
+        ),
     )
 
 
@@ -178,6 +197,9 @@ def import_line(
         work.put(tables.PLANS, told.id, known or (told.network, told.document))
     if work.get(tables.PLANS, plan) is None:
         raise Refused(f"plan {plan} is not deployed here: deploy it first")
+
+    # What the partner has recalled is taken back first, if the operator of this home agreed.
+    line = follow(work, here, line, news, recall_sentence(news))
 
     # 4 End what was superseded, write what is live.
     ended = {

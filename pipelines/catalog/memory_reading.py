@@ -152,7 +152,7 @@ def read_tentative(
     work: Transaction, standing: Standing, limits: Limits
 ) -> list[TentativeKnowledge]:
     """The oldest live tentative rows of the lines that are written here, with their lineage."""
-    written = {(s, a.producer) for a in standing.assigned for s in a.outputs}
+    written = standing.computed
     reach, inputs = what_is_there(standing, [ln.line_id for ln in standing.lines])
     by_id = {ln.line_id: ln for ln in standing.lines}
     found: list[TentativeKnowledge] = []
@@ -272,6 +272,7 @@ def _status(work: Transaction, stream: StreamName, producer: Producer, line: Lin
         tentative_us=next((r.segment.range.from_us for r in line.live if is_tentative(r)), None),
         trimmed_us=line.trimmed_us,
         corrected_us=_corrected_us(line),
+        generation=line.generation,
     )
 
 

@@ -11,7 +11,7 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from medusa_core.trims import PROGRESS, HeldBack, Trimmed
+from medusa_core.trims import CHOICE, PROGRESS, HeldBack, Trimmed
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory_commit import lock_line, record_files, width_of
@@ -62,7 +62,8 @@ def trim(
     _hold_progress(work, here, stream, needed)
 
     # 3 Move the trim to where the first thing stops it.
-    stop = min(_stops(work, stream, line), key=lambda s: (s.from_us, s.purpose, s.holder or ""))
+    stops = _stops(work, stream, producer, line)
+    stop = min(stops, key=lambda s: (s.from_us, s.purpose, s.holder or ""))
     at_us = floor_us(min(before_us, stop.from_us), width_us)
     kept_us = line.origin_us if line.trimmed_us is None else line.trimmed_us
     moved = line
@@ -113,7 +114,12 @@ def _hold_progress(
             place_hold(work, wanted)
 
 
-def _stops(work: Transaction, stream: StreamName, line: LineRow) -> Iterator[HeldBack]:
+def _stops(
+    work: Transaction, stream: StreamName, producer: Producer, line: LineRow
+) -> Iterator[HeldBack]:
+    for (name, who), chosen in work.rows(tables.LINES).items():
+        if name == stream and who.is_import and not producer.is_import:
+            yield HeldBack(holder=None, purpose=CHOICE, from_us=_chosen_us(chosen))
     reached = [at for at in (line.boundary_us, line.end_us) if at is not None]
     reached_us = min(reached) if line.boundary_us is not None else BEGINNING_US
     yield HeldBack(holder=None, purpose="boundary", from_us=reached_us)
@@ -131,6 +137,14 @@ def _stops(work: Transaction, stream: StreamName, line: LineRow) -> Iterator[Hel
                 since_ms=row.placed_at_ms,
                 limit_ms=hold.limit_ms,
             )
+
+
+def _chosen_us(chosen: LineRow) -> int:
+    """Up to where what is read of a stream's producers is final."""
+    tentative = [r for r in chosen.live if r.segment.stability is Stability.TENTATIVE]
+    if tentative:
+        return min(row.segment.range.from_us for row in tentative)
+    return BEGINNING_US if chosen.boundary_us is None else chosen.boundary_us
 
 
 def _without_trimmed(line: LineRow, segments_max: int) -> tuple[LineRow, list[SegmentRow]]:

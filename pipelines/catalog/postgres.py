@@ -30,20 +30,25 @@ from medusa_core.commits import (
     SourcePromise,
 )
 from medusa_core.cursors import Cursor
+from medusa_core.divergence import Divergence
 from medusa_core.errors import MedusaError, Refused, Unavailable
 from medusa_core.exchange import ImportStanding, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
+from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.states import Transition
 from medusa_core.trims import Trimmed
 from pipelines.catalog import postgres_certificates as certified
+from pipelines.catalog import postgres_choices as choices
 from pipelines.catalog import postgres_many as many
 from pipelines.catalog import postgres_rows as rows
 from pipelines.catalog import standing as stands
+from pipelines.catalog import standing_imports as imported
 from pipelines.catalog.interface import (
     Assignment,
     Deployment,
@@ -59,6 +64,7 @@ from pipelines.catalog.migrations import check_connection
 from pipelines.catalog.postgres_costs import step_costs_of
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_news import import_document, news_of
+from pipelines.catalog.postgres_recalls import recall_document, recalled_of
 from pipelines.catalog.postgres_trims import compaction_documents, trimmed_of
 from pipelines.catalog.queries import query
 
@@ -191,6 +197,14 @@ class PostgresCatalog:
     def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
         """See `Catalog.bounds`."""
         return {row["stream"]: rows.promise_of(row) for row in self._rows("bounds")}
+
+    def declare_verify(self, stream: StreamName, count: int) -> None:
+        """See `Catalog.declare_verify`."""
+        self._value("declare_verify", stream=stream, verify_count=count)
+
+    def verifies(self) -> Mapping[StreamName, int]:
+        """See `Catalog.verifies`."""
+        return {row["stream"]: row["verify_count"] for row in self._rows("verifies")}
 
     def step_costs(self) -> Mapping[str, Cost]:
         """See `Catalog.step_costs`."""
@@ -396,7 +410,7 @@ class PostgresCatalog:
     def _tentative(
         self, connection: Connection, standing: stands.Standing, limits: Limits
     ) -> list[TentativeKnowledge]:
-        written = {(s, a.producer) for a in standing.assigned for s in a.outputs}
+        written = standing.computed
         lines = {
             ln.line_id: ln
             for ln in standing.lines
@@ -501,7 +515,14 @@ class PostgresCatalog:
         )
         for row in found:
             sides[row["is_after"]].append(rows.segment_of(row, stream, producer))
-        return Difference(before=tuple(sides[False]), after=tuple(sides[True]))
+        of = _line(stream, producer)
+        (recalled,) = self._rows("recalled_between", **of, since=since, until=until)
+        return Difference(
+            before=tuple(sides[False]),
+            after=tuple(sides[True]),
+            recalled_us=FOREVER_US if recalled["from_us"] is None else recalled["from_us"],
+            recalled_at=Version(recalled["version"] or 0),
+        )
 
     def lineage(self, segment: Segment) -> tuple[Read, ...]:
         """See `Catalog.lineage`."""
@@ -588,6 +609,17 @@ class PostgresCatalog:
         found = self._rows("certificates", stream=stream, limit=limit)
         return tuple(certified.certificate_of(row) for row in found)
 
+    # recalls
+
+    def recall(self, wanted: RecallWanted, *, explain: bool = False) -> tuple[Recalled, ...]:
+        """See `Catalog.recall`."""
+        document = recall_document(wanted, explain=explain)
+        return tuple(recalled_of(row) for row in self._value("recall", request=document))
+
+    def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
+        """See `Catalog.recalls`."""
+        return tuple(recalled_of(row) for row in self._rows("recalls", stream=stream))
+
     # the exchange
 
     def imports(self) -> tuple[ImportStanding, ...]:
@@ -637,6 +669,39 @@ class PostgresCatalog:
             limit_ms=limit_ms,
             path_ms=path_ms,
         )
+
+    # several producers of one stream
+
+    def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
+        """See `Catalog.read_imports`: two strides in one snapshot, one where nothing is new."""
+        found: list[ImportKnowledge] = []
+        with errors_of_catalog(), self._snapshot() as connection:
+            values = {
+                "participant": self._participant,
+                "segments_max": limits.buckets_per_step_max,
+            }
+            document = connection.execute(query("knowledge_imports"), values).scalar_one()
+            for known, ids in choices.imports_of(document, self._participant):
+                wanted = list(imported.wanted_of(known, ids))
+                requests = [w.request for w in wanted]
+                answers = self._answers(connection, requests, imported.limits_of(limits))
+                pairs = [(w, a) for w, (_, a) in zip(wanted, answers, strict=True)]
+                found.append(imported.with_rows(known, pairs))
+        return tuple(found)
+
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
+        """See `Catalog.commit_choice`: the numbers are in `medusa.commit_choice`."""
+        request = choices.choice_document(lease, chosen)
+        answer = self._value("commit_choice", committing=True, request=request)
+        return None if answer is None else Committed(**answer)
+
+    def divergences(self, stream: StreamName | None = None) -> tuple[Divergence, ...]:
+        """See `Catalog.divergences`."""
+        return tuple(choices.divergence_of(row) for row in self._rows("divergences", stream=stream))
+
+    def disputed(self) -> Mapping[StreamName, int]:
+        """See `Catalog.disputed`."""
+        return {row["stream"]: row["from_us"] for row in self._rows("disputed")}
 
     # holds
 

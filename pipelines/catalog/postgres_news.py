@@ -9,7 +9,9 @@ from typing import Any
 from medusa_core.exchange import LineNews, PublishedPlan, PublishedSegment
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
 from medusa_core.segments import Producer
+from pipelines.catalog.postgres_recalls import line_recalls_document, line_recalls_of
 from pipelines.catalog.postgres_rows import files_document, segment_of
+from pipelines.exchange.recalled import recall_sentence
 
 
 def news_of(
@@ -40,6 +42,7 @@ def news_of(
             )
             for p in document["plans"] or ()
         ),
+        recalls=line_recalls_of(document.get("recalls")),
     )
 
 
@@ -64,6 +67,8 @@ def import_document(lease: Mapping[str, Any], news: LineNews, plan: PlanId) -> s
             "plans": [
                 {"id": p.id, "network": p.network, "document": p.document} for p in news.plans
             ],
+            "recalls": line_recalls_document(news.recalls),
+            "refusal": recall_sentence(news),
         }
     )
 

@@ -257,6 +257,7 @@ def line_of(row: Row) -> LineStatus:
         tentative_us=row["tentative_us"],
         trimmed_us=row["trimmed_us"],
         corrected_us=row["corrected_us"],
+        generation=row["generation"],
     )
 
 

@@ -4,8 +4,8 @@ Reading goes in two strides, because only a fragment itself knows which input ra
 bucket needs: first how the lines stand, then exactly the segments that the next step and the
 corrections owed could use. Nothing here grows with the history behind the frontier.
 
-Limit: an input is read from one line, this home's own if it has one; choosing among several
-producers per range is the import's work.
+An input is read from one line: where a stream has several producers, from the import's line, which
+holds what this home has chosen among theirs (`standing_imports`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from medusa_core.knowledge import (
     TentativeKnowledge,
 )
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
-from medusa_core.segments import Producer, Segment
+from medusa_core.segments import Producer, Segment, reading_order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,6 +115,16 @@ class Standing:
             found.setdefault(line.stream, []).append(line)
         object.__setattr__(self, "of_stream", found)
 
+    @property
+    def computed(self) -> set[tuple[StreamName, Producer]]:
+        """The lines that are computed here; an import's line is not, but chosen."""
+        return {
+            (stream, a.producer)
+            for a in self.assigned
+            if not a.producer.is_import
+            for stream in a.outputs
+        }
+
     def written_by(self, assigned: Assigned) -> dict[StreamName, Line]:
         """The lines that an assignment's fragment writes."""
         return {
@@ -145,14 +155,14 @@ class SegmentAnswer:
 
 
 def line_of(standing: Standing, stream: StreamName, producer: Producer) -> Line:
-    """The line a fragment reads: its own producer's, else this home's, else the first by name."""
-    lines = standing.of_stream[stream]
+    """The line a fragment reads: what this home has chosen among several producers, else its own
+    producer's, else this home's, else the first by name."""
 
-    def preference(line: Line) -> tuple[bool, bool, Producer]:
-        own = line.producer.participant == producer.participant
-        return (line.producer != producer, not own, line.producer)
+    def preference(line: Line) -> tuple[bool, bool, bool, Producer]:
+        is_not_chosen, is_not_own, by = reading_order(line.producer, producer.participant)
+        return (is_not_chosen, by != producer, is_not_own, by)
 
-    return min(lines, key=preference)
+    return min(standing.of_stream[stream], key=preference)
 
 
 def first_sight(
@@ -270,7 +280,7 @@ def landings_of(standing: Standing, limits: Limits) -> tuple[LandingKnowledge, .
     found: list[LandingKnowledge] = []
     for assigned in standing.assigned:
         for line in standing.written_by(assigned).values():
-            if line.kind != "source":
+            if line.kind != "source" or line.producer.is_import:
                 continue
             counts = dict(standing.landed.get(line.line_id, {}))
             through_us = FOREVER_US if line.origin_us is not None else BEGINNING_US

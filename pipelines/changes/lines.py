@@ -10,6 +10,7 @@ from medusa_core.changes import LineVersion
 from medusa_core.errors import Diverged, Refused
 from medusa_core.names import StreamName, Version
 from medusa_core.nearest import did_you_mean
+from medusa_core.segments import reading_order
 from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.report.times import parse_time_us
 
@@ -30,7 +31,7 @@ class Position:
 
 
 def line_of(catalog: Catalog, wanted: str) -> LineStatus:
-    """The line that this home reads of a stream: its own, else the first by name.
+    """The line that this home reads of a stream: see `reading_order`.
 
     Raises Refused, with the nearest name, if there is none.
     """
@@ -40,7 +41,7 @@ def line_of(catalog: Catalog, wanted: str) -> LineStatus:
         hint = did_you_mean(wanted, known, "it has " + (", ".join(known) or "none"))
         raise Refused(f"the home of {catalog.participant} has no stream {wanted!r}: {hint}")
     here = catalog.participant
-    return min(lines, key=lambda s: (s.producer.participant != here, s.producer))
+    return min(lines, key=lambda s: reading_order(s.producer, here))
 
 
 def lost_before_us(line: LineStatus) -> int | None:

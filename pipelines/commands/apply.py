@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.nearest import did_you_mean
+from pipelines.catalog.interface import Catalog
 from pipelines.commands.tables import table
 from pipelines.contracts.assigning import Asked
-from pipelines.contracts.changes import HomeChanges, Mark, decide_changes
+from pipelines.contracts.changes import HomeChanges, decide_changes
 from pipelines.contracts.federation import Federation, read_federation
 from pipelines.contracts.reach import hold_for_plan
+from pipelines.contracts.replicas import warnings_of
+from pipelines.contracts.showing import Mark
 from pipelines.contracts.standing import Standing, read_standing
 from pipelines.contracts.storage import StorageRoot, check_storage
 from pipelines.exchange import first_holds
@@ -46,13 +51,16 @@ def run_apply(
     chosen = _chosen(federation, contracts, participant)
     asked = _asked(from_)
     with open_homes(settings, alone=not explain) as homes:
-        standings = {name: _standing(homes, name) for name in chosen}
-        decided = decide_changes(federation, standings, asked)
+        decided = decide_changes(federation, _standings(homes, federation, chosen), asked, chosen)
         notes = _notes(settings, federation, decided, asked)
         if not as_json:
             print("\n".join((_text(decided), *notes)), flush=True)
         if not explain:
             _keep_files(settings, federation, chosen)
+            if not all(home.is_same for home in decided):
+                # A trim may have been faster than the holds of who is to read from now on.
+                _hold_for_readers(homes, federation, roots, chosen)
+                decide_changes(federation, _standings(homes, federation, chosen), asked, chosen)
             for home in decided:
                 if not home.is_same:
                     _bring_in(homes, home, roots[home.participant])
@@ -83,8 +91,21 @@ def _asked(from_: str | None) -> Asked | None:
     return Asked(None if from_ == NOW else parse_time_us("--from", from_))
 
 
-def _standing(homes: Homes, participant: Participant) -> Standing:
-    url = homes.url(participant)
+def _standings(
+    homes: Homes, federation: Federation, chosen: Sequence[Participant]
+) -> dict[Participant, Standing]:
+    """What stands in the homes to bring in, and in all others that can be looked at."""
+    standings = {name: _standing(homes, name) for name in chosen}
+    for contract in federation.participants:
+        if contract.participant not in standings:
+            with suppress(Unavailable):
+                other = _standing(homes, contract.participant, as_it_is=True)
+                standings[contract.participant] = other
+    return standings
+
+
+def _standing(homes: Homes, participant: Participant, *, as_it_is: bool = False) -> Standing:
+    url = homes.url(participant, as_it_is=as_it_is)
     return Standing() if url is None else read_standing(url, participant)
 
 
@@ -102,6 +123,8 @@ def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
     home = homes.make(changes.participant, root.given)
     for network, needed in changes.reach.items():
         hold_for_plan(home.catalog, network, needed)
+    if changes.verified:
+        _verify(home.catalog, changes)
     for deployment in changes.deployments:
         home.catalog.deploy(deployment)
     for stream, document in changes.sources.items():
@@ -118,19 +141,33 @@ def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
             declare(home.catalog, stream, name, sink)
 
 
+def _verify(catalog: Catalog, changes: HomeChanges) -> None:
+    """Before anybody can choose among the producers: nothing may be final that is not verified."""
+    for deployment in changes.deployments:
+        catalog.deploy(replace(deployment, fragments={}, assignments=()))
+    for stream, count in changes.verified.items():
+        catalog.declare_verify(stream, count)
+
+
 def _hold_for_readers(
     homes: Homes,
     federation: Federation,
     roots: Mapping[Participant, StorageRoot],
     chosen: Sequence[Participant],
 ) -> None:
-    """What partners are to read is held for them, where their own holds do not stand yet."""
+    """What partners are to read is held for them, where their own holds do not stand yet.
+
+    Nothing is held of a stream, or in a home, that does not stand yet.
+    """
     for network in federation.networks:
         for name, holds in first_holds.first_holds(network.wiring, network.owners).items():
-            if name not in chosen:
+            if name not in chosen or homes.url(name) is None:
                 continue
             catalog = homes.make(name, roots[name].given).catalog
+            written = {line.stream.name for line in catalog.lines()}
             for hold in holds:
+                if hold.stream not in written:
+                    continue
                 standing = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
                 if (hold.holder, hold.purpose) not in standing:
                     catalog.place_hold(hold)
@@ -156,7 +193,13 @@ def _notes(
     decided: Sequence[HomeChanges],
     asked: Asked | None,
 ) -> list[str]:
-    notes = []
+    notes = list(
+        warnings_of(
+            federation.networks,
+            list(federation.streams.values()),
+            [contract.participant for contract in federation.participants],
+        )
+    )
     changed = [c for home in decided for c in home.changes if c.mark is Mark.CHANGED]
     if asked is not None and not any(change.what == "network" for change in changed):
         notes.append("--from had no effect: it is for networks that have changed")

@@ -18,6 +18,7 @@ from medusa_core.segments import Segment
 from pipelines.catalog.interface import LineStatus
 from pipelines.changes.lines import line_of, version_of
 from pipelines.changes.marked import MarkedRows, read_marked
+from pipelines.commands.status_text import disputed_lines
 from pipelines.commands.tables import table
 from pipelines.exporting import columns_of
 from pipelines.home import Home, chosen_participant, open_home
@@ -33,8 +34,10 @@ def show_streams(settings: Settings, participant: str | None, *, as_json: bool) 
     """Print every stream of a home and how far it has come."""
     with open_home(settings, chosen_participant(settings, participant)) as home:
         streams = [stream_figures(home, status) for status in home.catalog.streams()]
+        disputed = home.catalog.disputed()
+        told = [_stream(stream, disputed.get(stream.name)) for stream in streams]
         if as_json:
-            _print({"participant": home.participant, "streams": list(map(_stream, streams))})
+            _print({"participant": home.participant, "streams": told})
             return 0
         rows = [
             (s.name, s.status.stream.kind, duration(s.status.stream.width_us), s.status.version,
@@ -47,6 +50,8 @@ def show_streams(settings: Settings, participant: str | None, *, as_json: bool) 
                  "corrected through", "rows", "non-empty buckets", "segments",
                  "ended")  # fmt: skip
         print(table(names, rows) if rows else f"{home.participant} has no streams yet")
+        for line in disputed_lines(told):
+            print(line)
     return 0
 
 
@@ -158,7 +163,7 @@ def _shown(through_us: int | None) -> str:
     return "" if through_us is None else iso(through_us)
 
 
-def _stream(stream: StreamFigures) -> Mapping[str, Any]:
+def _stream(stream: StreamFigures, disputed_us: int | None) -> Mapping[str, Any]:
     status = stream.status
     through_us = stream.stable_through_us
     tentative_us, corrected_us = status.tentative_through_us, status.corrected_through_us
@@ -174,6 +179,8 @@ def _stream(stream: StreamFigures) -> Mapping[str, Any]:
         "tentative_through_us": tentative_us,
         "corrected_through": None if corrected_us is None else iso(corrected_us),
         "corrected_through_us": corrected_us,
+        "disputed_from": None if disputed_us is None else iso(disputed_us),
+        "disputed_from_us": disputed_us,
         "rows": status.rows,
         "buckets": len(stream.buckets),
         "segments": len(stream.segments),

@@ -51,6 +51,7 @@ def status_text(document: Mapping[str, Any]) -> str:
         parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
     if document["streams"]:
         parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
+    parts += [_wrapped(line, 0) for line in disputed_lines(document["streams"])]
     told = [s for s in document["streams"] if _is_told(s)]
     if told:
         parts.append(fixed(CORRECTIONS, [_correction(stream) for stream in told]))
@@ -141,6 +142,16 @@ def _stream(stream: Mapping[str, Any]) -> Sequence[str]:
         str(stream["version"]),
         f"{stream['rows']:,}" if stream["rows"] < 10**8 else f"{stream['rows'] // 10**6:,} M",
     )
+
+
+def disputed_lines(streams: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each stream that is disputed."""
+    found = {s["stream"]: s["disputed_from"] for s in streams if s["disputed_from"]}
+    return [
+        f"{stream} is disputed from {from_} on, since producers of it, or of what it is computed "
+        "from, disagree: see medusa explain diverged"
+        for stream, from_ in found.items()
+    ]
 
 
 def _is_told(stream: Mapping[str, Any]) -> bool:

@@ -1,9 +1,9 @@
 """Assignment logs: which lines a network's fragments need, and from which bucket a plan begins.
 
-A log is the same in every home that knows the fragment; only imports have one of their own in each
-home. Where a run of `medusa apply` was cut short, some homes know a line already: the others get
-that very line, not one of their own. A new plan begins at a named bucket on the grid, at or behind
-everything that is final; what was computed stays as it is.
+A log is the same in every home that knows the fragment, with the lines of all of its replicas; only
+imports have one of their own in each home. Where a run of `medusa apply` was cut short, some homes
+know a line already: the others get that very line, not one of their own. A new plan begins at a
+named bucket on the grid, at or behind everything that is final; what was computed stays as it is.
 
 Limit: a step that a driver commits between the look and the change may reach behind the bucket; its
 rows say under which plan they were made.
@@ -18,16 +18,14 @@ from dataclasses import dataclass
 from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.grid import FOREVER_US, ceil_us
-from medusa_core.names import Epoch, Participant, PlanId
-from medusa_core.segments import Producer
+from medusa_core.names import Participant, PlanId
 from pipelines.catalog.interface import Assignment
-from pipelines.contracts.federation import PlacedNetwork
+from pipelines.contracts.numbering import Log, extended, planned, producers_of
+from pipelines.contracts.placed import PlacedNetwork
 from pipelines.contracts.reach import check_reach
 from pipelines.contracts.standing import Standing
-from pipelines.deploying import FIRST_EPOCH
 from pipelines.report.times import duration, iso
 
-Log = tuple[Assignment, ...]
 Standings = Mapping[Participant, Standing]
 
 
@@ -46,24 +44,24 @@ def wanted_logs(
     Raises Refused if a fragment would move, if a new plan has no bucket to begin at, or if it reads
     what is trimmed; Conflict if the homes disagree about a line.
     """
-    owners = {home: network.owners_for(home) for home in standings}
     logs = {
-        home: {fragment: _merged_log(fragment, home, standings) for fragment in owners[home]}
+        home: {f: _merged_log(f, home, standings) for f in network.owners_for(home)}
         for home in standings
     }
-    for home, its in logs.items():
-        for fragment, log in its.items():
-            _check_owner(network, fragment, log, owners[home][fragment])
-    stand = [log[-1] for its in logs.values() for log in its.values() if log]
+    producers = {
+        home: {f: producers_of(network, f, home, log) for f, log in its.items()}
+        for home, its in logs.items()
+    }
+    stand = [planned(log)[-1] for its in logs.values() for log in its.values() if log]
     changed = [line for line in stand if line.plan != network.plan.id]
     from_us = _from_us(network, standings, stand, changed[0].plan, asked) if changed else None
     wanted = {
         home: {
-            fragment: _extended(log, fragment, owners[home][fragment], network.plan.id, from_us)
-            for fragment, log in its.items()
+            f: extended(log, f, producers[home][f], network.plan.id, from_us)
+            for f, log in its.items()
         }
         for home, its in logs.items()
-    }  # fmt: skip
+    }
     is_begun = any(line.plan == network.plan.id for line in stand)
     check_reach(network, standings, wanted, may_ask=not is_begun)
     return wanted
@@ -90,36 +88,15 @@ def _merged_log(fragment: str, home: Participant, standings: Standings) -> Log:
 
 
 def _said(line: Assignment) -> str:
-    return f"{line.producer.participant} has it under plan {line.plan[:12]} from {_bucket(line)}"
+    replica = line.producer.replica
+    who = (
+        f"{line.producer.participant} (replica {replica})" if replica else line.producer.participant
+    )
+    return f"{who} has it under plan {line.plan[:12]} from {_bucket(line)}"
 
 
 def _bucket(line: Assignment) -> str:
     return "its origin" if line.from_us is None else iso(line.from_us)
-
-
-def _check_owner(network: PlacedNetwork, fragment: str, log: Log, owner: Participant) -> None:
-    if log and log[-1].producer != Producer(owner):
-        raise Refused(
-            f"fragment {fragment} of network {network.name} is assigned to "
-            f"{log[-1].producer.participant}, and the contracts give it to {owner}: that cannot be "
-            "changed in place; leave it where it is, or give the network and its streams other "
-            "names"
-        )
-
-
-def _extended(
-    log: Log, fragment: str, owner: Participant, plan: PlanId, from_us: int | None
-) -> Log:
-    if log and log[-1].plan == plan:
-        return log
-    line = Assignment(
-        fragment=fragment,
-        producer=Producer(owner),
-        epoch=Epoch(log[-1].epoch + 1) if log else FIRST_EPOCH,
-        plan=plan,
-        from_us=from_us,
-    )
-    return (*log, line)
 
 
 # ------------------------------------------------------------ where a plan begins

@@ -116,26 +116,28 @@ def _disorder_ms(disorder: str) -> int:
 
 def check_paths(
     fragments: Iterable[Fragment],
-    owners: Mapping[str, Participant],
+    owners: Mapping[str, tuple[Participant, ...]],
     promises: Mapping[StreamName, Promise],
     width_us: int,
     costs: Mapping[str, Cost],
 ) -> None:
     """Refuse a bound below the width of its buckets or below twice what its path costs.
 
-    `costs` are those that homes have measured, by fragment.
+    `costs` are those that homes have measured, by fragment. Of several who compute one the way may
+    lead over any.
     """
-    writer: dict[StreamName, Participant] = {}
+    writer: dict[StreamName, tuple[Participant, ...]] = {}
     reached: dict[StreamName, int] = {}
     for fragment in fragments:
-        owner = owners[fragment.id]
+        by = owners[fragment.id]
         way_ms = max(
-            reached.get(name, 0) + (IMPORT_MS if writer.get(name, owner) != owner else 0)
+            reached.get(name, 0)
+            + (IMPORT_MS if name in writer and len({*writer[name], *by}) > 1 else 0)
             for name in fragment.input_streams
         )
         path_ms = way_ms + costs.get(fragment.id, UNKNOWN_COST).path_ms
         for name in fragment.outputs:
-            reached[name], writer[name] = path_ms, owner
+            reached[name], writer[name] = path_ms, by
             bound = promises[name].bound
             if bound is not None:
                 check_path(name, bound, path_ms, width_us / 1_000)

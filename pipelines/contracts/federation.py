@@ -1,8 +1,9 @@
 """What the contracts say together: networks, each with who lands and who computes what.
 
-Every source of a network is landed by exactly one participant and every fragment computed by
-exactly one; all agree on one file and one width; a stream belongs to one network; every source has
-a contract that says what feeds it. Whatever is not so is refused here, before any home is touched.
+Every source of a network is landed by exactly one participant and every fragment computed by one or
+several, its replicas; all agree on one file and one width; a stream belongs to one network; every
+source has a contract that says what feeds it. Whatever is not so is refused here, before any home
+is touched.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medusa_core.errors import Refused
@@ -20,89 +21,20 @@ from medusa_core.grid import parse_duration_us
 from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.nearest import did_you_mean
 from medusa_core.network import Function, Network
-from medusa_core.plans import Plan
-from pipelines.catalog.interface import StreamRecord
-from pipelines.contracts.bounds import Promise, promises_of
+from pipelines.contracts.bounds import promises_of
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.participants import ParticipantContract, Run, read_participants
+from pipelines.contracts.placed import PlacedNetwork
+from pipelines.contracts.replicas import check_replicas
 from pipelines.contracts.sinks import check_sinks
-from pipelines.contracts.streams import SinkContract, StreamContract, read_streams
+from pipelines.contracts.streams import StreamContract, read_streams
 from pipelines.contracts.yaml_values import Value
-from pipelines.deploying import (
-    Wiring,
-    fragments_for,
-    owners_in_home,
-    plan_of,
-    streams_of,
-    wiring_of,
-)
+from pipelines.deploying import fragments_for, plan_of, streams_of, wiring_of
 from pipelines.networks.check import check_network
 from pipelines.networks.load import SHIPPED, load_network
 from pipelines.report.times import duration
 from pipelines.streams.landing import landing_fragment
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacedNetwork:
-    """A network under its plan, and who computes each fragment (`owners`, by fragment).
-
-    `fragments` are its pieces by their ids, landings and imports not among them. `file` is the
-    user's file if it must be kept, because the network has Function boxes. `promises` are what the
-    homes are told of each stream.
-    """
-
-    plan: Plan
-    streams: tuple[StreamRecord, ...]
-    fragments: Mapping[str, Fragment]
-    wiring: Wiring
-    owners: Mapping[str, Participant]
-    width_us: int
-    file: Path | None
-    promises: Mapping[StreamName, Promise] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        freeze(self, "fragments", "wiring", "owners", "promises")
-
-    @property
-    def name(self) -> str:
-        """The network's."""
-        return self.plan.network.name
-
-    def owners_for(self, home: Participant) -> Mapping[str, Participant]:
-        """Of the fragments that this home must know; empty if it has no part in the network."""
-        return owners_in_home(self.wiring, self.owners, home)
-
-    def wires(self, fragment: str) -> tuple[tuple[StreamName, ...], tuple[StreamName, ...]]:
-        """The streams that a fragment reads and writes; an import is wired to nothing."""
-        return self.wiring.get(fragment, ((), ()))
-
-    def held_by(self, home: Participant) -> Iterator[StreamName]:
-        """The streams that a home holds: what it lands or computes, and copies of what it reads."""
-        for fragment in self.owners_for(home):
-            yield from self.wires(fragment)[1]
-
-    def delivered_by(
-        self, home: Participant, streams: Mapping[StreamName, StreamContract]
-    ) -> Iterator[tuple[StreamName, SinkContract]]:
-        """The sinks that a home delivers to: of what it writes, and what it is named for."""
-        for stream in sorted(self.held_by(home)):
-            contract = streams.get(stream)
-            for sink in contract.sinks if contract is not None else ():
-                if home == (sink.participant.name if sink.participant else self.writer_of(stream)):
-                    yield stream, sink
-
-    def writer_of(self, stream: StreamName) -> Participant:
-        """Who lands or computes a stream of the network."""
-        (fragment,) = (name for name, (_, outputs) in self.wiring.items() if stream in outputs)
-        return self.owners[fragment]
-
-    def landed_by(self, participant: Participant) -> Iterator[StreamName]:
-        """The sources that a participant lands."""
-        for source in self.plan.network.sources:
-            name = StreamName(source.name)
-            if self.owners[landing_fragment(name)] == participant:
-                yield name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,18 +77,9 @@ def read_federation(contracts: Path, directory: Path) -> Federation:
     _check_streams_belong_to_one_network(networks)
     _check_contracts_of_streams(networks, streams, contracts)
     networks = tuple(_promised(network, streams) for network in networks)
-    holders: dict[StreamName, set[Participant]] = {
-        record.name: set() for placed in networks for record in placed.streams
-    }
-    for placed in networks:
-        for contract in participants:
-            for stream in placed.held_by(contract.participant):
-                holders[stream].add(contract.participant)
-    check_sinks(
-        {record.name: record for network in networks for record in network.streams},
-        {stream: frozenset(found) for stream, found in holders.items()},
-        streams,
-    )
+    names = [contract.participant for contract in participants]
+    check_replicas(networks, streams, names)
+    check_sinks(networks, streams, names)
     return Federation(
         participants=participants,
         networks=networks,
@@ -171,7 +94,9 @@ def _promised(network: PlacedNetwork, contracts: Sequence[StreamContract]) -> Pl
     lags_ms = {c.stream: c.lag_ms for c in contracts if c.stream in its and c.lag_ms is not None}
     fragments = list(network.fragments.values())
     promises = promises_of(network.plan.network, fragments, declared, lags_ms)
-    return replace(network, promises=promises)
+    verify = {c.stream: c.verify.count for c in contracts if c.stream in its and c.verify}
+    verified = {stream: count for stream, count in verify.items() if count > 1}
+    return replace(network, promises=promises, verified=verified)
 
 
 def _loaded(run: Run) -> Network:
@@ -235,52 +160,52 @@ def _width_us(network: Network, parts: Sequence[_Part]) -> int:
     return widths[0]
 
 
-def _landings(network: Network, parts: Sequence[_Part]) -> dict[str, Participant]:
+def _landings(network: Network, parts: Sequence[_Part]) -> dict[str, tuple[Participant, ...]]:
     given = [(part.participant, named) for part in parts for named in part.run.sources]
     names = [source.name for source in network.sources]
-    owners = _each_by_one("source", network, names, given, ("landed", "sources"))
-    return {landing_fragment(StreamName(name)): owner for name, owner in owners.items()}
+    listed = _listed("source", network, names, given, ("landed", "sources"))
+    for name, by in listed.items():
+        for again in list(by.values())[1:]:
+            raise again.refused(
+                f"is {name}, which {next(iter(by.values())).place} has already: a source is landed "
+                "by exactly one participant"
+            )
+    return {landing_fragment(StreamName(name)): tuple(by) for name, by in listed.items()}
 
 
 def _computed(
     network: Network, fragments: Sequence[Fragment], parts: Sequence[_Part]
-) -> dict[str, Participant]:
+) -> dict[str, tuple[Participant, ...]]:
     given = [(part.participant, named) for part in parts for named in part.run.fragments]
     ids = {FragmentName(f.name): f.id for f in fragments}
-    owners = _each_by_one("fragment", network, list(ids), given, ("computed", "fragments"))
-    return {ids[FragmentName(name)]: owner for name, owner in owners.items()}
+    listed = _listed("fragment", network, list(ids), given, ("computed", "fragments"))
+    return {ids[FragmentName(name)]: tuple(sorted(by)) for name, by in listed.items()}
 
 
-def _each_by_one(
+def _listed(
     kind: str,
     network: Network,
     names: Sequence[str],
     given: Iterable[tuple[Participant, Named]],
     said: tuple[str, str],
-) -> dict[str, Participant]:
-    """Who has each of the names; Refused if one is unknown, given twice or to nobody."""
+) -> dict[str, dict[Participant, Value]]:
+    """Who lists each of the names, and where; Refused if one is unknown or listed by nobody."""
     done, field = said
-    owners: dict[str, Participant] = {}
-    places: dict[str, Value] = {}
+    listed: dict[str, dict[Participant, Value]] = {name: {} for name in names}
     for participant, named in given:
-        if named.name not in names:
+        if named.name not in listed:
             hint = did_you_mean(named.name, names, f"it has {', '.join(names)}")
             raise named.at.refused(
                 f"is {named.name}, but network {network.name} has no such {kind}: {hint}"
             )
-        if named.name in owners:
-            raise named.at.refused(
-                f"is {named.name}, which {places[named.name].place} has already: a {kind} is "
-                f"{done} by exactly one participant"
-            )
-        owners[named.name], places[named.name] = participant, named.at
-    for name in names:
-        if name not in owners:
+        listed[named.name][participant] = named.at
+    for name, by in listed.items():
+        if not by:
             raise Refused(
                 f"{kind} {name} of network {network.name} is {done} by nobody: add it to {field} "
-                "of one participant"
+                "of a participant"
             )
-    return owners
+    return listed
 
 
 def _check_streams_belong_to_one_network(networks: Sequence[PlacedNetwork]) -> None:

@@ -23,6 +23,14 @@ class Named:
     at: Value
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counted:
+    """How many, and the place where it was written."""
+
+    count: int
+    at: Value
+
+
 def fields_of(
     value: Value, *, required: Collection[str] = (), optional: Collection[str] = ()
 ) -> Mapping[str, Value]:
@@ -90,6 +98,16 @@ def duration_us_of(value: Value) -> int:
                 raise value.refused(f"is no duration: {error}") from None
 
 
+def count_of(value: Value) -> Counted:
+    """A whole number from 1 on."""
+    match value.content:
+        case bool():
+            pass
+        case int() as count if count > 0:
+            return Counted(count=count, at=value)
+    raise value.refused(f"is {_kind(value)}: write a whole number from 1 on, such as 2")
+
+
 def items_of(value: Value) -> tuple[Value, ...]:
     """The items of a list."""
     match value.content:
@@ -97,6 +115,12 @@ def items_of(value: Value) -> tuple[Value, ...]:
             return items
         case _:
             raise value.refused(f"is {_kind(value)}: write a list, each item after a dash")
+
+
+def listing(names: Collection[str]) -> str:
+    """Names for a sentence: a, b and c."""
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _kind(value: Value) -> str:

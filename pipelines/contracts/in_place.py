@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from pipelines.catalog.interface import StreamRecord
-from pipelines.contracts.federation import PlacedNetwork
+from pipelines.contracts.placed import PlacedNetwork
 from pipelines.contracts.standing import Standing
 from pipelines.report.times import duration
 

@@ -14,9 +14,11 @@ from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.names import Participant, StreamName
+from medusa_core.segments import reading_order
 from medusa_core.trims import begins_us, earliest_bucket_us
 from pipelines.catalog.interface import Assignment, Catalog
-from pipelines.contracts.federation import PlacedNetwork
+from pipelines.contracts.fields import listing
+from pipelines.contracts.placed import PlacedNetwork
 from pipelines.contracts.standing import Standing
 from pipelines.report.times import iso
 
@@ -37,13 +39,17 @@ def check_reach(
     """
     worst: tuple[int, str] | None = None
     for home, standing in standings.items():
-        kept = {line.stream: line.trimmed_us for line in standing.lines if line.trimmed_us}
+        kept = _kept(home, standing)
         for fragment, from_us in _beginning(network, home, standing, logs[home]):
             shape = network.fragments[fragment]
             begins = begins_us(shape, from_us) if from_us != BEGINNING_US else {}
             inside = {s: kept[s] for s in shape.input_streams if s in kept}
             short = [s for s in inside if begins.get(s, BEGINNING_US) < inside[s]]
             if not short:
+                if from_us == BEGINNING_US and any(
+                    fragment in its.log for its in standings.values()
+                ):
+                    _check_late(network, fragment, home, standings)
                 continue
             stream = min(short, key=lambda s: begins.get(s, BEGINNING_US) - inside[s])
             needs = (
@@ -52,10 +58,7 @@ def check_reach(
                 f"{iso(inside[stream])} on"
             )
             if from_us == BEGINNING_US:
-                raise Refused(
-                    f"{needs}: a fragment that is new begins with the first bucket, which none "
-                    "works for; give the changed network and its streams other names"
-                )
+                raise Refused(f"{needs}: {_new(network, fragment, home)}")
             first_us = earliest_bucket_us(shape, from_us, network.width_us, inside)
             worst = max(worst or (first_us, needs), (first_us, needs))
     if worst is None:
@@ -65,6 +68,64 @@ def check_reach(
     if not may_ask:
         what = "as some homes know this plan already, change the network again for that bucket"
     raise Refused(f"{needs}: the earliest bucket that works is {iso(first_us)}; {what}")
+
+
+def _kept(home: Participant, standing: Standing) -> dict[StreamName, int]:
+    """From when on a home keeps each stream of which the line that is read here is trimmed."""
+    lines = sorted(standing.lines, key=lambda its: reading_order(its.producer, home), reverse=True)
+    read = {line.stream: line.trimmed_us for line in lines}
+    return {stream: at_us for stream, at_us in read.items() if at_us is not None}
+
+
+def _new(network: PlacedNetwork, fragment: str, home: Participant) -> str:
+    """Why a fragment that is new in a home cannot be computed there, and what to do."""
+    others = [name for name in network.owners[fragment] if name != home]
+    if not others:
+        return (
+            "a fragment that is new begins with the first bucket, which none works for; give the "
+            "changed network and its streams other names"
+        )
+    return (
+        f"a replica computes everything from the first bucket on, so {home} can be none; leave the "
+        f"fragment to {listing(others)}, or give the network and its streams other names"
+    )
+
+
+def _check_late(
+    network: PlacedNetwork,
+    fragment: str,
+    home: Participant,
+    standings: Mapping[Participant, Standing],
+) -> None:
+    """Refused if a home that comes late to a fragment would read what no producer has any more.
+
+    A copy that it has begun here was looked at before.
+    """
+    for stream in network.fragments[fragment].input_streams:
+        writers = network.writers_of(stream)
+        gone = [_gone_us(stream, writer, home, standings) for writer in writers]
+        if all(gone):
+            first_us = min(at_us for at_us in gone if at_us is not None)
+            raise Refused(
+                f"fragment {fragment} shall be computed by {home}, too, from its first bucket on, "
+                f"and {listing(writers)} {'keep' if len(writers) > 1 else 'keeps'} stream {stream} "
+                f"from {iso(first_us)} on: {_new(network, fragment, home)}"
+            )
+
+
+def _gone_us(
+    stream: StreamName,
+    writer: Participant,
+    home: Participant,
+    standings: Mapping[Participant, Standing],
+) -> int | None:
+    """Before which event time a home can no more get what somebody wrote of a stream."""
+    for at in (home, writer):
+        for line in standings[at].lines if at in standings else ():
+            is_begun = line.boundary_us is not None
+            if (line.stream, line.producer.participant) == (stream, writer) and is_begun:
+                return line.trimmed_us
+    return None
 
 
 def reach_of(
@@ -98,9 +159,17 @@ def hold_for_plan(catalog: Catalog, holder: str, needed: Mapping[StreamName, int
                 limit_ms=LIMIT_MS,
             )
         )
-    for line in catalog.lines():
-        stream, trimmed_us = line.stream.name, line.trimmed_us
-        if stream in held and trimmed_us is not None and trimmed_us > needed[stream]:
+    read = {
+        line.stream.name: line.trimmed_us
+        for line in sorted(
+            catalog.lines(),
+            key=lambda line: reading_order(line.producer, catalog.participant),
+            reverse=True,
+        )
+    }
+    for stream in held:
+        trimmed_us = read[stream]
+        if trimmed_us is not None and trimmed_us > needed[stream]:
             for other in held:
                 catalog.release_hold(other, holder, PURPOSE)
             raise Conflict(
@@ -120,10 +189,13 @@ def _beginning(
     One that is new there is computed from the beginning, wherever its first line begins.
     """
     for fragment, log in logs.items():
-        if fragment not in network.fragments or network.owners[fragment] != home:
+        if fragment not in network.fragments or home not in network.owners[fragment]:
             continue
-        stands = standing.log.get(fragment, ())
-        if len(stands) < len(log):
-            from_us = log[-1].from_us
+        stands, own = (
+            [line for line in lines if line.producer.participant == home]
+            for lines in (standing.log.get(fragment, ()), log)
+        )
+        if len(stands) < len(own):
+            from_us = own[-1].from_us
             is_new = not stands or from_us is None
             yield fragment, BEGINNING_US if is_new or from_us is None else from_us

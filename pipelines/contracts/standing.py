@@ -57,7 +57,8 @@ class Standing:
     A home that has not been made is one where nothing stands. `sources` maps a stream to the JSON
     text of what feeds it, `retentions` to for how many ms it is kept, if not for good, `sinks`
     (with a name) to the JSON text of where it is delivered, `promises` to the bound it is held to;
-    `costs` are those of the fragments that run here; `clock_ms` is the catalog's clock.
+    `verified` to how many of its producers must agree, if that is more than one; `costs` are those
+    of the fragments that run here; `clock_ms` is the catalog's clock.
     """
 
     is_made: bool = False
@@ -69,13 +70,14 @@ class Standing:
     sources: Mapping[StreamName, str] = field(default_factory=dict)
     retentions: Mapping[StreamName, int] = field(default_factory=dict)
     promises: Mapping[StreamName, Promise] = field(default_factory=dict)
+    verified: Mapping[StreamName, int] = field(default_factory=dict)
     costs: Mapping[str, Cost] = field(default_factory=dict)
     sinks: Mapping[tuple[StreamName, str], str] = field(default_factory=dict)
     clock_ms: int | None = None
 
     def __post_init__(self) -> None:
         freeze(self, "streams", "plans", "fragments", "log", "sources", "retentions", "sinks")
-        freeze(self, "promises", "costs")
+        freeze(self, "promises", "verified", "costs")
 
 
 def read_standing(url: str, participant: Participant) -> Standing:
@@ -119,7 +121,7 @@ def _standing(connection: Connection) -> Standing:
     promises = connection.execute(
         text(
             "SELECT stream, retention_ms, bound_ms, during_failure, during_stabilization, "
-            "failure_ms_max, lag_ms FROM medusa.stream_promise ORDER BY stream"
+            "failure_ms_max, lag_ms, verify_count FROM medusa.stream_promise ORDER BY stream"
         )
     ).all()
     participant = connection.execute(text("SELECT participant FROM medusa.home")).scalar_one()
@@ -165,6 +167,7 @@ def _standing(connection: Connection) -> Standing:
             row.stream: row.retention_ms for row in promises if row.retention_ms is not None
         },
         promises={row.stream: Promise(*promise_of(row._mapping)) for row in promises},
+        verified={row.stream: row.verify_count for row in promises if row.verify_count > 1},
         costs=step_costs_of(connection, participant),
         sinks={(row.stream, row.name): row.document for row in sinks},
         clock_ms=now_ms,

@@ -10,13 +10,13 @@ from medusa_core.bounds import Bound
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from pipelines.contracts.bounds import BOUND_FIELDS, bound_of_fields, milliseconds_of
-from pipelines.contracts.fields import Named, fields_of, items_of, name_of
+from pipelines.contracts.fields import Counted, Named, count_of, fields_of, items_of, name_of
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.yaml_values import Value, plain
 from pipelines.sinks.declaration import SinkDeclaration, document_of, parse_sink
 from pipelines.streams.live.declaration import parse_declaration
 
-OPTIONAL = ("source", "retention", "sinks", *BOUND_FIELDS)
+OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", *BOUND_FIELDS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,8 @@ class StreamContract:
     `source` is the JSON text of what feeds it, its paths absolute (None: it is computed);
     `retention_ms` is how long its buckets are kept at least (None: for good), in every home;
     `sinks` are where it is delivered; `bound` is within what it answers, if it is computed;
-    `lag_ms` is how late it is due, if it is a source and that is declared.
+    `lag_ms` is how late it is due, if it is a source and that is declared; `replicas` is how many
+    participants compute it at least, and `verify` how many of them must agree, where it is said.
     """
 
     stream: StreamName
@@ -51,6 +52,8 @@ class StreamContract:
     bound: Bound | None
     lag_ms: int | None
     lag_at: Value
+    replicas: Counted | None
+    verify: Counted | None
     at: Value
 
 
@@ -73,6 +76,8 @@ def _stream(directory: Path, document: Value, name: StreamName, at: Value) -> St
         bound=bound_of_fields(fields),
         lag_ms=milliseconds_of(fields["lag"]) if "lag" in fields else None,
         lag_at=fields.get("lag", fields.get("bound", at)),
+        replicas=count_of(fields["replicas"]) if "replicas" in fields else None,
+        verify=count_of(fields["verify"]) if "verify" in fields else None,
         at=at,
     )
 

@@ -20,13 +20,15 @@ from pipelines.report.times import iso
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offset:
-    """All rows from `from_us` to before `through_us` are read; the order of fields is Spark's."""
+    """All rows from `from_us` to before `through_us` are read, as that generation of the line has
+    them; the order of fields is Spark's."""
 
     home: str
     incarnation: str
     stream: str
     from_us: int
     through_us: int
+    generation: int = 1
 
     def document(self) -> dict[str, Any]:
         """As it stands in a checkpoint."""
@@ -35,9 +37,10 @@ class Offset:
 
 def offset_of(document: Mapping[str, Any]) -> Offset:
     """An offset from a checkpoint; Refused if it is none of ours."""
-    names = set(Offset.__slots__)
+    names, numbers = set(Offset.__slots__), {"from_us", "through_us", "generation"}
+    document = {"generation": 1, **document}  # those of before recalls have none
     is_ours = set(document) == names and all(
-        type(document[name]) is (int if name.endswith("_us") else str) for name in names
+        type(document[name]) is (int if name in numbers else str) for name in names
     )
     if not is_ours or not (
         BEGINNING_US <= document["from_us"] <= document["through_us"] <= FOREVER_US
@@ -61,6 +64,7 @@ def beginning(line: Standing, from_us: int | None) -> Offset:
         stream=line.stream,
         from_us=at_us,
         through_us=at_us,
+        generation=line.generation,
     )
     check_offset(line, offset, at_us)
     return offset
@@ -80,6 +84,13 @@ def check_offset(line: Standing, offset: Offset, next_us: int) -> None:
         raise Expired(
             f"the catalog of {line.home} was restored from a backup after this checkpoint was "
             f"written, so it may say less than was read of {line.stream}: begin anew, with a new "
+            "checkpoint and an empty sink"
+        )
+    again = [at_us for number, at_us in line.recalls if number > offset.generation]
+    if again and max(min(again), offset.from_us) < offset.through_us:
+        raise Expired(
+            f"{line.stream} was read up to {iso(offset.through_us)} and recalled from "
+            f"{iso(min(again))} on since (generation {line.generation}): begin anew, with a new "
             "checkpoint and an empty sink"
         )
     final_us = BEGINNING_US if line.final_through_us is None else line.final_through_us

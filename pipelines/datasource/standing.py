@@ -29,7 +29,7 @@ class Standing:
 
     `stable_through_us` ends what is final without a hole from the origin on, and so does
     `final_through_us`, which is the end of time where the stream has ended and all of it is final.
-    Of what lies before `trimmed_us` nothing need be there.
+    Of what lies before `trimmed_us` nothing need be there. `recalls`: generation, from when on.
     """
 
     stream: StreamName
@@ -43,6 +43,8 @@ class Standing:
     stable_through_us: int | None
     final_through_us: int | None
     trimmed_us: int | None
+    generation: int = 1
+    recalls: tuple[tuple[int, int], ...] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "columns")
@@ -121,6 +123,8 @@ def _standing(stream: StreamName, home: Participant, row: Row) -> Standing:
         stable_through_us=_stable_through_us(row),
         final_through_us=_final_through_us(row),
         trimmed_us=row["trimmed_us"],
+        generation=row["generation"] or 1,
+        recalls=tuple((generation, from_us) for generation, from_us in row["recalls"] or ()),
     )
 
 

@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 end_us = self._limited_us(line, offset, end_us, limit)
             if end_us <= offset.through_us:
                 return dict(start)
-            return replace(offset, through_us=end_us).document()
+            return replace(offset, through_us=end_us, generation=line.generation).document()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 Spark's name
         """How far the stream was stable at the last look."""

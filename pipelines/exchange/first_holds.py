@@ -17,15 +17,20 @@ Wiring = Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
 
 
 def first_holds(
-    wiring: Wiring, owners: Mapping[str, Participant]
+    wiring: Wiring, owners: Mapping[str, tuple[Participant, ...]]
 ) -> dict[Participant, tuple[Hold, ...]]:
-    """For each home, the holds of those that are to read its streams; `owners` by fragment."""
+    """For each home, the holds of those that are to read its streams; `owners` by fragment.
+
+    Who reads a stream of several producers reads the line of each, its own home's among them.
+    """
     writers = {s: owners[name] for name, (_, outputs) in wiring.items() for s in outputs}
     wanted: dict[Participant, set[tuple[StreamName, Participant]]] = {}
     for name, (inputs, _) in wiring.items():
-        for stream in inputs:
-            if writers[stream] != owners[name]:
-                wanted.setdefault(writers[stream], set()).add((stream, owners[name]))
+        for stream, writer, reader in (
+            (s, writer, reader) for s in inputs for writer in writers[s] for reader in owners[name]
+        ):
+            if writer != reader:
+                wanted.setdefault(writer, set()).add((stream, reader))
     return {
         writer: tuple(first_hold(stream, reader) for stream, reader in sorted(readings))
         for writer, readings in wanted.items()

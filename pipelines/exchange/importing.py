@@ -96,6 +96,7 @@ class Importer:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
         moved = 0
         away: set[Participant] = set()
+        stopped: set[tuple[StreamName, Producer]] = set()
         standings = self._catalog.imports()
         self._read_s = self._now_s()
         for standing in standings:
@@ -111,6 +112,9 @@ class Importer:
             except MedusaError as error:
                 # Whatever is the matter with one partner is no reason to leave the others.
                 told(_imported(standing, 0, str(error)))
+                # What is to be read again once a recall is followed is not safe here.
+                if news is not None and news.recalls:
+                    stopped.add((standing.stream, standing.producer))
                 # Who told its news is not away: what one line lacks, its other lines may have.
                 if isinstance(error, Unavailable) and news is None:
                     away.add(standing.producer.participant)
@@ -118,7 +122,8 @@ class Importer:
             moved += 1
             told(_imported(standing, len(news.segments), None))
         for standing in self._catalog.imports() if moved else standings:
-            if standing.producer.participant not in away:
+            is_stopped = (standing.stream, standing.producer) in stopped
+            if standing.producer.participant not in away and not is_stopped:
                 self._acknowledge(standing)
         return moved
 

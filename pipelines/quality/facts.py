@@ -19,6 +19,7 @@ from medusa_core.grid import Range, ceil_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Segment, Stability
 from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.lines_read import lines_read
 from pipelines.exporting import columns_of
 from pipelines.home import Home
 from pipelines.quality.inputs import final_rows, needed, within
@@ -45,6 +46,7 @@ class Facts:
 
     `stable` and `recomputed` hold the final rows only. `failed` counts records that a box put aside
     when it was computed again, `quarantine` those of the stream and its sources that lie there.
+    `recalled_at` are the versions of the line that took back what was final.
     """
 
     subject: Subject
@@ -58,6 +60,7 @@ class Facts:
     failed: Mapping[str, int] = field(default_factory=dict)
     bound_ms: int | None = None
     quarantine: Mapping[str, int] = field(default_factory=dict)
+    recalled_at: frozenset[int] = frozenset()
 
     @property
     def stream(self) -> StreamName:
@@ -88,7 +91,7 @@ def gather(
     Raises Refused if records that are needed are trimmed, Unavailable if a file is gone or damaged.
     """
     plans = {p.id: json.loads(p.document) for p in home.catalog.plans(superseded=True)}
-    lines = {line.stream.name: line for line in home.catalog.lines()}
+    lines = lines_read(home.catalog.lines(), home.participant)
     read = [
         _read(home, _computable(home, subject, plans, lines, is_default=is_default))
         for subject in subjects
@@ -101,7 +104,7 @@ def gather(
     engines: dict[StreamName, dict[str, str]] = {}
     failed: dict[StreamName, dict[str, int]] = {}
     lost: dict[StreamName, str] = {}
-    for job in jobs_of(home, _made(home, read), plans, lost):
+    for job in jobs_of(home, _made(home, read, plans), plans, lost):
         with computing(home, job, batch) as run:
             for stream, parts in job.ranges.items():
                 port = job.ports[stream]
@@ -117,7 +120,7 @@ def gather(
     found = []
     for facts in read:
         name = facts.stream
-        recomputed, reason = None, _not_here(home, facts) or lost.get(name, "")
+        recomputed, reason = None, _not_here(home, facts, plans) or lost.get(name, "")
         if not reason:
             empty = facts.stable.slice(0, 0)
             recomputed = pa.concat_tables([empty, *again.get(name, [])])
@@ -128,6 +131,7 @@ def gather(
                 segments=facts.segments,
                 events=facts.events,
                 stable=facts.stable,
+                recalled_at=facts.recalled_at,
                 recomputed=recomputed,
                 reason=reason,
                 engines=engines.get(name, {}),
@@ -149,22 +153,45 @@ def _read(home: Home, subject: Subject) -> Facts:
         segments=segments,
         events=home.catalog.history(subject.stream, status.producer, window),
         stable=final_rows(home.storage, segments, columns, window),
+        recalled_at=frozenset(
+            recall.version
+            for recall in home.catalog.recalls(subject.stream)
+            if recall.producer == status.producer
+        ),
     )
 
 
-def _not_here(home: Home, facts: Facts) -> str:
+def _not_here(home: Home, facts: Facts, plans: Plans) -> str:
     """Why a line cannot be computed again in this home, or nothing."""
-    producer = facts.subject.status.producer
-    if producer.participant != home.participant:
-        return f"it is computed by {producer.participant}: ask there"
+    status = facts.subject.status
+    if not _is_computed_here(home, status):
+        by = {line.producer for line in home.catalog.lines(status.stream.name)}
+        names = sorted({p.participant for p in by if not p.is_import})
+        return f"it is computed by {', '.join(names)}: ask there"
+    here = {str(line.stream.name) for line in home.catalog.lines()}
+    away: set[str] = set()
+    for plan in {segment.plan for segment in facts.segments} & set(plans):
+        network = network_of_document(plans[plan]["network"])
+        port = ports_of_streams(network)[facts.stream]
+        away |= {str(source) for source in needed(network, port, facts.window)} - here
+    if away:
+        return f"the records of {', '.join(sorted(away))} are not in this home: ask where they land"
     return ""
 
 
-def _made(home: Home, read: Sequence[Facts]) -> Made:
+def _is_computed_here(home: Home, status: LineStatus) -> bool:
+    """Whether this home is, or is one of those, that compute what a line holds."""
+    if status.producer.participant != home.participant or not status.producer.is_import:
+        return status.producer.participant == home.participant
+    by = [line.producer for line in home.catalog.lines(status.stream.name)]
+    return any(p.participant == home.participant and not p.is_import for p in by)
+
+
+def _made(home: Home, read: Sequence[Facts], plans: Plans) -> Made:
     """What each plan made of the windows that can be computed again here."""
     made: dict[PlanId, dict[StreamName, list[Range]]] = {}
     for facts in read:
-        if _not_here(home, facts):
+        if _not_here(home, facts, plans):
             continue
         for segment in facts.segments:
             part = segment.range.intersection(facts.window)
@@ -186,15 +213,17 @@ def _computable(
 ) -> Subject:
     """The window, if the records that it needs are still there, or cut to where they are."""
     status, window = subject.status, subject.window
-    if status.producer.participant != home.participant:
+    if not _is_computed_here(home, status):
         return subject
     least_us = window.from_us
-    made_by = {s.plan for s in home.catalog.segments(subject.stream, window)}
+    segments = home.catalog.segments(subject.stream, window, producer=status.producer)
+    made_by = {s.plan for s in segments}
     for plan in made_by & set(plans):
         network = network_of_document(plans[plan]["network"])
         port = ports_of_streams(network)[subject.stream]
         for source, part in needed(network, port, window).items():
-            trimmed_us = lines[StreamName(source)].trimmed_us
+            line = lines.get(StreamName(source))
+            trimmed_us = None if line is None else line.trimmed_us
             if trimmed_us is not None and part.from_us < trimmed_us:
                 behind_us = window.from_us - part.from_us
                 first_us = ceil_us(trimmed_us + behind_us, status.stream.width_us)

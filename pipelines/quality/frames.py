@@ -60,17 +60,21 @@ def _piece(
 
 
 def versions_frame(facts: Facts) -> pd.DataFrame:
-    """Version by version of the line: how far its rows reach without a hole, what was replaced."""
+    """Version by version of the line: how far its rows reach without a hole, what was replaced.
+
+    What a recall took back is not counted: it begins another generation.
+    """
     rows = [
         {
             "version": version,
             "boundary": iso(boundary_us),
             "boundary_us": boundary_us,
-            "final_rows_replaced": replaced,
+            "final_rows_replaced": 0 if version in facts.recalled_at else replaced,
+            "generation": 1 + sum(at <= version for at in facts.recalled_at),
         }
         for version, boundary_us, replaced in boundaries(facts.window, facts.events)
     ]
-    columns = ["version", "boundary", "boundary_us", "final_rows_replaced"]
+    columns = ["version", "boundary", "boundary_us", "final_rows_replaced", "generation"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -18,6 +18,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Network, Port, inputs_of
 from medusa_core.segments import Segment, Stability
 from pipelines.catalog.interface import Catalog
+from pipelines.catalog.lines_read import lines_read
 from pipelines.exporting import read_segments
 from pipelines.streams.landing import read_landed
 from pipelines.streams.schemas import STIME, record_schema
@@ -57,7 +58,8 @@ def source_records(
 
     What is a declared gap of the stream is left out, since it is declared as lost.
     """
-    segments = catalog.segments(stream, part)
+    line = lines_read(catalog.lines(stream), catalog.participant).get(stream)
+    segments = () if line is None else catalog.segments(stream, part, producer=line.producer)
     if not catalog.landed_queries(stream):
         return final_rows(root, segments, columns, part)
     files = catalog.landed_files(stream, part)

@@ -150,8 +150,9 @@ def _complete(facts: Facts) -> Examination:
 def _boundaries(facts: Facts) -> Examination:
     versions = versions_frame(facts)
     reached = versions["boundary_us"]
+    furthest = reached.groupby(versions["generation"]).cummax()
     # A step back is a row below the greatest so far: GX's own test of an increase tells no row.
-    versions["went_back_us"] = (reached.cummax() - reached).astype("int64")
+    versions["went_back_us"] = (furthest - reached).astype("int64")
     return Examination(
         suite=Suite.BOUNDARIES,
         facts=facts,

@@ -11,6 +11,7 @@ from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.nearest import did_you_mean
 from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.lines_read import lines_read
 from pipelines.report.times import iso
 
 
@@ -40,7 +41,7 @@ def subjects_of(
     asked: Asked, lines: Sequence[LineStatus], fragments: Mapping[str, Fragment], here: Participant
 ) -> tuple[Subject, ...]:
     """The lines and windows that were asked for; Refused, in a sentence, if they cannot be."""
-    chosen = _own_first(lines, here)
+    chosen = lines_read(lines, here)
     if asked.stream is not None:
         if asked.stream not in chosen:
             hint = did_you_mean(asked.stream, chosen, "it has " + (", ".join(chosen) or "none"))
@@ -51,14 +52,6 @@ def subjects_of(
     if not begun:
         raise Refused(f"nothing has closed in the home of {here}: let a replay or a run come first")
     return tuple(_subject(asked, line, chosen, fragments) for line in begun.values())
-
-
-def _own_first(lines: Sequence[LineStatus], here: Participant) -> dict[StreamName, LineStatus]:
-    """One line of each stream: what is written here, else what is imported."""
-    chosen: dict[StreamName, LineStatus] = {}
-    for line in sorted(lines, key=lambda one: one.producer.participant != here):
-        chosen.setdefault(line.stream.name, line)
-    return dict(sorted(chosen.items()))
 
 
 def _closed(line: LineStatus) -> Range | None:

@@ -259,8 +259,10 @@ class Delivering:
     def _opened(self, line: LineStatus) -> tuple[FolderTarget | TableTarget, LineStatus]:
         """The target with its record, and how the stream stands once that is held."""
         if self._target is not None:
+            self._take_back(line, self._target)
             return self._target, line
         target = self._target = self._open(line)
+        self._take_back(line, target)
         record = target.record
         if record is not None:
             self._check_last(line, record)
@@ -291,6 +293,33 @@ class Delivering:
                     f"the sink of {self._sink.stream} delivers into {found}, where Medusa keeps "
                     "its own files: name a folder elsewhere"
                 )
+
+    def _take_back(self, line: LineStatus, target: FolderTarget | TableTarget) -> None:
+        """Go back to where a recall begins, in a table whose rows are replaced by their key.
+
+        Refused for every other target that was given what was taken back since.
+        """
+        record = target.record
+        if record is None or line.generation == 1:
+            return
+        since = [
+            recall
+            for recall in self._catalog.recalls(self._sink.stream)
+            if recall.producer == line.producer
+            and recall.version > record.version
+            and recall.from_us < record.through_us
+        ]
+        if not since:
+            return
+        from_us = min(recall.from_us for recall in since)
+        if isinstance(target, TableTarget) and target.replaces_rows:
+            target.go_back(from_us)
+            return
+        raise Refused(
+            f"{self._declared.target} of sink {self._sink.name} holds what was recalled of "
+            f"{self._sink.stream} from {iso(from_us)} on (generation {since[-1].generation}: "
+            f"{since[-1].because}): empty it or give the sink another target, and it delivers anew"
+        )
 
     def _check_last(self, line: LineStatus, record: TargetRecord) -> None:
         """What a target was given last must be what the home has: it may have been set back."""

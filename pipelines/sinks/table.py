@@ -98,6 +98,19 @@ class TableTarget:
         """Whether each row says what it promises."""
         return self._shape.has_marks
 
+    @property
+    def replaces_rows(self) -> bool:
+        """Whether a row takes the place of the one with its key."""
+        return bool(self._shape.key)
+
+    def go_back(self, through_us: int) -> None:
+        """Deliver again from an event time on; the record says so with the next run.
+
+        A row whose key does not come again stays.
+        """
+        assert self._record is not None, "a table that has begun goes back"
+        self._record = replace(self._record, through_us=through_us, last=None)
+
     def shows(self, overlay: Overlay) -> bool:
         """Whether these very tentative rows, and no others, are shown."""
         return self._overlay == overlay.named

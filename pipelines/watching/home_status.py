@@ -20,6 +20,7 @@ from pipelines.catalog.interface import (
     StepRecord,
     StreamStatus,
 )
+from pipelines.choosing import choices_of
 from pipelines.home import Home
 from pipelines.report.deployed import decisions_of
 from pipelines.report.times import iso
@@ -50,6 +51,7 @@ def home_status(home: Home) -> dict[str, Any]:
     clock_ms = catalog.read_clock_ms()
     assignments, streams, last = catalog.assignments(), catalog.streams(), catalog.steps(1)
     counts, here = catalog.step_counts(), catalog.participant
+    disputed = catalog.disputed()
     return {
         "participant": home.participant,
         "directory": str(home.directory),
@@ -58,7 +60,10 @@ def home_status(home: Home) -> dict[str, Any]:
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in catalog.leases()],
-        "streams": [stream_progress(status, clock_ms) for status in streams],
+        "streams": [
+            stream_progress(status, clock_ms, disputed.get(status.stream.name))
+            for status in streams
+        ],
         "fragments": [_state(s, clock_ms) for s in fragment_states(assignments, catalog)],
         "sinks": [_sink(f, clock_ms) for f in sink_facts(catalog.sinks(), streams, here)],
         "sources": backlog_facts(home.directory, catalog.participant, catalog.sources()),
@@ -73,7 +78,7 @@ def home_status(home: Home) -> dict[str, Any]:
         "steps_by_cause": {cause.value: n for cause, n in counts.items()},
         "last_step": _step(last[-1], clock_ms) if last else None,
         "storage_bytes": _stored_bytes(home.storage),
-        "next": explain(decisions_of(catalog)),
+        "next": [*choices_of(catalog), *explain(decisions_of(catalog))],
     }
 
 
@@ -140,8 +145,11 @@ def _state(state: FragmentState, clock_ms: int) -> Mapping[str, Any]:
     }
 
 
-def stream_progress(status: StreamStatus, clock_ms: int) -> Mapping[str, Any]:
-    """How far a line is stable, tentative and corrected; see docs/watching.md."""
+def stream_progress(
+    status: StreamStatus, clock_ms: int, disputed_us: int | None = None
+) -> Mapping[str, Any]:
+    """How far a line is stable, tentative and corrected, and from where on its stream is disputed;
+    see docs/watching.md."""
     stable_us, tentative_us = status.stable_through_us, status.tentative_through_us
     corrected_us = status.corrected_through_us
     return {
@@ -156,6 +164,8 @@ def stream_progress(status: StreamStatus, clock_ms: int) -> Mapping[str, Any]:
         "tentative_through_us": tentative_us,
         "corrected_through": None if corrected_us is None else iso(corrected_us),
         "corrected_through_us": corrected_us,
+        "disputed_from": None if disputed_us is None else iso(disputed_us),
+        "disputed_from_us": disputed_us,
         "behind_ms": behind_ms(status, clock_ms),
         "has_ended": is_finished(status),
         "rows": status.rows,

@@ -1,5 +1,8 @@
--- A line at a version, if this home ever stood there: its chain, the end of its stable prefix, when.
-SELECT v.version, encode(v.chain, 'hex') AS chain, v.stable_us,
+-- A line at a version, if this home ever stood there: its chain, when, and where the part of it ended
+-- that was final then and was not recalled since.
+SELECT v.version, encode(v.chain, 'hex') AS chain, least(v.stable_us, (
+        SELECT min(r.from_us) FROM medusa.recall AS r
+        WHERE r.line_id = v.line_id AND r.version > v.version)) AS stable_us,
     medusa.to_ms(v.made_at) AS made_at_ms, 0::bigint AS rows_max
 FROM medusa.stream_producer AS p
 CROSS JOIN LATERAL (

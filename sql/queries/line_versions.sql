@@ -1,6 +1,8 @@
--- The versions of a line between two, oldest first: chain, where the stable prefix ended, when this
--- home came to it, and at most how many rows came and went since the one before.
-SELECT w.version, encode(w.chain, 'hex') AS chain, w.stable_us,
+-- The versions of a line between two, oldest first: chain, where the stable prefix ended (or what was
+-- recalled of it since begins), when this home came to it, and at most how many rows came and went since the one before.
+SELECT w.version, encode(w.chain, 'hex') AS chain, least(w.stable_us, (
+        SELECT min(r.from_us) FROM medusa.recall AS r
+        WHERE r.line_id = w.line_id AND r.version > w.version)) AS stable_us,
     medusa.to_ms(w.made_at) AS made_at_ms,
     ((SELECT coalesce(sum(s.row_count), 0) FROM medusa.segment AS s
       WHERE s.line_id = w.line_id AND s.begin_version > w.before

@@ -5,7 +5,7 @@ SELECT s.name, s.kind, s.width_us, s.columns, s.key_columns, p.participant, p.re
     (SELECT t.from_us FROM medusa.segment AS t
      WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
      ORDER BY t.to_us LIMIT 1) AS tentative_us,
-    p.trimmed_us, corrected.to_us AS corrected_us
+    p.trimmed_us, p.generation, corrected.to_us AS corrected_us
 FROM medusa.stream AS s
 JOIN medusa.stream_producer AS p ON p.stream = s.name
 LEFT JOIN LATERAL (

@@ -3,7 +3,7 @@
 SELECT s.name, s.kind, s.width_us, s.columns, s.key_columns, p.participant, p.replica,
     p.last_version, p.origin_us, p.boundary_us, p.promised_us, p.end_us,
     live.segments, live.rows, tentative.from_us AS tentative_us, p.trimmed_us,
-    corrected.to_us AS corrected_us
+    corrected.to_us AS corrected_us, p.generation
 FROM medusa.stream AS s
 JOIN medusa.stream_producer AS p ON p.stream = s.name
 CROSS JOIN LATERAL (

@@ -14,8 +14,9 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant
 from pipelines.contracts.assigning import Asked
-from pipelines.contracts.changes import HomeChanges, Mark, decide_changes
+from pipelines.contracts.changes import HomeChanges, decide_changes
 from pipelines.contracts.federation import Federation, read_federation
+from pipelines.contracts.showing import Mark
 from pipelines.contracts.standing import Standing
 from tests.contracts.writing import (
     ALPHA,

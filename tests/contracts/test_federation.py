@@ -22,15 +22,15 @@ def test_the_shipped_contracts_place_netmon3_on_four_participants(tmp_path: Path
     federation = read_federation(REPOSITORY / "contracts", tmp_path)
     (network,) = federation.networks
     assert network.owners == {
-        "landing/connections_a": "alpha",
-        "landing/connections_b": "beta",
-        "landing/connections_c": "gamma",
-        "netmon3/main": "delta",
+        "landing/connections_a": ("alpha",),
+        "landing/connections_b": ("beta",),
+        "landing/connections_c": ("gamma",),
+        "netmon3/main": ("delta",),
     }
     assert list(network.landed_by(Participant("beta"))) == ["connections_b"]
     assert network.width_us == 10_000_000
     assert set(network.owners_for(Participant("alpha"))) == {"landing/connections_a"}
-    imports = {f"import/connections_{s}": "delta" for s in "abc"}
+    imports = {f"import/connections_{s}": ("delta",) for s in "abc"}
     assert network.owners_for(Participant("delta")) == {**network.owners, **imports}
 
 
@@ -45,9 +45,9 @@ def test_a_users_network_is_read_and_its_paths_are_found_from_the_folder(tmp_pat
     federation = read_federation(write_contracts(tmp_path / "c"), tmp_path)
     (network,) = federation.networks
     assert network.owners == {
-        "landing/ticks": "alpha",
-        "mine/first": "alpha",
-        "mine/second": "beta",
+        "landing/ticks": ("alpha",),
+        "mine/first": ("alpha",),
+        "mine/second": ("beta",),
     }
     assert set(network.owners_for(Participant("beta"))) == {
         "mine/second", "mine/first", "import/large"
@@ -138,8 +138,8 @@ CASES = {
         {A: ALPHA.replace("    sources: [ticks]\n", "")},
         "ticks of network mine is landed by nobody"
     ),
-    "fragment computed twice": (
-        {B: BETA.replace("[second]", "[second, first]")}, "line 5: runs[0].fragments[1] is first"
+    "fragment twice by one": (
+        {B: BETA.replace("[second]", "[second, second]")}, "line 5: runs[0].fragments[1] names"
     ),
     "fragment computed by nobody": (
         {A: ALPHA.replace("    fragments: [first]\n", "")},

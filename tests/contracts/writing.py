@@ -67,6 +67,23 @@ FILES = {
     "streams/ticks.yaml": TICKS,
 }
 
+COMPUTES = """\
+participant: {name}
+runs:
+  - network: mine.py
+    bucket: 10s
+    fragments: [{fragments}]
+"""
+REPLICATED = {
+    "mine.py": NETWORK,
+    "participants/alpha.yaml": ALPHA.replace("    fragments: [first]\n", ""),
+    "participants/beta.yaml": COMPUTES.format(name="beta", fragments="first"),
+    "participants/gamma.yaml": COMPUTES.format(name="gamma", fragments="first"),
+    "participants/delta.yaml": COMPUTES.format(name="delta", fragments="second"),
+    "streams/ticks.yaml": TICKS,
+}
+"""Alpha lands ticks, beta and gamma compute large of them, delta computes result of that."""
+
 
 def write_contracts(folder: Path, files: Mapping[str, str] = FILES) -> Path:
     """Write the files into a folder and return it."""
@@ -112,6 +129,11 @@ def brought_in(standing: Standing, changes: HomeChanges) -> Standing:
             stream: kept_ms
             for stream, kept_ms in {**standing.retentions, **changes.retentions}.items()
             if kept_ms is not None
+        },
+        verified={
+            stream: count
+            for stream, count in {**standing.verified, **changes.verified}.items()
+            if count > 1
         },
         sinks={
             key: text

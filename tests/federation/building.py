@@ -31,6 +31,54 @@ if TYPE_CHECKING:
     from pipelines.catalog.server import EmbeddedServer
 
 
+REPLICATED = """
+from medusa_core.network import Aggregate, Filter, Network, Output, Source
+
+network = Network(
+    name="replicated",
+    sources=(Source(name="given", columns={"ts_us": "bigint", "orig_h": "string", "resp_p": "int"},
+                    time="ts_us"),),
+    boxes=(
+        Aggregate(name="per_source", input="given", size="2s", group_by=("orig_h",),
+                  columns={"n": "count(*)", "ports": "count(distinct resp_p)"},
+                  fragment="counting"),
+        Filter(name="often", input="per_source", cases={"yes": "n > 1"}, fragment="choosing"),
+    ),
+    outputs=(Output(name="counted", input="per_source"), Output(name="busy", input="often")),
+    bucket="1s",
+)
+"""
+"""Fragment counting reads `given` and writes `counted`, choosing reads that and writes `busy`."""
+
+
+def write_replicated(
+    folder: Path,
+    *,
+    given: str = "source: {kind: generate, seed: 1, rate_per_s: 20, sources: 4}\n",
+    counted: str = "",
+    busy: str = "",
+    counting: Iterable[str] = ("beta", "gamma"),
+) -> Path:
+    """Contracts of one that lands (alpha), two that compute the same (beta and gamma: replicas 0
+    and 1 of fragment counting) and one that reads what they do (delta computes choosing).
+
+    `given`, `counted` and `busy` are further lines of the streams' contracts, such as
+    `verify: 2` of counted or `bound: 6s` of busy.
+    """
+    runs = dict.fromkeys(counting, "fragments: [counting]")
+    runs |= {"alpha": "sources: [given]", "delta": "fragments: [choosing]"}
+    for kind in ("participants", "streams", "networks"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    (folder / "networks" / "replicated.py").write_text(REPLICATED)
+    for name, runs_what in runs.items():
+        (folder / "participants" / f"{name}.yaml").write_text(
+            f"participant: {name}\nruns:\n  - network: networks/replicated.py\n    {runs_what}\n"
+        )
+    for stream, more in (("given", given), ("counted", counted), ("busy", busy)):
+        (folder / "streams" / f"{stream}.yaml").write_text(f"stream: {stream}\n{more}")
+    return folder
+
+
 @dataclass
 class Heard:
     """What a loop said, kept for the test."""

@@ -15,6 +15,7 @@ from pipelines.catalog.queries import query
 from pipelines.catalog.server import EmbeddedServer
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
+from tests.catalog.producing import BETA, Reading
 
 FEW, MANY = 100, 30_000
 # A thousand times the rows make an index two pages higher; a step reads several indexes.
@@ -38,6 +39,21 @@ BEGIN
     SET origin_us = 0, boundary_us = ({last}::bigint + 1) * {width}, last_version = {last};
 END $$
 """
+LATE = """
+DO $$
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    UPDATE medusa.segment AS s SET stability = 'tentative'
+    FROM medusa.stream_producer AS p
+    WHERE p.line_id = s.line_id AND p.replica = -1 AND s.from_us = {last}::bigint * {width}
+        AND s.end_version IS NULL;
+    UPDATE medusa.segment AS s SET stability = 'stable'
+    FROM medusa.stream_producer AS p
+    WHERE p.line_id = s.line_id AND p.replica = -1 AND s.from_us < {last}::bigint * {width};
+    UPDATE medusa.stream_producer SET compared_us = boundary_us;
+END $$
+"""
+"""The newest row of the import's line is tentative, and so no other is; all has been compared."""
 
 
 @pytest.fixture(scope="module")
@@ -148,3 +164,35 @@ def test_a_step_touches_as_many_pages_after_a_long_history_as_after_a_short_one(
     few, many = pages
     for statement, count in many.items():
         assert count <= few[statement] + PAGES_MORE_MAX, (statement, few, many)
+
+
+def test_what_is_read_of_several_producers_does_not_grow_with_what_was_chosen_long_ago(
+    postgres_server: EmbeddedServer,
+) -> None:
+    admin_url = postgres_server.superuser_url()
+    urls = create_home(admin_url, a.ALPHA, "medusa_choosing")
+    try:
+        with watcher_of(postgres_server.superuser_url(urls.database)) as watcher:
+            catalog = PostgresCatalog(urls.job, a.ALPHA)
+            reading = Reading(catalog)
+            reading[BETA].commit(0, 1)
+            reading.hear()
+            reading.settle()
+            pages: list[int] = []
+            first = 1
+            for last in (FEW, MANY // 6):
+                with watcher.connect() as connection:
+                    fill = FILL.format(width=a.WIDTH_US, first=first, last=last)
+                    connection.exec_driver_sql(fill)
+                    connection.exec_driver_sql(LATE.format(width=a.WIDTH_US, last=last))
+                    connection.execute(text("ANALYZE"))
+                    asked: dict[str, object] = {"participant": a.ALPHA, "segments_max": 1_024}
+                    pages.append(pages_of(connection, query("knowledge_imports").text, asked))
+                known = reading.known()
+                assert known.tentative == (a.buckets(last, last + 1),)
+                assert sum(len(p.segments) for p in known.producers) == 2 * len(known.tentative)
+                first = last + 1
+            catalog.close()
+        assert pages[1] <= pages[0] + PAGES_MORE_MAX
+    finally:
+        drop_home(admin_url, urls.database)

@@ -203,8 +203,8 @@ ATTACKS = {
     ),
 }  # fmt: skip
 LOGS = (
-    "assignment", "commit", "file", "landed_batch", "landed_bucket", "line_version", "lineage",
-    "plan", "quarantine", "step_metrics", "stream", "stream_order",
+    "assignment", "commit", "divergence", "file", "landed_batch", "landed_bucket", "line_version",
+    "lineage", "plan", "quarantine", "step_metrics", "stream", "stream_order",
 )  # fmt: skip
 
 

@@ -18,12 +18,13 @@ OTHERS = ("job", "airflow", "analyst", "reader")
 VIEWS = {
     "job": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
-            "streams", "transitions", "bounds", "cursors"},
+            "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls"},
     "analyst": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
                 "published_files", "published_segments", "quarantine", "segments", "sinks",
-                "steps", "streams", "transitions", "bounds", "cursors"},
+                "steps", "streams", "transitions", "bounds", "cursors", "divergences", "disputed",
+                "recalls"},
     "airflow": {"assignments", "certificates", "holds", "leases", "sinks", "steps", "streams",
-                "transitions", "bounds"},
+                "transitions", "bounds", "divergences", "disputed", "recalls"},
     "reader": {"published_boundaries", "published_files", "published_segments"},
 }  # fmt: skip
 NO_RIGHT = "42501"

@@ -95,6 +95,23 @@ NAMES = (
     refused(
         "a read that ends before it begins", "not before", "read", "x", "--from", "2", "--to", "1"
     ),
+    refused("a recall from nowhere", "no time", "recall", "x", "--from", ESCAPES),
+    refused("a recall without a reason", "say why", "recall", "x", "--from", "1"),
+    refused("a recall of escapes", "control", "recall", "x", "--from", "1", "--because", ESCAPES),
+    refused(
+        "a reason of 100,000 letters",
+        "in 1000",
+        "recall",
+        "x",
+        "--from",
+        "1",
+        "--because",
+        "a" * 100_000,
+    ),
+    refused(
+        "a partner that climbs", "not a name", "recall", "x", "--from", "1", "--follow", "../x"
+    ),
+    refused("an explanation of nobody", "diverged", "explain", SHELL),
     refused("a trim for Arabic days", "is not one", "trim", "--keep", "٣d"),
     refused("a grace of nothing", "out of range", "trim", "--orphans", "--grace", "0s"),
 )

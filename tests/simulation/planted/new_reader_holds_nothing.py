@@ -13,7 +13,7 @@ from pipelines.exchange.first_holds import Wiring
 
 
 def no_holds(
-    wiring: Wiring, owners: Mapping[str, Participant]
+    wiring: Wiring, owners: Mapping[str, tuple[Participant, ...]]
 ) -> dict[Participant, tuple[Hold, ...]]:
     return {}
 

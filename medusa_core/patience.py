@@ -1,0 +1,60 @@
+"""How long what reads a stream here may wait for it: what the import of several producers asks.
+
+A row that is not verified yet is waited for like a missing input, by the same rule of the bound as
+in the fragment that reads it, so that both together never wait longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from medusa_core.bounds import Policy, wait_ms
+from medusa_core.knowledge import FragmentKnowledge
+from medusa_core.names import StreamName
+from medusa_core.paths import rests_ms
+
+_EAGERNESS = (Policy.PROCESS, Policy.DELAY, Policy.SUSPEND)
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The least wait of those that read a stream, age that was carried to it included, and the most
+    eager of their policies during a failure."""
+
+    wait_ms: int
+    during_failure: Policy = Policy.PROCESS
+
+    def least(self, other: Patience) -> Patience:
+        """That of both."""
+        policies = (self.during_failure, other.during_failure)
+        eager = min(policies, key=_EAGERNESS.index)
+        return Patience(min(self.wait_ms, other.wait_ms), eager)
+
+
+def patience_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, Patience]:
+    """Input stream -> how long it may be waited for; none of what nothing is promised behind.
+
+    `fragments` are those of one home, each after those it reads.
+    """
+    rests = rests_ms(fragments)
+    return together(
+        {
+            name: Patience(
+                wait_ms(known.bound, known.cost.path_ms, rests[known.fragment.id]),
+                known.bound.during_failure,
+            )
+            for name in known.inputs
+        }
+        for known in fragments
+        if known.bound is not None
+    )
+
+
+def together(found: Iterable[Mapping[StreamName, Patience]]) -> dict[StreamName, Patience]:
+    """Of each stream the least patience of any."""
+    whole: dict[StreamName, Patience] = {}
+    for one in found:
+        for stream, patience in one.items():
+            whole[stream] = patience.least(whole[stream]) if stream in whole else patience
+    return whole

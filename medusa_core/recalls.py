@@ -1,0 +1,114 @@
+"""Recall: the one audited way out of what is final.
+
+An operator takes back what a line has from one bucket on. The line begins another generation there:
+what lay before stays as it is, what was computed from the part that is gone is taken back with it,
+and what is owed from there on is found like any frontier. The laws S1 and S2 hold within a
+generation. Whoever reads a partner's line stops before that bucket until its own operator moves.
+
+Limit: what a target outside has been given is the operator's to take back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from medusa_core.errors import Refused
+from medusa_core.frozen import freeze
+from medusa_core.grid import FOREVER_US
+from medusa_core.names import StreamName, Version
+from medusa_core.segments import Producer
+
+BECAUSE_CHARACTERS_MAX, WHO_CHARACTERS_MAX = 1_000, 200
+GENERATION_MAX = 2**31 - 1
+RECALLS_PER_NEWS_MAX = 1_000
+
+HOLD_PURPOSE = HOLDER = "recall"
+"""Under which what has to be read again is held."""
+
+HOLD_MS = 24 * 3_600_000
+"""For how long: till then the fragments concerned have said themselves what they need."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineRecall:
+    """One recall as a line tells of it: `generation` begins at `from_us`, `version` took back what
+    was there."""
+
+    generation: int
+    from_us: int
+    version: Version
+    because: str
+
+    def __post_init__(self) -> None:
+        if not 1 < self.generation <= GENERATION_MAX or not 0 < self.version <= FOREVER_US:
+            raise Refused(
+                f"generation {self.generation} at version {self.version} is none of a recall"
+            )
+        if not -FOREVER_US <= self.from_us < FOREVER_US:
+            raise Refused(f"a recall cannot begin at {self.from_us}")
+        check_text("the reason of a recall", self.because, BECAUSE_CHARACTERS_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recalled(LineRecall):
+    """A recall as it was, or would be, made of a line of this home, by `who`.
+
+    `segments` and `rows` are what it took back; they are told by the recall itself only.
+    """
+
+    stream: StreamName
+    producer: Producer
+    who: str
+    recalled_at_ms: int = field(default=0, compare=False)
+    segments: int = field(default=0, compare=False)
+    rows: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecallWanted:
+    """What an operator wants taken back: a line from a bucket on, and all that it led to here.
+
+    `follows` is the generation of a partner's recall that is agreed to: it is made when the
+    partner's news comes. `needed` is from when on each fragment that computes again reads each of
+    its inputs.
+    """
+
+    stream: StreamName
+    producer: Producer
+    from_us: int
+    because: str
+    who: str
+    follows: int | None = None
+    needed: Mapping[str, Mapping[StreamName, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        freeze(self, "needed")
+        check_text("the reason of a recall", self.because, BECAUSE_CHARACTERS_MAX)
+        check_text("who recalls", self.who, WHO_CHARACTERS_MAX)
+
+
+def check_text(what: str, text: str, characters_max: int) -> str:
+    """Refuse text that is empty, too long, or not to be shown as one line."""
+    if len(text) > characters_max:
+        raise Refused(f"{what} has {len(text)} characters: say it in {characters_max} at most")
+    if not text.strip():
+        raise Refused(f"{what} is empty: say it in a sentence")
+    if not text.isprintable():
+        raise Refused(f"{what} holds a line break or another control character: leave it out")
+    return text
+
+
+def check_recalls(recalls: Sequence[LineRecall]) -> None:
+    """Refuse recalls of a line that are too many or not in order."""
+    if len(recalls) > RECALLS_PER_NEWS_MAX:
+        raise Refused(f"news tells of {len(recalls)} recalls at once: call the partner's operator")
+    for one, next_ in pairwise(recalls):
+        if not (one.generation < next_.generation and one.version < next_.version):
+            raise Refused("news tells of recalls out of order: call the partner's operator")
+
+
+def begins_again_us(recalls: Sequence[LineRecall]) -> int | None:
+    """From when on recalls together took something back; None if there are none."""
+    return min((recall.from_us for recall in recalls), default=None)

@@ -1,0 +1,106 @@
+"""What streams' contracts ask of those who compute them: how many, and how many must agree.
+
+`replicas: n` says that at least n participants compute the stream, so that one of them may fail;
+`verify: n` that a reader takes a row as final only when n of them have the same. Both are checked
+against the participants that list the stream's fragment; sources have one lander and take neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from medusa_core.names import Participant, StreamName
+from pipelines.contracts.fields import listing
+from pipelines.contracts.placed import PlacedNetwork
+from pipelines.contracts.streams import StreamContract
+from pipelines.report.times import counted, duration
+
+RESTART_MS = 11_000
+"""How long a participant that was killed and is started again keeps others waiting for its next
+step: Spark started cold, on a quiet machine, as `python -m bench recovery` measures it."""
+
+
+def check_replicas(
+    networks: Sequence[PlacedNetwork],
+    contracts: Sequence[StreamContract],
+    participants: Sequence[Participant],
+) -> None:
+    """Refused, naming file, line and field, if more is asked than there are participants for it."""
+    placed = {record.name: network for network in networks for record in network.streams}
+    for contract in contracts:
+        network = placed[contract.stream]
+        writers = network.writers_of(contract.stream)
+        fragment = network.fragment_of(contract.stream)
+        for field in (contract.replicas, contract.verify):
+            if field is not None and fragment is None:
+                raise field.at.refused(
+                    f"is said of {contract.stream}, which is a source: one participant lands it "
+                    f"({listing(writers)}); say it of what is computed from it"
+                )
+        if contract.replicas is not None:
+            _check_count(contract, writers, f"fragment {fragment}", participants)
+        if contract.verify is not None and contract.verify.count > len(writers):
+            raise contract.verify.at.refused(
+                f"is {contract.verify.count}, and {counted(len(writers), 'participant')} can agree "
+                f"on {contract.stream} ({listing(writers)}): write a number from 1 to "
+                f"{len(writers)}, or list fragment {fragment} under runs of more"
+            )
+
+
+def _check_count(
+    contract: StreamContract,
+    writers: Sequence[Participant],
+    fragment: str,
+    participants: Sequence[Participant],
+) -> None:
+    asked = contract.replicas
+    assert asked is not None, "the caller has looked"
+    if asked.count == 1 and len(writers) > 1:
+        raise asked.at.refused(
+            f"is 1, and {counted(len(writers), 'participant')} list {fragment}, which computes "
+            f"{contract.stream} ({listing(writers)}): write replicas: {len(writers)}, or take it "
+            "away from the others before it is applied"
+        )
+    if asked.count > len(writers):
+        others = [name for name in participants if name not in writers]
+        there = (
+            f" (there is {listing(others)})" if others else ", whose contracts are to be written"
+        )
+        raise asked.at.refused(
+            f"is {asked.count}, and {counted(len(writers), 'participant')} "
+            f"{'lists' if len(writers) == 1 else 'list'} {fragment}, which computes "
+            f"{contract.stream} ({listing(writers)}): list it under runs of others, too{there}, or "
+            f"write replicas: {len(writers)}"
+        )
+
+
+def warnings_of(
+    networks: Sequence[PlacedNetwork],
+    contracts: Sequence[StreamContract],
+    participants: Sequence[Participant],
+) -> Iterator[str]:
+    """What the contracts promise and cannot keep by themselves; nothing of it is refused."""
+    placed = {record.name: network for network in networks for record in network.streams}
+    for contract in contracts:
+        network, stream = placed[contract.stream], contract.stream
+        writers = network.writers_of(stream)
+        bound = contract.bound
+        if bound is not None and bound.bound_ms < RESTART_MS and len(writers) == 1:
+            yield (
+                f"stream {stream} is promised within {duration(bound.bound_ms * 1_000)}, and "
+                f"{writers[0]}, which alone computes it, takes about "
+                f"{duration(RESTART_MS * 1_000)} to come back after a crash: list fragment "
+                f"{network.fragment_of(stream)} under runs of a second participant, and write "
+                "replicas: 2"
+            )
+        if stream in network.verified and not _readers(network, stream, participants):
+            yield (
+                f"verify: {network.verified[stream]} of {stream} has no effect: its readers count "
+                "who agrees, and no participant reads it"
+            )
+
+
+def _readers(
+    network: PlacedNetwork, stream: StreamName, participants: Sequence[Participant]
+) -> list[Participant]:
+    return [name for name in participants if stream in network.chosen_by(name)]

@@ -1,0 +1,212 @@
+"""The loop over several producers of one stream: what is the matter with one holds up no other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from medusa_core.commits import Commit, LeaseKey
+from medusa_core.errors import Diverged, OutcomeUnknown, Unavailable
+from medusa_core.exchange import LineNews
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.patience import Patience
+from medusa_core.segments import Producer, Stability
+from pipelines.catalog.homes import HomeUrls, create_home, drop_home
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.memory import MemoryCatalog
+from pipelines.catalog.memory_store import ManualClock
+from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.server import EmbeddedServer
+from pipelines.choosing import Chooser
+from pipelines.exchange.copies import FileCopies
+from pipelines.exchange.importing import Imported, Importer
+from pipelines.exchange.in_process import LocalExchange
+from pipelines.exchange.in_process import Partner as Storage
+from pipelines.leases import LeaseKeeper
+from tests.catalog import building as a
+from tests.catalog.homes_under_test import watcher_of, wipe
+from tests.catalog.producing import BETA, CHOSEN, GAMMA, IMPORTING, Partner, replicated
+
+DATABASE = "medusa_choosing_loop"
+
+
+@pytest.fixture(scope="module")
+def urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
+    admin_url = postgres_server.superuser_url()
+    yield create_home(admin_url, a.ALPHA, DATABASE)
+    drop_home(admin_url, DATABASE)
+
+
+class Told(LocalExchange):
+    """The product's exchange, but news comes from catalogs in memory."""
+
+    def __init__(self, partners: dict[Participant, Partner], root: Path) -> None:
+        storages = {
+            name: Storage(reader_url="postgresql://nowhere", storage=root / name)
+            for name in partners
+        }
+        super().__init__(a.ALPHA, storages)
+        self.homes = partners
+        self.away: set[Participant] = set()
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        if producer.participant in self.away:
+            raise Unavailable(f"{producer.participant} does not answer")
+        home = self.homes[producer.participant].catalog
+        return home.line_news(stream, producer, after, segments_max=segments_max)
+
+    def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+        self.homes[partner].catalog.acknowledge(stream, a.ALPHA, through_us, limit_ms, path_ms)
+
+
+@dataclass
+class Loop:
+    """The reading home's part of the loop: import, then choose."""
+
+    catalog: Catalog
+    exchange: Told
+    root: Path
+
+    def __post_init__(self) -> None:
+        self.problems: list[str] = []
+        self.errors: list[Exception] = []
+        self.leases = LeaseKeeper(self.catalog, "me", lease_ms=a.HOUR_MS)
+        key = LeaseKey(fragment=IMPORTING, producer=CHOSEN)
+        self.leases.take([(key, a.FIRST)])
+        copies = FileCopies(self.root / "alpha")
+        self.importer = Importer(self.catalog, copies, self.exchange, self.leases)
+        self.chooser = Chooser(self.catalog, self.leases, self.errors.append)
+
+    def tick(self) -> int:
+        self.importer.poll(self._imported)
+        return self.chooser.turn()
+
+    def _imported(self, imported: Imported) -> None:
+        if imported.problem is not None:
+            self.problems.append(f"{imported.producer}: {imported.problem}")
+
+    def commit(self, producer: Producer, bucket: int, content: bytes = b"rows") -> Path:
+        """A final bucket of a producer, with a file of its storage."""
+        partner = self.exchange.homes[producer.participant]
+        path = self.root / producer.participant / f"{bucket}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
+        file = replace(a.a_file(2, path.name, sha256(content).hexdigest()), size_bytes=len(content))
+        segment = a.a_segment(bucket, bucket + 1, rows={bucket: 2}, file=file)
+        partner.catalog.commit(a.a_commit(segment, lease=partner.lease))
+        return path
+
+    def shown(self) -> list[tuple[int, Stability, Participant]]:
+        """Bucket, stability and whose it is, of what is read."""
+        return [
+            (row.range.from_us // a.WIDTH_US, row.stability, read.producer.participant)
+            for row in self.catalog.segments(a.SUMS, producer=CHOSEN)
+            for read in self.catalog.lineage(row)
+            if read.range == row.range
+        ]
+
+
+@pytest.fixture
+def loop(postgres_server: EmbeddedServer, urls: HomeUrls, tmp_path: Path) -> Iterator[Loop]:
+    with ExitStack() as stack:
+        watcher = stack.enter_context(watcher_of(postgres_server.superuser_url(urls.database)))
+        wipe(watcher)
+        catalog = PostgresCatalog(urls.job, a.ALPHA)
+        stack.callback(catalog.close)
+        catalog.deploy(replicated())
+        partners = {p.participant: Partner(p, replicated()) for p in (BETA, GAMMA)}
+        yield Loop(catalog, Told(partners, tmp_path), tmp_path)
+
+
+def test_a_damaged_file_of_one_producer_does_not_hold_up_the_other(loop: Loop) -> None:
+    loop.commit(BETA, 0).write_bytes(b"rots")
+    loop.commit(GAMMA, 0)
+    assert loop.tick() == 1
+    assert loop.shown() == [(0, Stability.STABLE, GAMMA.participant)]
+    assert any("is damaged" in said for said in loop.problems)
+    (row,) = loop.catalog.segments(a.SUMS, producer=CHOSEN)
+    assert (loop.root / "alpha" / row.files[0].path).read_bytes() == b"rows"
+
+
+def test_a_producer_that_is_away_is_passed_by_and_caught_up_with(loop: Loop) -> None:
+    loop.commit(BETA, 0)
+    loop.commit(GAMMA, 0)
+    loop.tick()
+    loop.exchange.away.add(BETA.participant)
+    for bucket in (1, 2):
+        loop.commit(GAMMA, bucket)
+        assert loop.tick() == 1
+    for bucket in (1, 2, 3):
+        loop.commit(BETA, bucket)
+    loop.exchange.away.clear()
+    loop.exchange.away.add(GAMMA.participant)
+    assert loop.tick() == 1
+    assert [whose for _, _, whose in loop.shown()] == ["beta", "gamma", "gamma", "beta"]
+    assert {stability for _, stability, _ in loop.shown()} == {Stability.STABLE}
+    loop.exchange.away.clear()
+    loop.commit(GAMMA, 3)
+    assert loop.tick() == 0, "nothing twice"
+    holds = {h.from_us for h in loop.exchange.homes[GAMMA.participant].catalog.holds(a.SUMS)}
+    assert holds == {4 * a.WIDTH_US}, "every producer is acknowledged what came of it"
+
+
+def test_a_loop_that_dies_after_a_choice_whose_answer_was_lost_makes_it_once(
+    loop: Loop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop.commit(BETA, 0)
+    made = loop.catalog.commit_choice
+
+    def lost(*given: object) -> None:
+        made(*given)  # type: ignore[arg-type]
+        raise OutcomeUnknown("the answer was lost")
+
+    monkeypatch.setattr(loop.catalog, "commit_choice", lost)
+    with pytest.raises(OutcomeUnknown):
+        loop.tick()
+    monkeypatch.undo()
+    again = Loop(loop.catalog, loop.exchange, loop.root)
+    assert again.tick() == 0
+    assert again.shown() == [(0, Stability.STABLE, BETA.participant)]
+
+
+def test_disagreement_is_told_once_in_a_sentence_that_names_both(loop: Loop) -> None:
+    loop.commit(BETA, 0)
+    partner = loop.exchange.homes[GAMMA.participant]
+    (loop.root / "gamma").mkdir()
+    (loop.root / "gamma" / "other.parquet").write_bytes(b"more")
+    file = replace(a.a_file(3, "other.parquet", sha256(b"more").hexdigest()), size_bytes=4)
+    other: Commit = a.a_commit(a.a_segment(0, 1, rows={0: 3}, file=file), lease=partner.lease)
+    partner.catalog.commit(other)
+    loop.tick()
+    loop.tick()
+    (error,) = loop.errors
+    assert isinstance(error, Diverged)
+    assert "sums by beta/0 and by gamma/1 differ in the bucket at 1970-01-01" in str(error)
+    assert [stability for _, stability, _ in loop.shown()] == [Stability.TENTATIVE]
+
+
+def test_the_loop_wakes_up_when_what_is_not_verified_is_due(loop: Loop) -> None:
+    loop.catalog.declare_verify(a.SUMS, 2)
+    loop.chooser.tell_patience({a.SUMS: Patience(30_000)})
+    loop.commit(BETA, 0)
+    assert loop.tick() == 0
+    assert loop.chooser.wakes_in_ms is not None
+    assert 20_000 < loop.chooser.wakes_in_ms <= 30_000
+    loop.commit(GAMMA, 0)
+    assert loop.tick() == 1
+    assert loop.chooser.wakes_in_ms is None
+
+
+def test_a_home_without_several_producers_has_nothing_to_choose() -> None:
+    catalog = MemoryCatalog(a.ALPHA, ManualClock(1))
+    catalog.deploy(a.a_deployment())
+    chooser = Chooser(catalog, LeaseKeeper(catalog, "me"), lambda error: None)
+    assert chooser.turn() == 0
+    assert chooser.wakes_in_ms is None

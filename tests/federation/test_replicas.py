@@ -1,0 +1,176 @@
+"""Two compute the same, one reads: producers die, are cut off and come back; the reader has it all.
+
+alpha lands, beta and gamma compute `counted`, delta reads what they do and computes `busy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from medusa_core.digest import Digest
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import IMPORT, Producer, Segment, Stability
+from pipelines.changes.lines import line_of
+from pipelines.commands.apply import run_apply
+from pipelines.drills.links import LinkFaults, Lost, write_faults
+from pipelines.quality.running import run_checks
+from pipelines.quality.windows import Asked
+from tests.federation.building import (
+    Running,
+    federation_of,
+    rounds_until,
+    seated,
+    write_replicated,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+COUNTED, BUSY = StreamName("counted"), StreamName("busy")
+BETA, GAMMA, DELTA = map(Participant, ("beta", "gamma", "delta"))
+CHOSEN = Producer(DELTA, IMPORT)
+X_MS = 8_000
+ROUNDS = 20_000
+FEW = "source: {kind: generate, seed: 1, rate_per_s: 10, sources: 4}\n"
+
+
+@pytest.fixture
+def verify() -> int:
+    return 1
+
+
+@pytest.fixture
+def four(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path, verify: int
+) -> Iterator[dict[str, Running]]:
+    contracts = write_replicated(
+        tmp_path / "contracts",
+        given=FEW,
+        counted=f"verify: {verify}\n",
+        busy=f"bound: {X_MS}ms\n",
+    )
+    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+        assert run_apply(
+            settings, contracts=contracts, participant=None, from_=None, explain=False,
+            as_json=False,
+        ) == 0  # fmt: skip
+        yield {
+            name: stack.enter_context(seated(settings, name, lambda: spark))
+            for name in ("alpha", "beta", "gamma", "delta")
+        }
+
+
+def chosen(delta: Running) -> tuple[Segment, ...]:
+    return delta.seat.home.catalog.segments(COUNTED, producer=CHOSEN)
+
+
+def through_us(delta: Running, stream: StreamName = BUSY) -> int:
+    """Up to where the reader has a stream as final."""
+    return line_of(delta.seat.home.catalog, stream).stable_through_us or 0
+
+
+def reached_us(of: Running) -> int:
+    """Up to where a producer has computed."""
+    lines = of.seat.home.catalog.lines(COUNTED)
+    return next(
+        ln.boundary_us for ln in lines if ln.producer.participant == of.seat.home.participant
+    )
+
+
+def contents(of: Running, producer: Producer) -> dict[int, Digest]:
+    segments = of.seat.home.catalog.segments(COUNTED, producer=producer)
+    return {at: d for s in segments for at, d in s.buckets.items()}
+
+
+def goes_on(delta: Running, running: list[Running], buckets: int) -> None:
+    """Let them tick until the reader has so many buckets more as final."""
+    wanted = max(through_us(delta), *(reached_us(r) for r in running if _computes(r)))
+    wanted += buckets * 1_000_000
+    rounds_until(running, lambda: through_us(delta) >= wanted, ROUNDS)
+
+
+def _computes(of: Running) -> bool:
+    return of.seat.home.participant in (BETA, GAMMA)
+
+
+def cut(delta: Running, partner: Participant) -> None:
+    ways = (Lost(partner, DELTA), Lost(DELTA, partner))
+    write_faults(delta.seat.home.directory, LinkFaults(lost=ways))
+
+
+def test_a_reader_loses_nothing_and_doubles_nothing_whichever_producer_is_away(
+    four: dict[str, Running],
+) -> None:
+    alpha, beta, gamma, delta = four.values()
+    folder = delta.seat.home.directory
+    goes_on(delta, [alpha, beta, gamma, delta], 2)
+
+    # beta dies: gamma goes on.
+    goes_on(delta, [alpha, gamma, delta], 3)
+    # gamma is cut off from the reader, and beta is back: beta catches up and goes on.
+    cut(delta, GAMMA)
+    goes_on(delta, [alpha, beta, gamma, delta], 3)
+    write_faults(folder, LinkFaults())
+    goes_on(delta, [alpha, beta, gamma, delta], 2)
+
+    rows = chosen(delta)
+    assert {row.stability for row in rows} == {Stability.STABLE}
+    read = {r.producer.participant for row in rows for r in delta.seat.home.catalog.lineage(row)}
+    assert read == {BETA, GAMMA}, "both have been read"
+    history = delta.seat.home.catalog.history(COUNTED, CHOSEN, rows[0].range.hull(rows[-1].range))
+    assert {event.stability for event in history} == {Stability.STABLE}, "nothing was tentative"
+    steps = delta.seat.home.catalog.segments(BUSY)
+    assert {row.stability for row in steps} == {Stability.STABLE}
+    # Bucket by bucket it is what each of them has computed.
+    mine = {at: d for row in rows for at, d in row.buckets.items()}
+    for producer, of in ((Producer(BETA, 0), beta), (Producer(GAMMA, 1), gamma)):
+        computed = contents(of, producer)
+        both = [at for at in mine if at < reached_us(of)]
+        assert {at: mine[at] for at in both} == {at: computed[at] for at in both}
+    assert len(mine) > 8
+    outcome = run_checks(delta.seat.home, Asked(stream=BUSY))
+    assert dict(outcome.not_recomputed) == {
+        BUSY: "the records of given are not in this home: ask where they land"
+    }
+    assert delta.seat.home.catalog.divergences() == ()
+
+
+@pytest.mark.parametrize("verify", [2])
+def test_what_is_not_verified_is_answered_within_the_bound_and_corrected_when_it_is(
+    four: dict[str, Running],
+) -> None:
+    alpha, beta, gamma, delta = four.values()
+    catalog = delta.seat.home.catalog
+    # The first steps of a cold Spark are no promise's.
+    rounds_until(
+        [alpha, beta, gamma, delta],
+        lambda: len(chosen(delta)) > 2 and chosen(delta)[-1].age_ms < X_MS // 4,
+        ROUNDS,
+    )
+
+    def unverified() -> list[Segment]:
+        return [row for row in chosen(delta) if row.missing == ("counted unverified",)]
+
+    rounds_until([alpha, gamma, delta], lambda: len(unverified()) >= 2, ROUNDS)
+    rounds_until(
+        [alpha, gamma, delta],
+        lambda: any(not s.stability.is_final for s in catalog.segments(BUSY)),
+        ROUNDS,
+    )
+    answers = [s for s in catalog.segments(BUSY) if not s.stability.is_final]
+    assert {s.missing for s in answers} == {("counted unverified",)}
+    assert all(s.age_ms <= X_MS for s in answers)
+
+    goes_on(delta, [alpha, beta, gamma, delta], 1)
+    assert unverified() == []
+    assert {s.stability for s in catalog.segments(BUSY)} == {Stability.STABLE}
+    assert contents(delta, CHOSEN).items() <= {
+        **contents(beta, Producer(BETA, 0)), **contents(gamma, Producer(GAMMA, 1))
+    }.items()  # fmt: skip
