@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.names import StreamName
-from medusa_core.patience import together
+from medusa_core.patience import Patience, together
 from pipelines.catalog.interface import Assignment, Catalog
 from pipelines.choosing import Chooser
 from pipelines.driver import Applied, Driver
@@ -128,8 +128,10 @@ class ParticipantLoop:
         self._importer.tell_paths(
             {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
         )
+        patience = together(driver.patience for driver in self._drivers)
+        self._importer.tell_room(self._room_ms(patience))
         if self._chooser is not None:
-            self._chooser.tell_patience(together(driver.patience for driver in self._drivers))
+            self._chooser.tell_patience(patience)
         if away is not None:
             raise away
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
@@ -140,6 +142,14 @@ class ParticipantLoop:
             landed=landed,
             chosen=chosen,
         )
+
+    def _room_ms(self, patience: Mapping[StreamName, Patience]) -> int | None:
+        """How long until something must be answered, what comes meanwhile included; None: nothing
+        is promised."""
+        if not patience:
+            return None
+        dues = [driver.wakes_in_ms for driver in self._drivers if driver.wakes_in_ms is not None]
+        return min([*dues, *(one.wait_ms for one in patience.values())])
 
     def _poll_sources(self) -> int:
         """Let every source land what has come; one that cannot be read holds up no other."""

@@ -34,6 +34,13 @@ from pipelines.failpoints import reached
 from pipelines.leases import LeaseKeeper
 
 SEGMENTS_PER_NEWS_MAX = 1_024
+
+ROOM_PART = 0.5
+"""Of the time until something must be answered that importing may take: its cost is a guess."""
+
+SEGMENT_MS = 5.0
+"""What a segment costs to import, before any has been."""
+
 IMPORTED = "imported"
 SUFFIX = ".parquet"
 PATH_CHARACTERS_MAX, NAME_CHARACTERS_MAX, SHOWN_MAX = 1_024, 100, 100
@@ -57,6 +64,9 @@ class NoImports:
     def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
         """See `Importer.tell_paths`."""
 
+    def tell_room(self, room_ms: int | None) -> None:
+        """See `Importer.tell_room`."""
+
     def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
         """See `Importer.poll`."""
         return 0
@@ -65,7 +75,7 @@ class NoImports:
 class Importer:
     """Imports the lines that this home is assigned to import.
 
-    `segments_max`: how much news of a line is asked for at once.
+    `segments_max`: how much news of a line is asked for at once, at most.
     """
 
     def __init__(
@@ -87,10 +97,18 @@ class Importer:
         self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
         self._paths_ms: Mapping[StreamName, int] = {}
         self._read_s = 0.0
+        self._room_ends_s: float | None = None
+        self._segment_ms = SEGMENT_MS
 
     def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
         """What the path behind each imported stream costs here; partners are told with the acks."""
         self._paths_ms = paths_ms
+
+    def tell_room(self, room_ms: int | None) -> None:
+        """How long from now until something must be answered (None: nothing must): the news of a
+        partner that was away for long comes in pieces that fit."""
+        room = None if room_ms is None else room_ms / 1_000 * ROOM_PART
+        self._room_ends_s = None if room is None else self._now_s() + room
 
     def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
@@ -103,6 +121,7 @@ class Importer:
             if standing.producer.participant in away:
                 continue
             news: LineNews | None = None
+            began_s = self._now_s()
             try:
                 news = self._news(standing)
                 if news is None or not self._bring(standing, news):
@@ -120,12 +139,25 @@ class Importer:
                     away.add(standing.producer.participant)
                 continue
             moved += 1
+            self._note_cost(len(news.segments), began_s)
             told(_imported(standing, len(news.segments), None))
         for standing in self._catalog.imports() if moved else standings:
             is_stopped = (standing.stream, standing.producer) in stopped
             if standing.producer.participant not in away and not is_stopped:
                 self._acknowledge(standing)
         return moved
+
+    def _note_cost(self, segments: int, began_s: float) -> None:
+        """Learn what a segment costs, by halves: the last news says most."""
+        cost_ms = (self._now_s() - began_s) * 1_000 / max(segments, 1)
+        self._segment_ms = (self._segment_ms + cost_ms) / 2
+
+    def _fits(self) -> int:
+        """How many segments may be asked for now; one at least, so that news goes on."""
+        if self._room_ends_s is None:
+            return self._segments_max
+        left_ms = (self._room_ends_s - self._now_s()) * 1_000
+        return max(min(int(left_ms / max(self._segment_ms, 0.1)), self._segments_max), 1)
 
     def _acknowledge(self, standing: ImportStanding) -> None:
         """Tell the partner how far the copy is final.
@@ -154,7 +186,7 @@ class Importer:
             standing.stream,
             standing.producer,
             standing.version,
-            segments_max=self._segments_max,
+            segments_max=self._fits(),
         )
         if (news.stream, news.producer) != (standing.stream, standing.producer):
             raise Refused(

@@ -57,7 +57,8 @@ class PatientExchange:
         asks_s = self._now_s()
         news, asked_s = self._ask(
             producer.participant,
-            ("news", stream, producer, after, segments_max),
+            # How much of it was asked for then makes no other question.
+            ("news", stream, producer, after),
             lambda: self._exchange.line_news(stream, producer, after, segments_max=segments_max),
             self._moment_s,
         )

@@ -99,6 +99,22 @@ def test_a_copy_that_was_damaged_is_fetched_again_when_news_names_it(
     assert (reader.root / copy.path).read_bytes() == b"rows"
 
 
+def test_news_of_a_long_absence_comes_in_pieces_that_leave_room_for_answers(
+    alpha: Writer, reader: Reader
+) -> None:
+    for number in range(100):
+        alpha.commit(ONE, [alpha.file(f"one/{number}.parquet", b"rows")])
+    reader.importer.tell_room(100)
+    (first,) = reader.poll()
+    assert first.segments == 10, "half of the room, at five milliseconds each"
+    reader.now_s += 1.0
+    (late,) = reader.poll()
+    assert late.segments == 1, "no room is left, and it goes on all the same"
+    reader.importer.tell_room(None)
+    (rest,) = reader.poll()
+    assert rest.segments == 89
+
+
 Spoil = Callable[[Writer, SegmentFile], SegmentFile]
 
 
