@@ -18,7 +18,7 @@ WAIT_SHARE_MAX = 0.9
 """A fragment never waits for more than this part of the bound: costs are estimates."""
 
 WAKE_MS = 100
-"""From the end of a wait to the start of the step: a timer, knowledge, a decision."""
+"""What a step costs around itself, at least: a timer, the loop's other work, knowledge, commit."""
 
 RECORD_US = 4.0
 """What a record adds to a step, as long as no larger step has been seen."""
@@ -97,16 +97,18 @@ def strictest(bounds: Iterable[Bound | None]) -> Bound | None:
 class Cost:
     """What a fragment's steps have cost lately: all but the slowest hundredth stay below `step_ms`.
 
-    `record_us` is what one record more adds, in microseconds.
+    `record_us` is what one record more adds, in microseconds; `wake_ms` what a step costs around
+    itself.
     """
 
     step_ms: int = 500
     record_us: float = RECORD_US
+    wake_ms: int = WAKE_MS
 
     @property
     def path_ms(self) -> int:
         """What this fragment adds to a path: waking up, the step, its commit."""
-        return self.step_ms + WAKE_MS
+        return self.step_ms + self.wake_ms
 
     def of_ms(self, records: int) -> int:
         """What a step over so many records is expected to take."""
@@ -133,6 +135,12 @@ def cost_of(steps: Sequence[tuple[float, int]]) -> Cost:
     rates = sorted(max(ms - step_ms, 0) * 1_000 / (records - median) for ms, records in large)
     record_us = rates[len(rates) - 1 - _slow(len(rates))] if rates else 0.0
     return Cost(step_ms=step_ms, record_us=record_us if record_us > 0 else RECORD_US)
+
+
+def wake_of(around_ms: Sequence[float]) -> int:
+    """What steps cost around themselves, by what the last of them did: the same rule."""
+    usual = sorted(around_ms)
+    return max(WAKE_MS, int(usual[len(usual) - 1 - _slow(len(usual))])) if usual else WAKE_MS
 
 
 def _slow(steps: int) -> int:

@@ -6,13 +6,14 @@ docs/architecture.md; every number is a place at which the driver may die.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
-from medusa_core.bounds import Cost
+from medusa_core.bounds import Cost, wake_of
 from medusa_core.columns import Column
 from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
@@ -56,6 +57,9 @@ _POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step"}
 
 COSTS_EVERY_MS = 5_000
 """How often it is asked what steps have cost lately."""
+
+STEPS_PER_WAKE = 256
+"""From how many of its last steps it is estimated what they cost around themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +143,9 @@ class Driver:
         self._costs: Mapping[str, Cost] = {}
         self._states: dict[str, State] = {}
         self._asked_ms: int | None = None
+        self._read_ms = 0
+        self._around_ms: deque[float] = deque(maxlen=STEPS_PER_WAKE)
+        self._wake_ms = wake_of(())
         self.wakes_in_ms: int | None = None
         self.paths_ms: Mapping[StreamName, int] = {}
         self.patience: Mapping[StreamName, Patience] = {}
@@ -165,12 +172,13 @@ class Driver:
             plan=self._plan_id,
             tentative=tuple(t for t in known.tentative if t.segment.plan in mine),
             until_us=known.until_us if known.plan in mine else BEGINNING_US,
-            cost=self._costs.get(known.fragment.id, known.cost),
+            cost=replace(self._costs.get(known.fragment.id, known.cost), wake_ms=self._wake_ms),
         )
 
     def decide(self) -> list[Decision]:
         """What it would do now (1, 2)."""
         knowledge = self._costed(self.read())
+        self._read_ms = knowledge.clock_ms
         self._note_states(knowledge)
         decisions = decide(knowledge, knowledge.clock_ms, self._lane)
         dues = [d.until_ms for d in decisions if isinstance(d, Wait) and d.until_ms is not None]
@@ -208,8 +216,11 @@ class Driver:
                 self._said.transitioned(transition)
             self._states[of] = state
 
-    def tick(self) -> list[Applied]:
-        """One round: decide, then apply in order. Empty when there is nothing to do."""
+    def tick(self, lead_ms: float = 0.0) -> list[Applied]:
+        """One round: decide, then apply in order. Empty when there is nothing to do.
+
+        `lead_ms` is what the loop has done since it woke up.
+        """
         work = []
         for decision in self.decide():
             if self._said:
@@ -220,11 +231,22 @@ class Driver:
         away: list[Unavailable] = []
         if len(work) <= ONE_BY_ONE_MAX:
             self._apply(work, applied, away)
+            self._note_around(lead_ms, applied)
         else:
             self._apply_many(work, applied, away)
         if away:
             raise away[0]
         return applied
+
+    def _note_around(self, lead_ms: float, applied: Sequence[Applied]) -> None:
+        """Learn from a tick's first step what one costs around itself: a bound leaves that."""
+        if not applied or not isinstance(applied[0].decision, ComputeStep):
+            return
+        first = applied[0]
+        if not first.committed.again:
+            whole_ms = lead_ms + first.committed.committed_at_ms - self._read_ms
+            self._around_ms.append(whole_ms - sum(first.commit.metrics.phases_ms.values()))
+            self._wake_ms = wake_of(self._around_ms)
 
     def _apply(
         self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]

@@ -89,6 +89,7 @@ class ParticipantLoop:
         housekeeper: Housekeeper | None = None,
         deliveries: Deliveries | None = None,
         chooser: Chooser | None = None,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
         self._drivers = drivers
@@ -100,6 +101,7 @@ class ParticipantLoop:
         self._housekeeper = housekeeper
         self._deliveries = deliveries
         self._chooser = chooser
+        self._now_s = now_s
 
     def take_leases(self) -> None:
         """Take the leases of everything that is assigned here; Conflict while another has one."""
@@ -112,17 +114,19 @@ class ParticipantLoop:
         Raises Conflict if a lease is another's now, Unavailable while something is away, and
         AssignmentsChanged if this loop was made for others than now stand in the log.
         """
+        began_s = self._now_s()
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
         landed = self._poll_sources()
         self._leases.check()
         imported = self._importer.poll(self._said.imported)
         chosen = 0 if self._chooser is None else self._chooser.turn()
+        lead_ms = (self._now_s() - began_s) * 1_000
         applied: list[Applied] = []
         away: Unavailable | None = None
         for driver in self._drivers:
             try:
-                applied += driver.tick()
+                applied += driver.tick(lead_ms)
             except Unavailable as error:
                 away = away or error
         self._importer.tell_paths(

@@ -63,6 +63,7 @@ def run(world: World, process: Process) -> NoReturn:
             leases=keeper,
             said=said,
             assignments=newest_assignments(catalog, process.participant),
+            now_s=lambda: world.now_ms / 1_000,
         )
         try:
             loop.run(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medusa_core.bounds import Bound, Cost, Policy, check_path, cost_of, strictest, wait_ms
+from medusa_core.bounds import Bound, Cost, Policy, check_path, cost_of, strictest, wait_ms, wake_of
 from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep, Decision, Promote, Wait, decide, explain
 from medusa_core.digest import Digest
@@ -491,3 +491,12 @@ def test_one_slow_large_step_is_left_out_of_what_a_record_costs() -> None:
     usual = [(140.0, 10_010)] * 4
     assert cost_of([*small, catching_up, *usual]).record_us == 10.0
     assert cost_of([*small, catching_up]).record_us == 896.0, "of few the slowest is believed"
+
+
+def test_a_wait_leaves_what_steps_cost_around_themselves_but_for_the_slowest() -> None:
+    assert Cost(step_ms=500).path_ms == 600
+    assert wake_of(()) == wake_of([3.0, 7.0]) == 100, "as little is not believed"
+    assert wake_of([9_000.0, *[350.0] * 9]) == 350
+    around = Cost(step_ms=COST.step_ms, wake_ms=wake_of([350.0] * 9))
+    fragment = replace(known(LEFT_THERE, an_input(RIGHT)), cost=around)
+    assert the_wait(fragment, 0).until_ms == X_MS - COST.step_ms - 350
