@@ -46,7 +46,7 @@ def draw_delays(figures: AnswerFigures, marks: Sequence[Mark] = ()) -> Markup | 
         return None
     work = clockwork(figures, marks)
     base = work.top + DELAYS_PX
-    most = max(max(ms for _, ms in known), (figures.bound_ms or 0) * 1.15, 1)
+    most = max(max(ms for _, ms in known), (figures.bound_ms or 0) * 1.2, 1)
     parts = scale(most, base, DELAYS_PX, lambda ms: duration(ms * 1_000), left=LEFT_PX)
     # Where several share a place the greatest is seen: it is drawn first, and wider than nothing.
     for at, (answer, ms) in enumerate(sorted(known, key=lambda pair: -pair[1])):

@@ -67,12 +67,16 @@ class TimeAxis:
             yield before.x + before.width, after.from_us - before.to_us
 
     def ticks(self) -> list[Tick]:
-        """Marks at round times, no nearer than their labels are wide; days are told once."""
+        """Marks at round times, no nearer than their labels are wide.
+
+        Days are told once, and not at all where there is but one: the page says which.
+        """
         length_us = sum(s.to_us - s.from_us for s in self.stretches)
         px = sum(s.width for s in self.stretches)
         step_us = next((s for s in _STEPS if s / length_us * px >= LABEL_PX + 14), _STEPS[-1])
         ticks: list[Tick] = []
-        day, free_x = "", float("-inf")
+        first, last = (iso(us)[:10] for us in (self.stretches[0].from_us, self.stretches[-1].to_us))
+        day, free_x = first if first == last else "", float("-inf")
         for stretch in self.stretches:
             at_us = ceil_us(stretch.from_us, step_us)
             times = list(range(at_us, stretch.to_us, step_us))
