@@ -28,7 +28,8 @@ exact: setup  ## replay all recorded data in every cut and compare row for row (
 	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)
 
 crash: setup  ## kill participants at every gap of the protocol, ten times (long)
-	@.venv/bin/python -m pytest tests/federation/test_crashes.py -m "crash or not crash" $(ARGS)
+	@.venv/bin/python -m pytest tests/federation/test_crashes.py tests/federation/test_feed_crashes.py \
+		-m "crash or not crash" $(ARGS)
 
 simulate: setup  ## run 100,000 schedules of faults, find every planted bug (hours; goes on where it stopped)
 	@.venv/bin/medusa simulate faults --schedules 100000 --resume .medusa/simulated.json
