@@ -23,6 +23,9 @@ WAKE_MS = 100
 RECORD_US = 4.0
 """What a record adds to a step, as long as no larger step has been seen."""
 
+STEPS_PER_COST = 256
+"""From how many of its last steps it is estimated what a fragment's next one costs."""
+
 FEW_STEPS = 4
 """Of fewer steps the slowest is believed."""
 
@@ -42,7 +45,9 @@ class Policy(Enum):
     SUSPEND = "suspend"
 
 
-_EAGERNESS = (Policy.PROCESS, Policy.DELAY, Policy.SUSPEND)
+def most_eager(policies: Iterable[Policy]) -> Policy:
+    """The one of them that answers soonest: they are declared in this order."""
+    return min(policies, key=list(Policy).index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +92,8 @@ def strictest(bounds: Iterable[Bound | None]) -> Bound | None:
     failures = [b.failure_ms_max for b in found if b.failure_ms_max is not None]
     return Bound(
         bound_ms=min(b.bound_ms for b in found),
-        during_failure=min((b.during_failure for b in found), key=_EAGERNESS.index),
-        during_stabilization=min((b.during_stabilization for b in found), key=_EAGERNESS.index),
+        during_failure=most_eager(b.during_failure for b in found),
+        during_stabilization=most_eager(b.during_stabilization for b in found),
         failure_ms_max=min(failures, default=None),
     )
 

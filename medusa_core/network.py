@@ -24,8 +24,8 @@ MAIN = "main"
 WINDOWS_PER_RECORD_MAX = 10_000
 
 
-NO_DISORDER = "0s"
-"""The disorder of a source whose records come in the order of event time."""
+_NO_DISORDER = "0s"
+"""The disorder of a source whose records come in the order of event time: no duration else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,11 +41,16 @@ class Source:
     columns: Mapping[str, str]
     time: str
     time_unit: str | None = None
-    disorder: str = "0s"
+    disorder: str = _NO_DISORDER
     key: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         freeze(self, "columns")
+
+    @property
+    def disorder_us(self) -> int:
+        """The disorder in microseconds; Refused if it is no duration."""
+        return 0 if self.disorder == _NO_DISORDER else parse_duration_us(self.disorder)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,11 +293,10 @@ def check_names(network: Network) -> None:
             hint = f"; did you mean {unit!r}?" if unit in ("s", "ms", "us") else ""
             raise Refused(f"time unit {source.time_unit!r} of source {source.name!r} {where} is "
                           f"not one of s, ms, us, ns{hint}")  # fmt: skip
-        if source.disorder != "0s":
-            try:
-                parse_duration_us(source.disorder)
-            except Refused as error:
-                raise Refused(f"disorder of source {source.name!r} {where}: {error}") from None
+        try:
+            _ = source.disorder_us
+        except Refused as error:
+            raise Refused(f"disorder of source {source.name!r} {where}: {error}") from None
     seen: set[str] = set()
     for part in (*network.sources, *network.boxes):
         check_name(f"part {where},", part.name)

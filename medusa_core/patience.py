@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from medusa_core.bounds import Policy, wait_ms
+from medusa_core.bounds import Policy, most_eager, wait_ms
 from medusa_core.knowledge import FragmentKnowledge
 from medusa_core.names import StreamName
 from medusa_core.paths import rests_ms
-
-_EAGERNESS = (Policy.PROCESS, Policy.DELAY, Policy.SUSPEND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +25,8 @@ class Patience:
 
     def least(self, other: Patience) -> Patience:
         """That of both."""
-        policies = (self.during_failure, other.during_failure)
-        eager = min(policies, key=_EAGERNESS.index)
-        return Patience(min(self.wait_ms, other.wait_ms), eager)
+        policy = most_eager((self.during_failure, other.during_failure))
+        return Patience(min(self.wait_ms, other.wait_ms), policy)
 
 
 def patience_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, Patience]:

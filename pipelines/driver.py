@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
-from medusa_core.bounds import Cost, wake_of
+from medusa_core.bounds import STEPS_PER_COST, Cost, wake_of
 from medusa_core.columns import Column
 from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
@@ -57,9 +57,6 @@ _POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step"}
 
 COSTS_EVERY_MS = 5_000
 """How often it is asked what steps have cost lately."""
-
-STEPS_PER_WAKE = 256
-"""From how many of its last steps it is estimated what they cost around themselves."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +141,7 @@ class Driver:
         self._states: dict[str, State] = {}
         self._asked_ms: int | None = None
         self._read_ms = 0
-        self._around_ms: deque[float] = deque(maxlen=STEPS_PER_WAKE)
+        self._around_ms: deque[float] = deque(maxlen=STEPS_PER_COST)
         self._wake_ms = wake_of(())
         self.wakes_in_ms: int | None = None
         self.paths_ms: Mapping[StreamName, int] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from medusa_core.bounds import Bound, Cost, cost_of
+from medusa_core.bounds import STEPS_PER_COST, Bound, Cost, cost_of
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
@@ -13,7 +13,6 @@ from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.memory_choices import VERIFIES
 from pipelines.catalog.memory_store import Transaction
 
-STEPS_PER_COST = 256
 _COMPUTED = (Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION)
 
 

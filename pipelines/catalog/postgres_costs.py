@@ -6,11 +6,8 @@ from collections.abc import Mapping
 
 from sqlalchemy import Connection
 
-from medusa_core.bounds import Cost, cost_of
+from medusa_core.bounds import STEPS_PER_COST, Cost, cost_of
 from pipelines.catalog.queries import query
-
-STEPS_PER_COST = 256
-"""From how many of its last steps a fragment's cost is estimated."""
 
 
 def step_costs_of(connection: Connection, participant: str) -> Mapping[str, Cost]:

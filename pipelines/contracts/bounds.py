@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from medusa_core.bounds import Bound, Cost, Policy, check_path, strictest
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
-from medusa_core.grid import parse_duration_us
 from medusa_core.names import Participant, StreamName
-from medusa_core.network import NO_DISORDER, Network
+from medusa_core.network import Network
 from medusa_core.paths import IMPORT_MS
 from pipelines.contracts.fields import duration_us_of, text_of
 from pipelines.contracts.yaml_values import Value
@@ -96,7 +95,7 @@ def promises_of(
     """
     ordered = tuple(fragments)
     lags: dict[StreamName, int] = {
-        StreamName(s.name): lags_ms.get(StreamName(s.name), _disorder_ms(s.disorder))
+        StreamName(s.name): lags_ms.get(StreamName(s.name), s.disorder_us // 1_000)
         for s in network.sources
     }
     for fragment in ordered:
@@ -108,10 +107,6 @@ def promises_of(
         for name in fragment.input_streams:
             bounds[name] = strictest((bounds[name], behind))
     return {name: Promise(bounds[name], lags[name]) for name in lags}
-
-
-def _disorder_ms(disorder: str) -> int:
-    return 0 if disorder == NO_DISORDER else parse_duration_us(disorder) // 1_000
 
 
 def check_paths(

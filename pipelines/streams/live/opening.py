@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, assert_never
 
 from medusa_core.commits import Lease
 from medusa_core.errors import Refused
-from medusa_core.grid import parse_duration_us
 from medusa_core.lateness import BoundaryRule, LatenessRule
 from medusa_core.names import StreamName
-from medusa_core.network import NO_DISORDER, Source
+from medusa_core.network import Source
 from pipelines.catalog.interface import Catalog
 from pipelines.streams.live.claims import claimed_value
 from pipelines.streams.live.declaration import (
@@ -57,10 +56,7 @@ class Declared:
     def disorder_us(self) -> int:
         """What the declaration says, else the network."""
         said = self.declaration.timing.disorder_us
-        if said is not None:
-            return said
-        written = self.source.disorder
-        return 0 if written == NO_DISORDER else parse_duration_us(written)
+        return self.source.disorder_us if said is None else said
 
     @property
     def lateness(self) -> LatenessRule:
