@@ -12,21 +12,30 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from bench.dpc import live, simulated
+from bench.dpc import live, replicas, simulated
 from bench.dpc.keeping import FAILED, Kept, opened
 from bench.dpc.metrics import figures_of
 from bench.dpc.plots import write_plots
-from bench.dpc.scenario import BUDGET_MIN, Cell, Chain, chains, planned_min
+from bench.dpc.scenario import (
+    BUDGET_MIN,
+    Planned,
+    ReplicaSet,
+    federations,
+    planned_min,
+)
 from bench.dpc.table import (
     every_simulated_line,
     growth_lines,
     live_lines,
     missed_of,
+    replica_lines,
     simulated_lines,
 )
+from bench.dpc.targets import NEVER_WRONG
 from bench.machine import describe_machine
 from bench.processes import ContenderFailed
 from medusa_core.errors import MedusaError
@@ -46,14 +55,14 @@ def main(arguments: Sequence[str]) -> int:
     """Parse, run what is left, print and write the tables and plots."""
     parser = argparse.ArgumentParser(prog="bench dpc", description=__doc__)
     parser.add_argument("--only", action="append", metavar="NAME",
-                        help="such as depth-1-process, or simulated; repeat it")  # fmt: skip
+                        help="such as depth-1-process, replicas, simulated; repeat it")  # fmt: skip
     parser.add_argument("--json", type=Path, help="where the figures are kept")
     parser.add_argument(
         "--again", action="store_true", help="forget what was measured (of --only: those)"
     )
     parser.add_argument("--explain", action="store_true", help="the plan of minutes, nothing else")
     options = parser.parse_args(arguments)
-    known = [*(chain.name for chain in chains()), SIMULATED]
+    known = [*(one.name for one in federations()), SIMULATED]
     for name in options.only or ():
         if name not in known:
             print(f"there is no {name!r} to run: name {', '.join(known)}", file=sys.stderr)
@@ -72,8 +81,8 @@ def main(arguments: Sequence[str]) -> int:
             say(line)
         if options.explain:
             return 0
-        for chain in todo:
-            run_chain(chain, kept)
+        for one in todo:
+            run_federation(one, kept)
         if wants_simulated:
             run_simulated(kept)
     except MedusaError as error:
@@ -89,63 +98,73 @@ def _interrupt(*_: object) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def todo_of(kept: Kept, only: Sequence[str] | None) -> list[Chain]:
+def todo_of(kept: Kept, only: Sequence[str] | None) -> list[Planned]:
     """The federations of which something is left, each with the cells that are."""
     left = []
-    for chain in chains():
-        cells = tuple(c for c in chain.cells if not kept.is_done(f"{chain.name}/{c.name}"))
-        if cells and (only is None or chain.name in only):
-            left.append(Chain(depth=chain.depth, policy=chain.policy, cells=cells))
+    for one in federations():
+        cells = tuple(c for c in one.cells if not kept.is_done(f"{one.name}/{c.name}"))
+        if cells and (only is None or one.name in only):
+            left.append(replace(one, cells=cells))
     return left
 
 
-def plan_lines(todo: Sequence[Chain], *, simulated: bool) -> Iterator[str]:
+def plan_lines(todo: Sequence[Planned], *, simulated: bool) -> Iterator[str]:
     """How many minutes each federation is planned for, and all together."""
-    for chain in todo:
-        yield f"plan: {chain.name}, {len(chain.cells)} cells, {chain.planned_s / 60:.1f} min"
+    for one in todo:
+        yield f"plan: {one.name}, {len(one.cells)} cells, {one.planned_s / 60:.1f} min"
     whole = planned_min(todo, SIMULATED_S if simulated else 0.0)
     yield f"plan: {whole:.0f} min in all, of {BUDGET_MIN:g}"
 
 
-def run_chain(chain: Chain, kept: Kept) -> None:
+def run_federation(one: Planned, kept: Kept) -> None:
     """All cells that are left of a federation, on real processes that are gone at the end."""
     began_s = time.monotonic()
 
     def told(line: str) -> None:
-        say(f"{chain.name} {time.monotonic() - began_s:5.0f} s: {line}")
+        say(f"{one.name} {time.monotonic() - began_s:5.0f} s: {line}")
 
     try:
-        with live.running(chain, told) as federation:
-            run_cells(
-                chain,
-                kept,
-                told,
-                run=lambda cell: live.run_cell(federation, chain, cell, told),
-                check=federation.check_all_run,
-            )
+        if isinstance(one, ReplicaSet):
+            with replicas.running(one, told) as federation:
+                run_cells(
+                    one,
+                    kept,
+                    told,
+                    run=lambda cell: replicas.run_cell(federation, cell, told),
+                    check=federation.check_all_run,
+                )
+        else:
+            with live.running(one, told) as federation:
+                run_cells(
+                    one,
+                    kept,
+                    told,
+                    run=lambda cell: live.run_cell(federation, one, cell, told),
+                    check=federation.check_all_run,
+                )
     except (ContenderFailed, MedusaError, OSError) as error:
         told(f"ended: {error}")
-        for cell in chain.cells:
-            name = f"{chain.name}/{cell.name}"
+        for cell in one.cells:
+            name = f"{one.name}/{cell.name}"
             if not kept.is_done(name):
                 kept.add(name, {FAILED: f"the federation ended: {error}"})
 
 
 def run_cells(
-    chain: Chain,
+    one: Planned,
     kept: Kept,
     told: Callable[[str], None],
     *,
-    run: Callable[[Cell], Mapping[str, object]],
+    run: Callable[[Any], Mapping[str, object]],
     check: Callable[[], None],
 ) -> None:
     """One cell after the other; one that fails does not keep the others, a dead participant does.
 
     `check` raises ContenderFailed for that.
     """
-    for cell in chain.cells:
+    for cell in one.cells:
         told(f"{cell.name} begins")
-        name = f"{chain.name}/{cell.name}"
+        name = f"{one.name}/{cell.name}"
         try:
             kept.add(name, run(cell))
         except (ContenderFailed, AssertionError) as error:
@@ -176,8 +195,8 @@ def measured_steps(kept: Kept) -> Sequence[float]:
 
 
 def _finish(kept: Kept, folder: Path) -> int:
-    lines = [*live_lines(kept.cells), "", *simulated_lines(kept.cells), "",
-             *growth_lines(kept.cells)]  # fmt: skip
+    lines = [*live_lines(kept.cells), "", *replica_lines(kept.cells), "",
+             *simulated_lines(kept.cells), "", *growth_lines(kept.cells)]  # fmt: skip
     folder.mkdir(parents=True, exist_ok=True)
     whole = [*lines, "", *every_simulated_line(kept.cells)]
     (folder / "dpc.md").write_text("\n".join(whole) + "\n")
@@ -189,7 +208,7 @@ def _finish(kept: Kept, folder: Path) -> int:
     for file in (kept.path, folder / "dpc.md", *write_plots(kept.cells, folder)):
         print(file)
     has_failed = any(FAILED in cell for cell in kept.cells.values())
-    is_wrong = any(v.what in ("rows unlike the oracle", "computations") for _, v in missed)
+    is_wrong = any(v.what in NEVER_WRONG for _, v in missed)
     return 1 if has_failed or is_wrong else 0
 
 

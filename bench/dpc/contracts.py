@@ -56,14 +56,33 @@ def stream_of(chain: Chain, hop: int) -> str:
     return "passed1" if hop == 1 else f"passed{hop}_kept"
 
 
+def lines_of(chain: Chain) -> tuple[tuple[str, str], ...]:
+    """Who writes which stream, head first."""
+    return tuple((hop, stream_of(chain, at)) for at, hop in enumerate(chain.hops, start=1))
+
+
 def write_contracts(chain: Chain, folder: Path) -> Path:
     """The folder for `medusa apply`."""
-    for kind in ("participants", "streams", "networks"):
-        (folder / kind).mkdir(parents=True)
+    make_folders(folder)
     sources = tuple(SOURCE_OF[lander] for lander in LANDING)
     (folder / NETWORK).write_text(
         _NETWORK.format(sources=sources, depth=chain.depth, output=OUTPUT, bucket=f"{BUCKET_S:g}")
     )
+    write_landing(folder)
+    for hop in chain.hops:
+        write_computing(folder, hop, hop)
+    write_promise(folder, chain.policy)
+    return folder
+
+
+def make_folders(folder: Path) -> None:
+    """Where the contracts go."""
+    for kind in ("participants", "streams", "networks"):
+        (folder / kind).mkdir(parents=True)
+
+
+def write_landing(folder: Path) -> None:
+    """The participants that land, and what is generated for them."""
     for seed, lander in enumerate(LANDING, start=1):
         source = SOURCE_OF[lander]
         _write(folder / "participants" / f"{lander}.yaml", {
@@ -71,15 +90,21 @@ def write_contracts(chain: Chain, folder: Path) -> Path:
         })  # fmt: skip
         fed = {"kind": "generate", "seed": seed, "rate_per_s": RATE_PER_S, "sources": 100}
         _write(folder / "streams" / f"{source}.yaml", {"stream": source, "source": fed})
-    for hop in chain.hops:
-        _write(folder / "participants" / f"{hop}.yaml", {
-            "participant": hop, "runs": [{"network": NETWORK, "fragments": [hop]}],
-        })  # fmt: skip
+
+
+def write_computing(folder: Path, participant: str, fragment: str) -> None:
+    """A participant that computes a fragment."""
+    _write(folder / "participants" / f"{participant}.yaml", {
+        "participant": participant, "runs": [{"network": NETWORK, "fragments": [fragment]}],
+    })  # fmt: skip
+
+
+def write_promise(folder: Path, policy: str) -> None:
+    """X of the output, under one policy throughout."""
     _write(folder / "streams" / f"{OUTPUT}.yaml", {
         "stream": OUTPUT, "bound": f"{X_S:g}s",
-        "during_failure": chain.policy, "during_stabilization": chain.policy,
+        "during_failure": policy, "during_stabilization": policy,
     })  # fmt: skip
-    return folder
 
 
 def _write(file: Path, document: object) -> None:

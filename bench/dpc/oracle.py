@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from bench.dpc.contracts import OUTPUT
-from bench.dpc.scenario import BUCKET_S, SOURCE_OF, Chain
+from bench.dpc.scenario import BUCKET_S, SOURCE_OF
 from bench.federation import Federation
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
@@ -37,9 +37,13 @@ class Compared:
         """Whether the stable output is what an undisturbed run would have given, row for row."""
         return self.rows > 0 and not self.lost and not self.extra
 
+    def document(self) -> dict[str, int]:
+        """As JSON values."""
+        return asdict(self)
 
-def compare(federation: Federation, chain: Chain, network: Network, part: Range) -> Compared:
-    """Hold the final rows of a range against the oracle's."""
+
+def compare(federation: Federation, reader: str, network: Network, part: Range) -> Compared:
+    """Hold the rows of a range that are final at a reader against the oracle's."""
     checked = check_network(network)
     port = network.port(network.output(OUTPUT).input, OUTPUT)
     columns = checked.columns[port]
@@ -51,7 +55,7 @@ def compare(federation: Federation, chain: Chain, network: Network, part: Range)
                 seat.home.catalog, seat.home.storage, StreamName(source),
                 checked.columns[Port(source)], part,
             )  # fmt: skip
-        seat = stack.enter_context(take_seat(federation.settings, Participant(chain.hops[-1])))
+        seat = stack.enter_context(take_seat(federation.settings, Participant(reader)))
         segments = seat.home.catalog.segments(StreamName(OUTPUT), part)
         stable = final_rows(seat.home.storage, segments, columns, part)
     with Recomputation(checked, records, _no_batch) as run:

@@ -39,7 +39,7 @@ SUSPEND_SHARE = 0.9
 NOT_SIMULATED = {
     "D9": "how corrections grow with state and records: `python -m bench panes` and `backlog`",
     "D10": "what it costs without failures: `python -m bench`",
-    "D12": "a replica killed: see `bench/dpc/replicas.py`",
+    "D12": "a replica killed: on real processes, `python -m bench dpc --only replicas`",
     "D13": "buffers that run full: no hold runs out in the simulator",
 }
 

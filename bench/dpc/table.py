@@ -9,14 +9,17 @@ from typing import Any
 from bench.dpc import originals
 from bench.dpc.keeping import FAILED
 from bench.dpc.metrics import CellFigures, figures_of
-from bench.dpc.replicas import SLOT
-from bench.dpc.scenario import DEPTHS, POLICIES, X_S, Chain, chains
+from bench.dpc.replica_figures import switch_of
+from bench.dpc.scenario import DEPTHS, POLICIES, POLL_S, X_S, Chain, Planned, ReplicaSet, chains
 from bench.dpc.simulated import NOT_SIMULATED
-from bench.dpc.targets import Verdict, verdicts_of
+from bench.dpc.targets import POLLS_MAX, Verdict, verdicts_of_cell
 
 Cells = Mapping[str, Any]
 _NAMES = ("cell", "policy", "Delay_new", "Proc_new (theirs)", "per hop", "N_tentative (theirs)",
           "buckets", "first correction", "reconciled", "load", "verdict")  # fmt: skip
+_REPLICAS = ("cell", "lost", "Delay_new", "Proc_new (theirs)", "N_tentative (theirs)", "buckets",
+             "switch", "read again", "silence", "first correction", "reconciled", "whole", "load",
+             "verdict")  # fmt: skip
 _GROWTH = ("policy", "depth", "Proc_new, worst", "theirs, formula", "Delay_new, worst", "D")
 _EVERY = ("cell", "D", "Delay_new", "Proc_new per hop", "tentative buckets", "first correction",
           "reconciled", "whole")  # fmt: skip
@@ -37,32 +40,78 @@ def live_lines(cells: Cells, *, depths: Sequence[int] = DEPTHS) -> Iterator[str]
             yield f"**Depth {depth}**"
             yield ""
             yield from markdown(_NAMES, rows)
+
+
+def replica_lines(cells: Cells) -> Iterator[str]:
+    """D12: what losing one of two replicas, or both, costs who reads them."""
+    yield "**Replicas (D12): two, and one that reads them**"
     yield ""
-    yield SLOT
+    rows = [_replica_row(name, kept) for name, kept in _kept_of(ReplicaSet(), cells)]
+    if not rows:
+        yield 'not run yet: `make dpc ARGS="--only replicas"`'
+        return
+    yield from markdown(_REPLICAS, rows)
+    yield ""
+    yield (
+        f"Switch: from the loss of the replica that was read to the first bucket of the other; "
+        f"theirs is below {POLLS_MAX} polls, {POLLS_MAX * POLL_S:g} s. Read again: from the heal, "
+        "where both were lost. Silence: the longest time without a bucket that was read. Whole: "
+        "from the heal or new start until the one that was lost has everything, too."
+    )
+
+
+def _replica_row(name: str, kept: Mapping[str, Any]) -> Sequence[str]:
+    if FAILED in kept:
+        return (name, *[""] * (len(_REPLICAS) - 2), f"FAILED: {kept[FAILED]}")
+    figures, switch = figures_of(kept["figures"]), switch_of(kept["switch"])
+    end, is_both = figures.end, switch.again_s is not None
+    theirs, rows = _theirs(ReplicaSet().policy, 1, figures)
+    return (
+        name,
+        ", ".join(switch.lost),
+        f"{end.delay_new_s:.2f}",
+        f"{end.proc_new_s:.2f}" + (f" ({theirs:.1f})" if is_both else ""),
+        f"{end.tentative_rows}" + (f" ({rows:.0f})" if is_both else " (0)"),
+        f"{end.tentative_buckets}",
+        _seconds(switch.switch_s),
+        _seconds(switch.again_s),
+        f"{switch.silence_s:.2f}",
+        _seconds(end.first_correction_s),
+        _seconds(end.reconciliation_s),
+        f"{switch.whole_s:.1f}",
+        _load(kept),
+        _judged(kept),
+    )
+
+
+def _kept_of(one: Planned, cells: Cells) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """The cells of a federation that were run, by their names, in their order."""
+    for cell in one.cells:
+        kept = cells.get(f"{one.name}/{cell.name}")
+        if kept is not None:
+            yield cell.name, kept
+
+
+def _load(kept: Mapping[str, Any]) -> str:
+    return f"{kept['machine']['load_after'][0]:.1f}"
+
+
+def _judged(kept: Mapping[str, Any]) -> str:
+    return "; ".join(v.told for v in verdicts_of_cell(kept) if not v.is_met) or "met"
 
 
 def _rows(chain: Chain, cells: Cells) -> Iterator[Sequence[str]]:
-    for cell in chain.cells:
-        kept = cells.get(f"{chain.name}/{cell.name}")
-        if kept is None:
-            continue
+    for name, kept in _kept_of(chain, cells):
         if FAILED in kept:
             rest = [""] * (len(_NAMES) - 3)
-            yield (cell.name, chain.policy, *rest, f"FAILED: {kept[FAILED]}")
+            yield (name, chain.policy, *rest, f"FAILED: {kept[FAILED]}")
             continue
         figures = figures_of(kept["figures"])
-        missed = [v.told for v in verdicts_of(figures, kept.get("oracle")) if not v.is_met]
         end, head = figures.end, figures.hops[0]
-        is_single = cell.name.startswith("F=")
-        theirs = originals.proc_new_s(chain.policy, chain.depth, X_S, _rest_s(figures))
-        if originals.is_masked(figures.failure_s, X_S):
-            theirs = figures.failure_s + _rest_s(figures)
-        rows = originals.tentative_rows(
-            chain.policy, figures.failure_s, end.reconciliation_s or 0.0,
-            figures.rate_left_per_s, X_S,
-        )  # fmt: skip
+        is_single = name.startswith("F=")
+        theirs, rows = _theirs(chain.policy, chain.depth, figures)
         yield (
-            cell.name,
+            name,
             chain.policy,
             f"{end.delay_new_s:.2f}",
             f"{end.proc_new_s:.2f}" + (f" ({theirs:.1f})" if is_single else ""),
@@ -71,13 +120,20 @@ def _rows(chain: Chain, cells: Cells) -> Iterator[Sequence[str]]:
             f"{end.tentative_buckets}",
             _seconds(head.first_correction_s),
             _seconds(end.reconciliation_s),
-            f"{kept['machine']['load_after'][0]:.1f}",
-            "; ".join(missed) if missed else "met",
+            _load(kept),
+            _judged(kept),
         )
 
 
-def _rest_s(figures: CellFigures) -> float:
-    return figures.end.proc_normal_s
+def _theirs(policy: str, depth: int, figures: CellFigures) -> tuple[float, float]:
+    """Proc_new (s) and N_tentative as their formulas have it for the same failure."""
+    end, rest_s = figures.end, figures.end.proc_normal_s
+    rows = originals.tentative_rows(
+        policy, figures.failure_s, end.reconciliation_s or 0.0, figures.rate_left_per_s, X_S
+    )
+    if originals.is_masked(figures.failure_s, X_S):
+        return figures.failure_s + rest_s, rows
+    return originals.proc_new_s(policy, depth, X_S, rest_s), rows
 
 
 def _seconds(value: float | None) -> str:
@@ -90,7 +146,7 @@ def missed_of(cells: Cells) -> list[tuple[str, Verdict]]:
         (name, verdict)
         for name, kept in cells.items()
         if "figures" in kept
-        for verdict in verdicts_of(figures_of(kept["figures"]), kept.get("oracle"))
+        for verdict in verdicts_of_cell(kept)
         if not verdict.is_met
     ]
 

@@ -7,18 +7,30 @@
   first heal.
 * What is final equals what DuckDB computes of all that landed, and nothing was computed more than
   twice (S12).
+
+Of replicas, besides: as long as one is there nothing is tentative, and another is read within
+(3 + 1) polls of the loss (theirs: three that are missed, and one); no bucket is read twice as
+final, and nobody finds that they differ.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
-from bench.dpc.metrics import CellFigures
+from bench.dpc.metrics import CellFigures, figures_of
+from bench.dpc.replica_figures import Switch, switch_of
 from bench.dpc.scenario import BUCKET_S, POLL_S, X_S
 
 COMPUTED_MAX = 2
+POLLS_MAX = 3 + 1
+UNLIKE, COMPUTATIONS, TWICE, DIFFERENT = (
+    "rows unlike the oracle", "computations", "read twice", "replicas that differ",
+)  # fmt: skip
+NEVER_WRONG = frozenset({UNLIKE, COMPUTATIONS, TWICE, DIFFERENT})
+"""What no busy machine excuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +59,27 @@ class Verdict:
         )
 
 
+def verdicts_of_cell(kept: Mapping[str, Any]) -> Iterator[Verdict]:
+    """All promises of a live cell as it is kept."""
+    figures = figures_of(kept["figures"])
+    yield from verdicts_of(figures, kept.get("oracle"))
+    if "switch" in kept:
+        yield from switch_verdicts(figures, switch_of(kept["switch"]))
+
+
+def switch_verdicts(figures: CellFigures, switch: Switch) -> Iterator[Verdict]:
+    """What is promised of replicas; where all of them were lost, tentative answers are."""
+    if switch.again_s is None:
+        allowed = POLLS_MAX * POLL_S
+        # One that was never read of has not been switched to: no time is short enough.
+        measured = inf if switch.switch_s is None else switch.switch_s
+        yield Verdict(what="switch", measured=measured, allowed=allowed)
+        rows = figures.end.tentative_buckets
+        yield Verdict(what="tentative with a replica", measured=rows, allowed=0, unit="buckets")
+    yield Verdict(what=TWICE, measured=switch.chosen_twice, allowed=0, unit="buckets")
+    yield Verdict(what=DIFFERENT, measured=switch.divergences, allowed=0, unit="buckets")
+
+
 def verdicts_of(figures: CellFigures, oracle: Mapping[str, Any] | None) -> Iterator[Verdict]:
     """All promises of a cell; those of a correction only where something was corrected."""
     yield Verdict(what="Delay_new", measured=figures.end.delay_new_s, allowed=X_S)
@@ -62,7 +95,7 @@ def verdicts_of(figures: CellFigures, oracle: Mapping[str, Any] | None) -> Itera
         allowed = BUCKET_S + head.first_correction_step_s
         yield Verdict(what="first correction", measured=head.first_correction_s, allowed=allowed)
     most = max(hop.computed_max for hop in figures.hops)
-    yield Verdict(what="computations", measured=most, allowed=COMPUTED_MAX, unit="of a bucket")
+    yield Verdict(what=COMPUTATIONS, measured=most, allowed=COMPUTED_MAX, unit="of a bucket")
     if oracle is not None:
         wrong = oracle["lost"] + oracle["extra"] + (oracle["rows"] == 0)
-        yield Verdict(what="rows unlike the oracle", measured=wrong, allowed=0, unit="rows")
+        yield Verdict(what=UNLIKE, measured=wrong, allowed=0, unit="rows")

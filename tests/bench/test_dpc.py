@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,14 +14,25 @@ import pytest
 
 from bench.dpc import originals
 from bench.dpc.command import SIMULATED_S, main, measured_steps, plan_lines, run_cells, todo_of
-from bench.dpc.contracts import NETWORK, OUTPUT, stream_of, write_contracts
+from bench.dpc.contracts import NETWORK, OUTPUT, lines_of, stream_of, write_contracts
 from bench.dpc.history import History, Version, by_bucket
 from bench.dpc.keeping import Kept, opened
 from bench.dpc.live import start_feeder
-from bench.dpc.metrics import CellFigures, Episode, Lost, figures_of, measure
+from bench.dpc.metrics import figures_of, measure
 from bench.dpc.plots import ticks, write_plots
 from bench.dpc.reading import read_history, read_standing
-from bench.dpc.scenario import BUDGET_MIN, DEPTHS, X_S, Cell, Chain, chains, planned_min, single
+from bench.dpc.scenario import (
+    BUDGET_MIN,
+    DEPTHS,
+    X_S,
+    Cell,
+    Chain,
+    ReplicaSet,
+    chains,
+    federations,
+    planned_min,
+    single,
+)
 from bench.dpc.simulated import NOT_SIMULATED, asked
 from bench.dpc.simulated_chain import SimulatedCell, simulate
 from bench.dpc.table import live_lines, markdown, missed_of, simulated_lines
@@ -38,56 +47,23 @@ from medusa_core.fragments import fragments_of
 from medusa_core.names import StreamName
 from pipelines.contracts.federation import read_federation
 from pipelines.networks.load import load_network
+from tests.bench.dpc_building import (
+    CUT_S,
+    EPISODE,
+    HEAL_S,
+    LATE_MS,
+    ORACLE,
+    SECOND_US,
+    STEP_MS,
+    WAIT_MS,
+    a_cell,
+    a_history,
+    a_version,
+)
+from tests.bench.dpc_replicas_building import a_replica_cell
 from tests.waiting import until
 
-SECOND_US = 1_000_000
-STEP_MS, WAIT_MS, LATE_MS = 200.0, 9_000.0, 500.0
-CUT_S, HEAL_S, SETTLED_S = 100, 130, 140
-ROWS = 50
-
-
 # ------------------------------------------------------------ metrics, from a made-up catalog
-
-
-def a_version(commit: int, at_s: int, committed_ms: float, stability: str = "stable", *,
-              cause: str = "normal", rows: int = ROWS) -> Version:  # fmt: skip
-    return Version(
-        commit=commit, committed_ms=committed_ms, cause=cause, stability=stability,
-        from_us=at_s * SECOND_US, to_us=(at_s + 1) * SECOND_US, rows={at_s * SECOND_US: rows},
-        step_ms=STEP_MS,
-    )  # fmt: skip
-
-
-def a_history(hops: int = 1, corrected_after_ms: float = 1_000.0) -> History:
-    """Buckets 60 to 139. `first` is lost from 100 s to 130 s; answers wait for 9 s, once.
-
-    A source closes a bucket 100 ms after its end, a hop takes 500 ms.
-    """
-    landed = {
-        name: tuple(a_version(at, at, (at + 1) * 1e3 + 100) for at in range(60, 140))
-        for name in ("first", "second", "third")
-    }
-    made: list[tuple[Version, ...]] = []
-    for hop in range(1, hops + 1):
-        versions = []
-        for at in range(60, 140):
-            ready_ms = (at + 1) * 1e3 + 100 + LATE_MS * hop
-            if not CUT_S <= at < HEAL_S:
-                versions.append(a_version(at, at, ready_ms))
-                continue
-            first_ms = CUT_S * 1e3 + 1_100 + WAIT_MS + LATE_MS * hop
-            versions.append(a_version(at, at, max(ready_ms, first_ms), "tentative", rows=30))
-            final_ms = HEAL_S * 1e3 + corrected_after_ms + LATE_MS * (hop - 1)
-            versions.append(a_version(1_000 + at, at, final_ms, cause="correction"))
-        made.append(tuple(versions))
-    return History(width_us=SECOND_US, landed=landed, hops=tuple(made))
-
-
-EPISODE = Episode(
-    began_ms=CUT_S * 1e3 + 950,
-    settled_ms=SETTLED_S * 1e3,
-    lost=(Lost(source="first", from_ms=CUT_S * 1e3 + 950, to_ms=HEAL_S * 1e3),),
-)
 
 
 def test_delay_is_what_a_failure_adds_to_when_the_healthy_inputs_were_complete() -> None:
@@ -134,17 +110,6 @@ def test_nothing_is_measured_where_nothing_was_computed() -> None:
 # ------------------------------------------------------------ promises and the table
 
 
-ORACLE = {"rows": 100, "lost": 0, "extra": 0}
-
-
-def a_cell(figures: CellFigures, oracle: Mapping[str, Any] = ORACLE) -> dict[str, Any]:
-    return {
-        "figures": json.loads(json.dumps(figures.document())),
-        "oracle": dict(oracle),
-        "machine": {"load_after": [1.5, 1.0, 1.0]},
-    }
-
-
 def test_figures_come_back_from_json_as_they_were() -> None:
     figures = measure(a_history(2), EPISODE)
     assert figures_of(a_cell(figures)["figures"]) == figures
@@ -181,7 +146,6 @@ def test_the_table_tells_what_failed_and_what_was_missed_and_stays_a_table() -> 
     assert rows[2].endswith("| met |")
     assert [name for name, _ in missed_of(cells)] == ["depth-2-process/F=3X"]
     assert not any("Depth 4" in line for line in lines)
-    assert any(line.startswith("D12: not run") for line in lines)
 
 
 def test_cells_of_markdown_cannot_end_a_row() -> None:
@@ -227,7 +191,7 @@ def test_the_formulas_give_what_the_originals_logs_say_within_a_twentieth() -> N
 
 def test_the_whole_of_it_is_planned_within_its_minutes_and_has_every_cell() -> None:
     planned = list(chains())
-    assert planned_min(planned, SIMULATED_S) <= BUDGET_MIN
+    assert planned_min(federations(), SIMULATED_S) <= BUDGET_MIN
     assert {(c.depth, c.policy) for c in planned} == {
         (depth, policy) for depth in DEPTHS for policy in ("process", "delay")
     }
@@ -247,12 +211,18 @@ def test_what_is_done_is_not_run_again_and_what_failed_is(tmp_path: Path) -> Non
     assert again.machine == {"cores": 2}
     left = todo_of(again, None)
     assert [c.name for c in left[0].cells] == [c.name for c in first.cells[1:]]
-    assert len(left) == len(list(chains()))
+    assert [one.name for one in left] == [one.name for one in federations()]
     assert set(measured_steps(again)) == {STEP_MS}
-    whole = planned_min(chains())
+    whole = planned_min(federations())
     assert planned_min(left) < whole
     assert list(plan_lines(left, simulated=False))[-1].startswith("plan: ")
-    again.forget(["depth-2-process"])
+    replicas = left[-1]
+    assert isinstance(replicas, ReplicaSet)
+    again.add(f"{replicas.name}/{replicas.cells[0].name}", a_replica_cell())
+    (less,) = todo_of(again, ["replicas"])
+    assert less.cells == replicas.cells[1:]
+    assert less.planned_s < replicas.planned_s
+    again.forget(["depth-2-process", "replicas"])
     assert len(again.cells) == 2
     again.forget([first.name])
     assert again.cells == opened(tmp_path / "dpc.json", {}, again=True).cells == {}
@@ -331,7 +301,10 @@ def test_one_process_feeds_all_sources_and_the_catalogs_tell_when_each_bucket_wa
             "every source has closed three times",
             seconds_max=90,
         )
-        history, stands = read_history(federation, chain), read_standing(federation, chain)
+        history, stands = (
+            read_history(federation, chain),
+            read_standing(federation, lines_of(chain)),
+        )
         federation.check_all_run()
         (feeder,) = federation.running.values()
     assert feeder.returncode == 0
