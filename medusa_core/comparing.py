@@ -141,21 +141,24 @@ def _version(held: Held) -> Version:
 def to_compare(producers: Sequence[ProducedLine]) -> Range | None:
     """The range over which final rows came that could be compared with another producer's.
 
-    From where some line has not been compared yet up to where a second one is final.
+    From where some line has not been compared yet up to where it, or another such line, is final
+    and a second one, too: what comes of one that is far behind is not held against all the others
+    have in front of it.
     """
     begun = [p for p in producers if p.origin_us is not None]
     if len(begun) < 2:
         return None
     through = sorted((_final_us(p) for p in begun), reverse=True)
     ends = [p.end_us if p.has_ended and p.end_us is not None else _final_us(p) for p in begun]
-    to_us = min(through[1], max(ends))
     first_us = min(p.origin_us for p in begun if p.origin_us is not None)
-    starts = [
-        max(first_us if p.compared_us is None else p.compared_us, first_us)
+    new = {
+        p.producer: max(first_us if p.compared_us is None else p.compared_us, first_us)
         for p in begun
         if _final_us(p) > (first_us if p.compared_us is None else p.compared_us)
-    ]
-    from_us = min(starts, default=FOREVER_US)
+    }
+    furthest_us = max((_final_us(p) for p in begun if p.producer in new), default=BEGINNING_US)
+    from_us = min(new.values(), default=FOREVER_US)
+    to_us = min(through[1], max(ends), furthest_us)
     return Range(from_us, to_us) if from_us < to_us else None
 
 

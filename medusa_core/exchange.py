@@ -42,7 +42,8 @@ class ImportStanding:
     """A partner's line that a home imports: how far its copy has come, and under which assignment.
 
     `boundary_us` is None as long as nothing of the line has come; `tentative_us` is where its first
-    live tentative row begins, if there is one; `chain` is the line's at `version`, if it was told;
+    live tentative row begins, if there is one; from `disputed_us` on another producer disagrees;
+    `chain` is the line's at `version`, if it was told;
     `read_at_ms` is this home's clock when all this was read.
     """
 
@@ -54,6 +55,7 @@ class ImportStanding:
     epoch: Epoch
     plan: PlanId
     tentative_us: int | None = None
+    disputed_us: int | None = None
     chain: str | None = None
     read_at_ms: int = field(default=0, compare=False)
 
@@ -67,10 +69,12 @@ class ImportStanding:
 
     @property
     def safe_through_us(self) -> int | None:
-        """Up to where the copy is complete and final: what the partner need not keep for it."""
-        if self.boundary_us is None or self.tentative_us is None:
-            return self.boundary_us
-        return min(self.boundary_us, self.tentative_us)
+        """Up to where the copy is complete, final and undisputed: the partner need not keep that.
+
+        What is disputed its producer may have to take back, which it can of what it keeps only.
+        """
+        ends = (self.boundary_us, self.tentative_us, self.disputed_us)
+        return None if self.boundary_us is None else min(at for at in ends if at is not None)
 
     @property
     def has_ended(self) -> bool:

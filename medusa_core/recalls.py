@@ -72,7 +72,8 @@ class RecallWanted:
 
     `follows` is the generation of a partner's recall that is agreed to: it is made when the
     partner's news comes. `needed` is from when on each fragment that computes again reads each of
-    its inputs.
+    its inputs; with `follows`, `stays` says before when what is computed of a stream here stays,
+    because it could not be computed again.
     """
 
     stream: StreamName
@@ -82,9 +83,10 @@ class RecallWanted:
     who: str
     follows: int | None = None
     needed: Mapping[str, Mapping[StreamName, int]] = field(default_factory=dict)
+    stays: Mapping[StreamName, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        freeze(self, "needed")
+        freeze(self, "needed", "stays")
         check_text("the reason of a recall", self.because, BECAUSE_CHARACTERS_MAX)
         check_text("who recalls", self.who, WHO_CHARACTERS_MAX)
 

@@ -11,6 +11,7 @@ from typing import Any
 from medusa_core.changes import BucketChange, ChangeType
 from medusa_core.columns import Column
 from medusa_core.divergence import Divergence, Side
+from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog.interface import Catalog, StreamRecord
@@ -31,16 +32,20 @@ class DifferingRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explained:
-    """A divergence and its first differing rows; `lost` names who has no row there any more."""
+    """A divergence and its first differing rows; `lost` names who has no row there any more.
+
+    `problem` says why the rows cannot be shown, if a file of them cannot be read.
+    """
 
     divergence: Divergence
     columns: tuple[Column, ...]
     rows: tuple[DifferingRow, ...]
     lost: tuple[Producer, ...] = ()
+    problem: str | None = None
 
 
 def explained(catalog: Catalog, root: Path, divergence: Divergence) -> Explained:
-    """The first rows that differ; raises Unavailable if a file is gone or damaged."""
+    """The first rows that differ, as far as their files can be read."""
     record = next(line.stream for line in catalog.lines(divergence.stream))
     columns = columns_of(record)
     sides = (divergence.one, divergence.other)
@@ -50,12 +55,16 @@ def explained(catalog: Catalog, root: Path, divergence: Divergence) -> Explained
         for side, segment in zip(sides, found, strict=True)
         if segment is None and side.digest.rows > 0
     )
-    rows: Iterator[DifferingRow] = iter(())
+    rows: tuple[DifferingRow, ...] = ()
+    problem: str | None = None
     if not lost:
-        rows = _rows(root, divergence, columns, found[0], found[1])
-    return Explained(
-        divergence=divergence, columns=columns, rows=tuple(islice(rows, ROWS_MAX)), lost=lost
-    )
+        try:
+            differing = _rows(root, divergence, columns, found[0], found[1])
+            rows = tuple(islice(differing, ROWS_MAX))
+        except Unavailable as error:
+            # That they disagree, and the way out, is told all the same.
+            problem = str(error)
+    return Explained(divergence=divergence, columns=columns, rows=rows, lost=lost, problem=problem)
 
 
 def _segment(

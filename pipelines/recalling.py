@@ -53,8 +53,12 @@ def line_to_recall(catalog: Catalog, wanted: str, follow: Participant | None) ->
     return min(own, key=lambda line: line.producer.is_import)
 
 
-def check_begin(line: LineStatus, from_us: int) -> None:
-    """Refuse a bucket from which a line has nothing to recall, naming one where it has."""
+def check_begin(line: LineStatus, from_us: int, *, is_followed: bool = False) -> None:
+    """Refuse a bucket from which a line has nothing to recall, naming one where it has.
+
+    A partner asks nobody how much of its line is kept here, so that a recall that is followed may
+    begin before.
+    """
     name, width_us = line.stream.name, line.stream.width_us
     if from_us % width_us:
         before_us = floor_us(from_us, width_us)
@@ -68,7 +72,7 @@ def check_begin(line: LineStatus, from_us: int) -> None:
     kept_us = line.kept_from_us or line.origin_us
     if from_us < line.origin_us:
         raise Refused(f"{name} begins at {iso(line.origin_us)}: recall it from there on, or later")
-    if from_us < kept_us:
+    if from_us < kept_us and not is_followed:
         raise Refused(f"{name} is trimmed before {iso(kept_us)}: recall it from there on, or later")
     if from_us >= reached_us:
         raise Refused(f"{name} reaches to {iso(reached_us)}: from there on nothing is to recall")
@@ -99,30 +103,33 @@ def _first_with_recalls(exchange: Exchange, line: LineStatus) -> LineNews:
 def with_needs(catalog: Catalog, wanted: RecallWanted) -> RecallWanted:
     """What is wanted, with what has to be read again.
 
-    Refused, naming the bucket from which on it could be, if a part of that is trimmed.
+    Refused, naming the bucket from which on it could be, if a part of that is trimmed; of what is
+    computed from a partner's line that part stays.
     """
     plan = catalog.recall(wanted, explain=True)
     shapes, needed = shapes_here(catalog), dict[str, Mapping[StreamName, int]]()
     widths = {line.stream.name: line.stream.width_us for line in catalog.lines()}
-    kept = _kept_from_us(catalog)
+    kept, stays = _kept_from_us(catalog), dict[StreamName, int]()
     for name, shaped in shapes.items():
         its = [r for r in plan if _is_computed(catalog, r) and r.stream in shaped[-1].outputs]
         if not its:
             continue
         width_us = max(widths[StreamName(o)] for o in shaped[-1].outputs if StreamName(o) in widths)
         from_us = floor_us(min(r.from_us for r in its), width_us)
+        could_us = max(earliest_bucket_us(shape, from_us, width_us, kept) for shape in shaped)
+        if could_us > from_us and wanted.follows is None:
+            raise Refused(
+                f"{name} cannot compute again what is recalled from {iso(from_us)} on, because "
+                f"what it reads is trimmed: recall from {iso(could_us)} on, or later"
+            )
+        if could_us > from_us:
+            stays |= dict.fromkeys((r.stream for r in its), could_us)
         begins: dict[StreamName, int] = {}
         for shape in shaped:
-            for stream, at_us in begins_us(shape, from_us).items():
+            for stream, at_us in begins_us(shape, could_us).items():
                 begins[stream] = min(begins.get(stream, at_us), at_us)
-            could_us = earliest_bucket_us(shape, from_us, width_us, kept)
-            if could_us > from_us:
-                raise Refused(
-                    f"{name} cannot compute again what is recalled from {iso(from_us)} on, because "
-                    f"what it reads is trimmed: recall from {iso(could_us)} on, or later"
-                )
         needed[name] = {s: max(at_us, BEGINNING_US) for s, at_us in begins.items()}
-    return replace(wanted, needed=needed)
+    return replace(wanted, needed=needed, stays=stays)
 
 
 def _is_computed(catalog: Catalog, recalled: Recalled) -> bool:

@@ -571,6 +571,7 @@ CREATE TABLE medusa.recall_follow (
     because    text NOT NULL,
     who        text NOT NULL,
     agreed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    stays      jsonb NOT NULL DEFAULT '{}',
     CONSTRAINT recall_follow_says_why CHECK (
         char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200)
 );
@@ -579,6 +580,8 @@ COMMENT ON TABLE medusa.recall_follow IS
 COMMENT ON COLUMN medusa.recall_follow.generation IS 'Of the partner''s line, behind the recall.';
 COMMENT ON COLUMN medusa.recall_follow.from_us IS
     'The recall may take back nothing before it.';
+COMMENT ON COLUMN medusa.recall_follow.stays IS
+    'Stream -> before when what is computed of it here stays: its inputs are trimmed there.';
 
 
 CREATE TABLE medusa.certificate (
@@ -736,15 +739,21 @@ CREATE TRIGGER bring_order AFTER INSERT ON medusa.stream
 
 CREATE FUNCTION medusa.chosen_through(stream text) RETURNS bigint
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT min(coalesce((
+    SELECT least(min(coalesce((
         SELECT t.from_us FROM medusa.segment AS t
         WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
-        ORDER BY t.to_us LIMIT 1), p.boundary_us, -9223372036854775808))
+        ORDER BY t.to_us LIMIT 1), p.boundary_us, -9223372036854775808)), (
+            -- Who is wrong has to take it back, and the rows are what a person looks at.
+            SELECT min(d.bucket_us) FROM medusa.divergence AS d
+            WHERE d.stream = chosen_through.stream AND NOT EXISTS (
+                SELECT FROM medusa.divergence_settled AS s
+                WHERE s.divergence_id = d.divergence_id)))
     FROM medusa.stream_producer AS p
     WHERE p.stream = chosen_through.stream AND p.replica = -1
 $$;
 COMMENT ON FUNCTION medusa.chosen_through(text) IS
-    'Up to where what is read of a stream''s producers is final here; NULL: there is no choice.';
+    'Up to where what is read of a stream''s producers is final here and not in dispute; NULL: there '
+    'is no choice.';
 
 CREATE FUNCTION medusa.check_trim(old medusa.stream_producer, new medusa.stream_producer)
 RETURNS void
@@ -909,6 +918,7 @@ DECLARE
     gone  bigint;
     born  integer;
     same  medusa.segment;
+    own   boolean;
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         same := OLD;
@@ -952,7 +962,9 @@ BEGIN
         RAISE EXCEPTION 'segment [%, %) would be superseded before it was live: history is not made up',
             NEW.from_us, NEW.to_us USING ERRCODE = 'MDS02';
     END IF;
-    SELECT s.name, s.width_us, p.trimmed_us, p.generation INTO name, width, gone, born
+    SELECT s.name, s.width_us, p.trimmed_us, p.generation, EXISTS (
+        SELECT FROM medusa.home AS h WHERE h.participant = p.participant)
+    INTO name, width, gone, born, own
     FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
     WHERE p.line_id = NEW.line_id;
     IF born > 1 THEN
@@ -963,9 +975,11 @@ BEGIN
         RAISE EXCEPTION 'segment [%, %) of % is not on its grid: give multiples of % us',
             NEW.from_us, NEW.to_us, name, width USING ERRCODE = 'MD001';
     END IF;
-    -- What a recall leaves of a row may reach over the place, as the row did.
-    IF NEW.from_us < gone AND NOT (NEW.version < NEW.begin_version AND EXISTS (
-        SELECT FROM medusa.recall AS r WHERE r.line_id = NEW.line_id))
+    -- What a recall leaves of a row may reach over the place, as the row did; so may what a partner
+    -- has instead of it.
+    IF NEW.from_us < gone AND NOT (
+        (NEW.version < NEW.begin_version OR NOT own AND NEW.to_us > gone) AND EXISTS (
+            SELECT FROM medusa.recall AS r WHERE r.line_id = NEW.line_id))
     THEN
         RAISE EXCEPTION 'segment [%, %) of % begins before %, where all was final and is trimmed: '
             'read again and decide anew', NEW.from_us, NEW.to_us, name, gone
@@ -3011,6 +3025,29 @@ $$;
 COMMENT ON FUNCTION medusa.settle(medusa.recall) IS
     'What a producer has taken back nobody disputes; what it has instead is compared anew.';
 
+CREATE FUNCTION medusa.kept_from(line_id integer) RETURNS bigint
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT k.gone_us + ((k.width_us - k.gone_us % k.width_us) % k.width_us)
+    FROM (
+        SELECT max(o.trimmed_us) FILTER (WHERE o.trimmed_us > o.origin_us) AS gone_us,
+            max(s.width_us) AS width_us
+        FROM medusa.stream_producer AS p
+        CROSS JOIN medusa.home AS h
+        JOIN medusa.stream_producer AS o ON o.line_id = p.line_id
+            OR p.participant = h.participant AND p.replica >= 0
+                AND (o.participant, o.replica) = (p.participant, p.replica)
+                AND EXISTS (
+                    SELECT FROM medusa.fragment AS f
+                    WHERE p.stream = ANY (f.outputs) AND o.stream = ANY (f.outputs)
+                        AND f.id NOT LIKE 'import/%')
+        JOIN medusa.stream AS s ON s.name = o.stream
+        WHERE p.line_id = kept_from.line_id
+    ) AS k
+$$;
+COMMENT ON FUNCTION medusa.kept_from(integer) IS
+    'From when on a line and what its fragment writes beside it are kept, on the widest grid; NULL: '
+    'nothing of them is trimmed.';
+
 CREATE FUNCTION medusa.recall_line(line_id integer, from_us bigint, because text, who text)
 RETURNS jsonb
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -3086,7 +3123,7 @@ DECLARE
 BEGIN
     SELECT * INTO asked FROM jsonb_to_record(request) AS w (stream text, participant text,
         replica integer, from_us bigint, because text, who text, follows integer, needed jsonb,
-        explain boolean);
+        stays jsonb, explain boolean);
     PERFORM medusa.check_reason(asked.because, asked.who);
 
     -- 1 May it be?
@@ -3146,19 +3183,12 @@ BEGIN
         END IF;
 
         -- 4 Is all of it there, and can be computed again?
-        FOR one IN
-            SELECT p.stream, p.trimmed_us, k.value::bigint AS from_us
-            FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
-                ON p.line_id = k.key::integer
-            WHERE k.value::bigint < p.trimmed_us AND p.origin_us < p.trimmed_us
-                AND EXISTS (SELECT FROM medusa.segment AS t WHERE t.line_id = p.line_id
-                    AND t.end_version IS NULL AND t.to_us > k.value::bigint)
-            ORDER BY p.trimmed_us DESC LIMIT 1
-        LOOP
+        -- What comes behind goes as far as it is kept; a partner's recall asks nobody how far.
+        IF line.is_own AND asked.from_us < medusa.kept_from(line.line_id) THEN
             RAISE EXCEPTION '% is trimmed before % and cannot be computed again from % on: recall '
-                'from a later bucket, such as %', one.stream, one.trimmed_us, one.from_us,
-                one.trimmed_us USING ERRCODE = 'MD001';
-        END LOOP;
+                'from a later bucket, such as %', asked.stream, medusa.kept_from(line.line_id),
+                asked.from_us, medusa.kept_from(line.line_id) USING ERRCODE = 'MD001';
+        END IF;
         FOR one IN
             SELECT i.stream, i.at_us::bigint AS from_us, f.id, (
                 SELECT min(CASE WHEN p.trimmed_us > p.origin_us THEN p.trimmed_us
@@ -3180,12 +3210,15 @@ BEGIN
                 RAISE EXCEPTION 'the line of % by % is followed to generation % already',
                     asked.stream, asked.participant, line.generation USING ERRCODE = 'MD001';
             END IF;
-            INSERT INTO medusa.recall_follow (line_id, generation, from_us, because, who)
-            VALUES (line.line_id, asked.follows, asked.from_us, asked.because, asked.who);
+            INSERT INTO medusa.recall_follow (line_id, generation, from_us, because, who, stays)
+            VALUES (line.line_id, asked.follows, asked.from_us, asked.because, asked.who,
+                coalesce(asked.stays, '{}'));
             PERFORM pg_notify('medusa_progress', '');
         END IF;
         FOR one IN
-            SELECT p.line_id, k.value::bigint AS from_us
+            SELECT p.line_id, greatest(k.value::bigint, medusa.kept_from(p.line_id),
+                CASE WHEN p.line_id <> line.line_id THEN (asked.stays->>p.stream)::bigint END)
+                AS from_us
             FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
                 ON p.line_id = k.key::integer
             ORDER BY p.line_id <> line.line_id, p.stream, p.participant, p.replica
@@ -3252,10 +3285,10 @@ BEGIN
     FROM jsonb_to_recordset(recalls) AS r (generation integer, from_us bigint)
     WHERE r.generation > line.generation;
 
-    -- 1 What was read is taken back only if the operator of this home agreed.
+    -- 1 What was read, and is kept, is taken back only if the operator of this home agreed.
     IF EXISTS (SELECT FROM medusa.segment AS t
         WHERE t.line_id = line.line_id AND t.end_version IS NULL
-            AND t.to_us > k_us)
+            AND t.to_us > greatest(k_us, line.trimmed_us))
     THEN
         SELECT f.* INTO agreed FROM medusa.recall_follow AS f
         WHERE f.line_id = line.line_id AND f.generation = last
@@ -3299,9 +3332,11 @@ BEGIN
     PERFORM medusa.settle(r) FROM medusa.recall AS r
     WHERE r.line_id = line.line_id AND r.generation > line.generation;
 
-    -- 3 All in this home that was computed from it goes with it, but for what is trimmed.
+    -- 3 All in this home that was computed from it goes with it, as far as it is kept and can be
+    -- computed again.
     FOR one IN
-        SELECT p.line_id, greatest(k.value::bigint, p.trimmed_us) AS from_us
+        SELECT p.line_id, greatest(k.value::bigint, medusa.kept_from(p.line_id),
+            (agreed.stays->>p.stream)::bigint) AS from_us
         FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
             ON p.line_id = k.key::integer
         ORDER BY p.stream, p.participant, p.replica
@@ -3607,6 +3642,17 @@ BEGIN
             asked.refusal);
         SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id;
     END IF;
+    -- Of what is recalled later nothing is told; nobody could ever compute from it here.
+    IF line.generation > 1 AND EXISTS (
+        SELECT FROM medusa.recall AS r, jsonb_to_recordset(asked.segments) AS s
+            (to_us bigint, end_version bigint)
+        WHERE r.line_id = line.line_id AND r.version > asked.version AND s.end_version IS NULL
+            AND s.to_us > r.from_us)
+    THEN
+        RAISE EXCEPTION 'news of % by %/% up to % holds rows that it says are recalled later: call '
+            'the partner''s operator', asked.stream, asked.from_participant, asked.from_replica,
+            asked.version USING ERRCODE = 'MD001';
+    END IF;
 
     -- 4 End what was superseded, write what is live. Before this place all is final here.
     SELECT least(line.boundary_us, min(s.from_us)) INTO at_us FROM (
@@ -3639,7 +3685,9 @@ BEGIN
         (from_us bigint, to_us bigint, stability medusa.stability, version bigint,
          begin_version bigint, end_version bigint, plan text, fresh_ms bigint, missing text[],
          bucket_us bigint[], bucket_rows bigint[], sum_a numeric[], sum_b numeric[], files jsonb)
-    WHERE r.end_version IS NULL;
+    WHERE r.end_version IS NULL
+        -- After a recall a partner may tell again what is trimmed here.
+        AND (line.generation > 1 AND r.to_us <= line.trimmed_us) IS NOT TRUE;
 
     -- 5 What the partner has trimmed and is not final here is lost: declare it.
     WHILE at_us < asked.trimmed_us LOOP

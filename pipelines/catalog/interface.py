@@ -573,8 +573,10 @@ class Catalog(Protocol):
         1 may it be? Refused for another's line without `follows`, off the grid, before the origin ·
         2 move back the holds of those who will read again, and hold `needed` · 3 lock the lines of
         this home; Conflict if more was computed meanwhile · 4 Refused if a part of it, or of what
-        is needed to compute it again, is trimmed · 5 end the rows from there on (one that reaches
-        over is cut), move the boundary back, begin the next generation, write down who and why.
+        is needed to compute it again, is trimmed (a partner's recall is followed as far as its
+        copy is kept) · 5 end the rows from there on, of what was computed from it as far as it is
+        kept (one that reaches over is cut), move the boundary back, begin the next generation,
+        write down who and why.
 
         What was taken back, line by line, the one asked for first. With `follows` a partner's
         recall is agreed to, which is made when its news comes; with `explain` nothing is done:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from medusa_core.commits import Lease
@@ -16,10 +17,11 @@ from medusa_core.exchange import (
 )
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
-from medusa_core.recalls import LineRecall
+from medusa_core.recalls import LineRecall, Recalled
 from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
+from pipelines.catalog.memory_choices import divergences
 from pipelines.catalog.memory_commit import (
     check_lease,
     is_tentative,
@@ -52,6 +54,10 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
             plan=assigned.plan,
             tentative_us=next(
                 (row.segment.range.from_us for row in line.live if is_tentative(row)), None
+            ),
+            disputed_us=min(
+                (d.bucket_us for d in divergences(work, stream) if producer in d.producers),
+                default=None,
             ),
             chain=work.get(tables.CHAINS, (stream, producer, line.version)),
             read_at_ms=work.store.clock.now_ms,
@@ -200,6 +206,11 @@ def import_line(
 
     # What the partner has recalled is taken back first, if the operator of this home agreed.
     line = follow(work, here, line, news, recall_sentence(news))
+    if line.generation > 1:
+        later = recalls_after(work, (news.stream, news.producer), news.version)
+        news = _without_trimmed(news, line)
+        if any(_is_recalled(p, later) for p in news.segments):
+            raise Refused(f"news of {news.stream} holds rows that it says are recalled later")
 
     # 4 End what was superseded, write what is live.
     ended = {
@@ -257,6 +268,20 @@ def import_line(
         work.put(tables.CHAINS, of, news.chain)
         note_version(work, *of)
     return True
+
+
+def _without_trimmed(news: LineNews, line: LineRow) -> LineNews:
+    """The news without the rows that are trimmed here: after a recall they are told again."""
+    kept_us = BEGINNING_US if line.trimmed_us is None else line.trimmed_us
+    segments = (
+        p for p in news.segments if p.end_version is not None or p.segment.range.to_us > kept_us
+    )
+    return replace(news, segments=tuple(segments))
+
+
+def _is_recalled(published: PublishedSegment, recalls: Sequence[Recalled]) -> bool:
+    part = published.segment.range
+    return published.end_version is None and any(r.from_us < part.to_us for r in recalls)
 
 
 def _lost_before_us(news: LineNews) -> int:

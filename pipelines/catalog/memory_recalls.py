@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
 
 from medusa_core.commits import Hold
 from medusa_core.errors import Refused
 from medusa_core.exchange import IMPORT_PREFIX, LineNews
-from medusa_core.grid import FOREVER_US, Range, floor_us
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us, floor_us
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.recalls import HOLD_MS, HOLD_PURPOSE, HOLDER, Recalled, RecallWanted
 from medusa_core.segments import Producer
@@ -33,6 +33,7 @@ class FollowRow:
     from_us: int
     because: str
     who: str
+    stays: Mapping[StreamName, int]
 
 
 FOLLOWS: Table[tuple[StreamName, Producer, int], FollowRow] = Table("recall_follow")
@@ -61,10 +62,8 @@ def recall(work: Transaction, here: Participant, wanted: RecallWanted) -> tuple[
             lock_line(work, stream, producer)
 
     # 4 Is all of it there, and can be computed again?
-    for (stream, producer), from_us in again.items():
-        its = lock_line(work, stream, producer)
-        if _is_lost(its, from_us) and its.live_after(from_us):
-            raise Refused(f"{stream} is trimmed before {its.trimmed_us}: recall from later on")
+    if is_own and wanted.from_us < _kept_from_us(work, here, root):
+        raise Refused(f"{wanted.stream} is trimmed before {line.trimmed_us}: recall from later on")
     for fragment, inputs in wanted.needed.items():
         for stream, from_us in inputs.items():
             lines = [row for (s, _), row in work.rows(tables.LINES).items() if s == stream]
@@ -76,11 +75,14 @@ def recall(work: Transaction, here: Participant, wanted: RecallWanted) -> tuple[
         if wanted.follows <= line.generation:
             raise Refused(f"{wanted.stream} is followed to generation {line.generation} already")
         follow = FollowRow(generation=wanted.follows, from_us=wanted.from_us,
-                           because=wanted.because, who=wanted.who)  # fmt: skip
+                           because=wanted.because, who=wanted.who,
+                           stays=wanted.stays)  # fmt: skip
         work.put(FOLLOWS, (*root, wanted.follows), follow)
     told: list[Recalled] = []
     for of, from_us in sorted(again.items(), key=lambda item: (item[0] != root, item[0])):
-        done = _told(work, of, from_us, wanted.because, wanted.who)
+        stays_us = BEGINNING_US if of == root else wanted.stays.get(of[0], BEGINNING_US)
+        at_us = max(from_us, _kept_from_us(work, here, of), stays_us)
+        done = _told(work, of, at_us, wanted.because, wanted.who)
         if done is None:
             continue
         if wanted.follows is None:
@@ -106,10 +108,11 @@ def follow(
         return line
     last, from_us = new[-1], min(recall.from_us for recall in new)
     over = line.live_after(from_us)
+    kept = over if line.trimmed_us is None else line.live_after(max(from_us, line.trimmed_us))
     agreed = work.get(FOLLOWS, (*of, last.generation))
-    if over and (agreed is None or agreed.from_us > from_us):
+    if kept and (agreed is None or agreed.from_us > from_us):
         raise Refused(refusal or f"a partner recalled {news.stream} from {from_us} on")
-    again = closure(work, here, of, from_us) if over else {}
+    again = closure(work, here, of, from_us) if kept else {}
     for told in new:
         recall = Recalled(
             stream=news.stream,
@@ -129,13 +132,13 @@ def follow(
     ]
     live = line.live[: len(line.live) - len(over)]
     boundary_us = line.boundary_us
-    if over and boundary_us is not None:
+    if kept and boundary_us is not None:
         reached = [at for at in (line.origin_us, line.trimmed_us) if at is not None]
         boundary_us = min(boundary_us, max([*reached, *(r.segment.range.to_us for r in live)]))
     for (stream, producer), at_us in again.items():
         if (stream, producer) != of and agreed is not None:
-            its = lock_line(work, stream, producer)
-            kept_us = at_us if its.trimmed_us is None else max(at_us, its.trimmed_us)
+            kept_us = max(at_us, _kept_from_us(work, here, (stream, producer)),
+                          agreed.stays.get(stream, BEGINNING_US))  # fmt: skip
             done = _told(work, (stream, producer), kept_us, agreed.because, agreed.who)
             if done is not None:
                 _take_back(work, (stream, producer), done)
@@ -201,6 +204,19 @@ def _reads(work: Transaction, row: SegmentRow, output: str, of: Line, from_us: i
         read.output == output and (read.input, read.producer) == of and read.range.to_us > from_us
         for read in made.commit.lineage
     )
+
+
+def _kept_from_us(work: Transaction, here: Participant, of: Line) -> int:
+    """From when on a line and what its fragment writes beside it are kept, on the widest grid."""
+    together = {of, *(line for line, _ in _siblings(work, here, of, 0))}
+    widest_us = max(width_of(work, stream) for stream, _ in together)
+    lines = [lock_line(work, *line) for line in together]
+    gone = [
+        line.trimmed_us
+        for line in lines
+        if line.trimmed_us is not None and line.trimmed_us != line.origin_us
+    ]
+    return ceil_us(max(gone), widest_us) if gone else BEGINNING_US
 
 
 def _is_lost(line: LineRow, from_us: int) -> bool:

@@ -14,6 +14,7 @@ from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import CHOICE, PROGRESS, HeldBack, Trimmed
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
+from pipelines.catalog.memory_choices import divergences
 from pipelines.catalog.memory_commit import lock_line, record_files, width_of
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import HoldRow, LineRow, SegmentRow
@@ -119,7 +120,9 @@ def _stops(
 ) -> Iterator[HeldBack]:
     for (name, who), chosen in work.rows(tables.LINES).items():
         if name == stream and who.is_import and not producer.is_import:
-            yield HeldBack(holder=None, purpose=CHOICE, from_us=_chosen_us(chosen))
+            disputed = [d.bucket_us for d in divergences(work, stream)]
+            agreed_us = min([_chosen_us(chosen), *disputed])
+            yield HeldBack(holder=None, purpose=CHOICE, from_us=agreed_us)
     reached = [at for at in (line.boundary_us, line.end_us) if at is not None]
     reached_us = min(reached) if line.boundary_us is not None else BEGINNING_US
     yield HeldBack(holder=None, purpose="boundary", from_us=reached_us)

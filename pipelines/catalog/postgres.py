@@ -634,6 +634,7 @@ class PostgresCatalog:
                 epoch=Epoch(row["epoch"]),
                 plan=PlanId(row["plan"]),
                 tentative_us=row["tentative_us"],
+                disputed_us=row["disputed_us"],
                 chain=row["chain"],
                 read_at_ms=row["read_at_ms"],
             )

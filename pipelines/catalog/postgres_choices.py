@@ -78,8 +78,9 @@ def imports_of(
 ) -> list[tuple[ImportKnowledge, dict[Producer, int]]]:
     """The document of the query `knowledge_imports`; with each the ids of its producers' lines."""
     found: list[tuple[ImportKnowledge, dict[Producer, int]]] = []
+    lines_of, disputes_of = _by_stream(document["producers"]), _by_stream(document["divergences"])
     for row in document["imports"] or ():
-        lines = [p for p in document["producers"] or () if p["stream"] == row["stream"]]
+        lines = lines_of.get(row["stream"], [])
         ids = {producer_of(line): int(line["line_id"]) for line in lines}
         knowledge = ImportKnowledge(
             stream=StreamName(row["stream"]),
@@ -94,14 +95,17 @@ def imports_of(
             lacks=None if row["lacks"] is None else tuple(map(StreamName, row["lacks"])),
             producers=tuple(_line_of(line) for line in lines),
             tentative=tuple(Range(*part) for part in row["tentative"] or ()),
-            divergences=tuple(
-                divergence_of(d)
-                for d in document["divergences"] or ()
-                if d["stream"] == row["stream"]
-            ),
+            divergences=tuple(map(divergence_of, disputes_of.get(row["stream"], []))),
             clock_ms=document["clock_ms"],
         )
         found.append((knowledge, ids))
+    return found
+
+
+def _by_stream(rows: list[Row] | None) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    for row in rows or ():
+        found.setdefault(row["stream"], []).append(row)
     return found
 
 

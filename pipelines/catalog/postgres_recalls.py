@@ -23,6 +23,7 @@ def recall_document(wanted: RecallWanted, *, explain: bool) -> str:
             "who": wanted.who,
             "follows": wanted.follows,
             "needed": {fragment: dict(inputs) for fragment, inputs in wanted.needed.items()},
+            "stays": dict(wanted.stays),
             "explain": explain,
         }
     )

@@ -67,6 +67,8 @@ def with_rows(
     knowledge: ImportKnowledge, answers: Sequence[tuple[Wanted, SegmentAnswer]]
 ) -> ImportKnowledge:
     """The knowledge with the rows that were asked for, and with how far they reach."""
+    if not answers:
+        return knowledge  # of most streams nothing is new at most ticks
     found: dict[Producer, dict[int, Segment]] = {p.producer: {} for p in knowledge.producers}
     ends: dict[What, list[int]] = {what: [] for what in What}
     for wanted, answer in answers:

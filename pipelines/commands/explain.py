@@ -65,6 +65,8 @@ def _text(one: Explained, here: Participant) -> str:
     if one.lost:
         lost = ", ".join(map(str, one.lost))
         parts.append(f"the rows of {lost} are not there any more: they were trimmed or recalled")
+    if one.problem is not None:
+        parts.append(f"the rows cannot be shown: {one.problem}")
     return "\n\n".join([*parts, _advice(divergence, here)])
 
 
@@ -122,6 +124,7 @@ def _document(one: Explained, here: Participant) -> Mapping[str, Any]:
             }
             for row in one.rows
         ],
+        "problem": one.problem,
         "noticed_at_ms": divergence.noticed_at_ms,
         "what_to_do": _advice(divergence, here).splitlines(),
     }

@@ -60,7 +60,7 @@ def run_recall(settings: Settings, participant: str | None, asked: Asked) -> int
         home = stack.enter_context(open_home(settings, here, as_owner=True))
         catalog = home.catalog
         line = line_to_recall(catalog, asked.stream, follow)
-        check_begin(line, from_us)
+        check_begin(line, from_us, is_followed=follow is not None)
         told = None if follow is None else _told_by_partner(settings, here, stack, line, from_us)
         wanted = RecallWanted(
             stream=line.stream.name,
@@ -153,6 +153,8 @@ def _show(
         return
     print(_plan_text(recalled))
     print()
+    if any(r.from_us > wanted.from_us for r in recalled):
+        print("what lies before these buckets stays: it is trimmed here, or what it was made of is")
     if not done:
         print("nothing was changed")
     elif told is not None:

@@ -26,6 +26,7 @@ from medusa_core.exchange import (
     PublishedSegment,
     import_fragment,
 )
+from medusa_core.grid import BEGINNING_US
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.interface import Catalog
@@ -141,7 +142,12 @@ class Importer:
             moved += 1
             self._note_cost(len(news.segments), began_s)
             told(_imported(standing, len(news.segments), None))
+        before = {(s.stream, s.producer): s for s in standings}
         for standing in self._catalog.imports() if moved else standings:
+            if standing.reader.is_import:
+                # What came just now is compared with other producers before it is called safe.
+                earlier = before.get((standing.stream, standing.producer), standing)
+                standing = min(earlier, standing, key=_safe_us)
             is_stopped = (standing.stream, standing.producer) in stopped
             if standing.producer.participant not in away and not is_stopped:
                 self._acknowledge(standing)
@@ -227,6 +233,11 @@ class Importer:
         if not self._copies.holds(here):
             self._exchange.fetch(partner, file, self._copies.place(here))
         return here
+
+
+def _safe_us(standing: ImportStanding) -> int:
+    safe_us = standing.safe_through_us
+    return BEGINNING_US if safe_us is None else safe_us
 
 
 def _with_copies(

@@ -4,12 +4,20 @@ WITH newest AS (
     FROM medusa.assignment AS a
     WHERE a.fragment LIKE 'import/%'
     ORDER BY a.fragment, a.epoch DESC
+), disputed AS MATERIALIZED (
+    SELECT d.stream, d.participant, d.replica, d.bucket_us FROM medusa_api.divergences AS d
+    UNION ALL
+    SELECT d.stream, d.other_participant, d.other_replica, d.bucket_us
+    FROM medusa_api.divergences AS d
 )
 SELECT p.stream, p.participant, p.replica, p.last_version, p.boundary_us, n.epoch, n.plan,
     n.replica AS own_replica, medusa.to_ms(clock_timestamp()) AS read_at_ms,
     (SELECT t.from_us FROM medusa.segment AS t
      WHERE t.line_id = p.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
      ORDER BY t.to_us LIMIT 1) AS tentative_us,
+    (SELECT min(d.bucket_us) FROM disputed AS d
+     WHERE (d.stream, d.participant, d.replica) = (p.stream, p.participant, p.replica))
+        AS disputed_us,
     (SELECT encode(v.chain, 'hex') FROM medusa.line_version AS v
      WHERE (v.line_id, v.version) = (p.line_id, p.last_version)) AS chain
 FROM newest AS n

@@ -3,7 +3,9 @@
 -- have something final now that a final choice may be possible. One document.
 WITH import AS MATERIALIZED (
     SELECT DISTINCT ON (a.fragment) a.partition, a.epoch, a.plan, p.line_id, p.stream,
-        p.boundary_us, p.end_us, s.width_us, coalesce(q.verify_count, 1) AS verify_count
+        p.boundary_us, p.end_us, s.width_us, coalesce(q.verify_count, 1) AS verify_count,
+        coalesce((SELECT min(d.bucket_us) FROM medusa_api.divergences AS d
+            WHERE d.stream = p.stream), 9223372036854775807) AS disputed_us
     FROM medusa.assignment AS a
     JOIN medusa.stream_producer AS p ON p.stream = substr(a.fragment, length('import/') + 1)
         AND (p.participant, p.replica) = (a.participant, a.replica)
@@ -43,13 +45,12 @@ SELECT json_build_object(
                     SELECT t.from_us, t.to_us FROM medusa.segment AS t
                     WHERE t.line_id = i.line_id AND t.end_version IS NULL
                         AND t.stability = 'tentative'
-                        AND t.from_us < coalesce((
-                            SELECT min(d.bucket_us) FROM divergence AS d
-                            WHERE d.stream = i.stream), 9223372036854775807)
+                        AND t.from_us < i.disputed_us
                         AND (
                             SELECT count(*) FILTER (WHERE has.stable) >= i.verify_count
                                 OR count(*) = count(*) FILTER (WHERE has.lost)
-                            FROM producer AS p CROSS JOIN LATERAL (
+                            -- Looked up by name: the lines above are of all streams together.
+                            FROM medusa.stream_producer AS p CROSS JOIN LATERAL (
                                 SELECT coalesce(bool_or(f.stability = 'stable'), false)
                                         OR p.boundary_us = 9223372036854775807
                                             AND p.end_us < t.to_us AS stable,
@@ -67,7 +68,7 @@ SELECT json_build_object(
                                         ORDER BY u.to_us LIMIT 1)
                                 ) AS f
                             ) AS has
-                            WHERE p.stream = i.stream)
+                            WHERE p.stream = i.stream AND p.replica >= 0)
                     ORDER BY t.to_us LIMIT :segments_max
                 ) AS t)
         ) ORDER BY i.stream) FROM import AS i)

@@ -327,25 +327,27 @@ def partner() -> Catalog:
 @pytest.fixture
 def reader(home: HomeUnderTest) -> Catalog:
     """A home of alpha that reads `sums` of beta and computes `big` from it."""
-    deployment = a.a_deployment()
-    home.catalog.deploy(
-        Deployment(
-            network=deployment.network,
-            document="{}",
-            plan=a.PLAN,
-            plan_document="{}",
-            streams=deployment.streams,
-            fragments={**deployment.fragments, IMPORT: ((), ())},
-            assignments=(
-                a.an_assignment(a.MAIN, producer=THEIRS),
-                a.an_assignment(a.TAIL),
-                a.an_assignment(IMPORT),
-            ),
-        )
-    )
+    home.catalog.deploy(reader_deployment())
     for fragment in (IMPORT, a.TAIL):
         home.catalog.acquire_lease(a.a_key(fragment), a.FIRST, "me", a.HOUR_MS)
     return home.catalog
+
+
+def reader_deployment() -> Deployment:
+    deployment = a.a_deployment()
+    return Deployment(
+        network=deployment.network,
+        document="{}",
+        plan=a.PLAN,
+        plan_document="{}",
+        streams=deployment.streams,
+        fragments={**deployment.fragments, IMPORT: ((), ())},
+        assignments=(
+            a.an_assignment(a.MAIN, producer=THEIRS),
+            a.an_assignment(a.TAIL),
+            a.an_assignment(IMPORT),
+        ),
+    )
 
 
 def write(partner: Catalog, *segments: a.OutputSegment) -> None:

@@ -15,6 +15,7 @@ from medusa_core.errors import Diverged, OutcomeUnknown, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.patience import Patience
+from medusa_core.recalls import RecallWanted
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.homes import HomeUrls, create_home, drop_home
 from pipelines.catalog.interface import Catalog
@@ -153,8 +154,36 @@ def test_a_producer_that_is_away_is_passed_by_and_caught_up_with(loop: Loop) -> 
     loop.exchange.away.clear()
     loop.commit(GAMMA, 3)
     assert loop.tick() == 0, "nothing twice"
+    assert loop.tick() == 0, "what came has been compared with the others: now it is safe"
     holds = {h.from_us for h in loop.exchange.homes[GAMMA.participant].catalog.holds(a.SUMS)}
     assert holds == {4 * a.WIDTH_US}, "every producer is acknowledged what came of it"
+
+
+def test_once_a_recall_is_followed_only_what_was_read_again_is_called_safe(
+    loop: Loop, urls: HomeUrls
+) -> None:
+    for bucket in range(4):
+        loop.commit(BETA, bucket)
+    loop.tick()
+    loop.tick()
+    beta = loop.exchange.homes[BETA.participant].catalog
+    assert {h.from_us for h in beta.holds(a.SUMS)} == {4 * a.WIDTH_US}
+    wanted = RecallWanted(
+        stream=a.SUMS, producer=BETA, from_us=a.WIDTH_US, because="half a file", who="ada"
+    )
+    beta.recall(wanted)
+    for bucket in range(1, 4):
+        loop.commit(BETA, bucket)
+    owner = PostgresCatalog(urls.owner, a.ALPHA)
+    owner.recall(replace(wanted, follows=2))
+    owner.close()
+    copies = FileCopies(loop.root / "alpha")
+    loop.importer = Importer(loop.catalog, copies, loop.exchange, loop.leases, segments_max=1)
+    loop.tick()
+    assert {h.from_us for h in beta.holds(a.SUMS)} == {2 * a.WIDTH_US}
+    for _ in range(3):
+        loop.tick()
+    assert {h.from_us for h in beta.holds(a.SUMS)} == {4 * a.WIDTH_US}
 
 
 def test_a_loop_that_dies_after_a_choice_whose_answer_was_lost_makes_it_once(

@@ -174,6 +174,14 @@ def test_a_divergence_is_shown_row_by_row_and_over_once_one_side_took_it_back(
         ("alpha/1", "\x1b[31m", "8"),
     ]
 
+    # One that has rotted is no reason to keep the way out to oneself.
+    (written.home.storage / segment.files[0].path).write_bytes(b"rots")
+    assert written.command(monkeypatch, "explain", "diverged") == 6
+    text = capsys.readouterr().out
+    assert "the rows cannot be shown" in text
+    assert "is damaged" in text
+    assert "medusa recall sums --from 1970-01-01T00:00:30Z" in text
+
     owner_recalls(written, 3)
     assert written.command(monkeypatch, "explain", "diverged") == 0
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pipelines.report.times import iso
+from tests.catalog import building as a
 from tests.changes.building import SUMS, WIDTH_US
 from tests.recalls.building import Pair
 
@@ -78,3 +79,27 @@ def test_a_reader_that_has_not_followed_does_not_say_that_it_is_done(pair: Pair)
     pair.poll()
     holds = [h.from_us for h in pair.alpha.catalog.holds(SUMS) if h.purpose == "import"]
     assert holds == [WIDTH_US], "what it has to read again is kept for it"
+
+
+def test_what_is_trimmed_here_does_not_keep_a_recall_from_being_followed(
+    pair: Pair, monkeypatch: MONKEY, capsys: CAPTURED
+) -> None:
+    for bucket in range(4):
+        pair.alpha.write(SUMS, bucket, bucket + 1, {bucket: [("a", bucket)]})
+    pair.poll()
+    pair.compute_big(0, 4)
+    trimmed = pair.beta.catalog.trim(
+        SUMS, a.ME, 3 * WIDTH_US, needed={a.TAIL: 4 * WIDTH_US}, segments_max=99
+    )
+    assert trimmed.trimmed_us == 3 * WIDTH_US
+    recall = ("recall", "sums", *FROM_ONE, "--yes", "--participant")
+    assert pair.alpha.command(monkeypatch, *recall, "alpha", "--because", "why") == 0
+    pair.alpha.write(SUMS, 1, 5, {at: [("b", at)] for at in range(1, 5)})
+    assert pair.poll()[0].problem is not None
+    capsys.readouterr()
+    assert pair.alpha.command(monkeypatch, *recall, "beta", "--follow", "alpha") == 0
+    assert "what lies before these buckets stays" in capsys.readouterr().out
+    (told,) = pair.poll()
+    assert told.problem is None
+    assert pair.stands("sums") == [(1, 5, 6)]
+    assert pair.poll() == []
