@@ -184,6 +184,7 @@ class ParticipantLoop:
         raise. Raises Conflict once somebody else holds a lease that this participant had.
         """
         was_lost = False
+        conflicts = 0
         while True:
             try:
                 if was_lost:
@@ -193,6 +194,7 @@ class ParticipantLoop:
                 if is_done():
                     return
                 is_idle = self.tick().is_idle
+                conflicts = 0
                 if self._deliveries is not None:
                     self._deliveries.look()
                 if not self._keep_house(is_idle=is_idle) and is_idle:
@@ -202,6 +204,9 @@ class ParticipantLoop:
                     raise
                 self._said.error(error)
                 was_lost = True
+                conflicts += 1
+                if conflicts > 1:
+                    pause()  # whoever is in the way again and again is not hurried
             except (Unavailable, OutcomeUnknown) as error:
                 self._said.error(error)
                 pause()

@@ -1,0 +1,59 @@
+"""A loop that comes into conflict goes on at once, and is not hurried when it comes again."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from medusa_core.errors import Conflict
+from pipelines.participant import ParticipantLoop, Ticked
+
+
+class InConflict(ParticipantLoop):
+    """A loop whose ticks are decided by the test; its leases are always free."""
+
+    def __init__(self, *ticks: Ticked | Conflict) -> None:
+        heard = cast("Any", self)
+        super().__init__(
+            catalog=heard, drivers=(), importer=heard, sources={}, leases=heard, said=heard
+        )
+        self.ticks = list(ticks)
+        self.errors: list[Exception] = []
+        self.pauses: list[int] = []
+
+    def take_leases(self) -> None: ...
+
+    def error(self, error: Exception) -> None:
+        self.errors.append(error)
+
+    def tick(self) -> Ticked:
+        found = self.ticks.pop(0)
+        if isinstance(found, Conflict):
+            raise found
+        return found
+
+
+def run(loop: InConflict) -> None:
+    loop.run(
+        is_done=lambda: not loop.ticks,
+        wait=lambda limit_ms: None,
+        recover=lambda error: None,
+        pause=lambda: loop.pauses.append(len(loop.ticks)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("ticks", "pauses"),
+    [
+        ((Conflict("once"), Ticked(steps=1), Conflict("once more"), Ticked()), 0),
+        ((Conflict("one"), Conflict("two"), Conflict("three"), Ticked()), 2),
+    ],
+)
+def test_a_loop_pauses_where_conflicts_follow_each_other(
+    ticks: tuple[Ticked | Conflict, ...], pauses: int
+) -> None:
+    loop = InConflict(*ticks)
+    run(loop)
+    assert len(loop.pauses) == pauses
+    assert len(loop.errors) == sum(isinstance(tick, Conflict) for tick in ticks)
