@@ -124,7 +124,7 @@ def test_batches_take_every_bucket_once_and_no_more_than_they_may(
             assert len(batch) <= 1 or limit.admits(sum(rows[at] for at in batch), len(batch))
             taken += batch
             at_us = end_us
-    last_us = max(begin_us, grown[-1] * W)
+    last_us = grown[-1] * W
     assert all(one.to_us == other.from_us for one, other in pairwise(asked))
     assert taken == [at for at in sorted(rows) if (at + 1) * W > begin_us and at * W < last_us]
     assert sum(part.to_us - part.from_us for part in asked) == max(0, last_us - begin_us), (
