@@ -209,7 +209,10 @@ def parser() -> UsageParser:
     added.add_argument("--schedules", type=_positive, default=100, metavar="N")
     added.add_argument("--seed", type=int, default=1, help="the first schedule's (default: 1)")
     short = "short schedules in which trims, reads and kills come between each other"
-    added.add_argument("--trims", action="store_true", help=short)
+    of_kind = added.add_mutually_exclusive_group()
+    of_kind.add_argument("--trims", action="store_true", help=short)
+    several = "those alone in which fragments have several owners (default: one of four)"
+    of_kind.add_argument("--replicas", action="store_true", help=several)
     jobs = "in how many processes at once (default: one for each CPU)"
     added.add_argument("--jobs", type=_positive, metavar="N", help=jobs)
     kept = "keep what is done there; the same call goes on with it"
@@ -529,6 +532,7 @@ def _simulate(options: argparse.Namespace, settings: Settings) -> int:
         as_json=options.json,
         jobs=options.jobs,
         trims=options.trims,
+        replicas=options.replicas,
         resume=options.resume,
     )
 

@@ -56,7 +56,7 @@ class HomeLine:
 
 def bell_of(world: World, process: Process) -> Bell:
     """The bell of a participant's loop: it hears its own home and those that it imports from."""
-    partners = {writer.participant for writer in world.imports[process.participant].values()}
+    partners = {w.participant for ws in world.imports[process.participant].values() for w in ws}
 
     def listen(url: str) -> Line:
         home = world.homes[Participant(url)]

@@ -56,7 +56,7 @@ def check_bound(home: SimulatedHome, row: CommitRow, lines: Mapping[LineKey, Lin
         return
     for given in commit.segments:
         reads = [read for read in commit.lineage if read.output == given.stream]
-        read = [_segment_of(lines, one) for one in reads]
+        read = [segment_of(lines, one) for one in reads]
         found = [segment for segment in read if segment is not None]
         where = f"{given.stream} {given.range} in the home of {home.participant}"
         fresh_ms = row.committed_at_ms if given.fresh_ms is None else given.fresh_ms
@@ -64,18 +64,18 @@ def check_bound(home: SimulatedHome, row: CommitRow, lines: Mapping[LineKey, Lin
         if commit.cause is Cause.CORRECTION or not found:
             continue
         if not is_disturbed:
-            made = _made_since(home, max(s.arrived_ms for s in found), row)
+            made = made_since(home, max(s.arrived_ms for s in found), row)
             begun_ms = _begun_ms(home, commit)
             _check_in_time(where, row, fresh_ms, found, bound, len(made), begun_ms)
             reached_ms = _reached_ms(home, given, commit)
             _check_was_answered(where, given, found, bound, reached_ms)
             possible_ms = max(reached_ms, *(s.arrived_ms for s in found))
-            _check_corrections(where, _made_since(home, possible_ms, row, True), len(made), bound)
+            _check_corrections(where, made_since(home, possible_ms, row, True), len(made), bound)
         if commit.cause is Cause.TENTATIVE:
             _check_tentative(where, given, found)
 
 
-def _segment_of(lines: Mapping[LineKey, LineRow], read: Read) -> Segment | None:
+def segment_of(lines: Mapping[LineKey, LineRow], read: Read) -> Segment | None:
     """What was read, as it lies in the home; None if it is trimmed."""
     line = lines.get((read.input, read.producer))
     for row in (*line.live, *line.superseded) if line else ():
@@ -96,7 +96,7 @@ def _check_age(
         )
 
 
-def _made_since(
+def made_since(
     home: SimulatedHome, since_ms: int, row: CommitRow, corrections: bool = False
 ) -> list[CommitRow]:
     """What else a home has made since a time: corrections of its live lane, or all else."""

@@ -14,6 +14,7 @@ from medusa_core.commits import Commit, Committed, LandedBatch, Lease
 from medusa_core.errors import Diverged, MedusaError, OutcomeUnknown, Refused
 from medusa_core.exchange import LineNews
 from medusa_core.fragments import Fragment
+from medusa_core.imports import ChosenRows, ImportKnowledge, commits_of
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Producer
@@ -71,6 +72,24 @@ class CatalogClient:
         world.emit(process.name, "commit", what, f"v{max(committed.versions.values())}")
         if world.takes_order("commit again", process.participant):
             world.send_again(self._home, commit)
+        return committed
+
+    def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
+        """See `Catalog.read_imports`."""
+        found = short(self._world, lambda: self._home.reach().read_imports(limits))
+        self.seen = self._home.lines()
+        self._world.rest(READ_MS, gap=READ)
+        return found
+
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
+        """See `Catalog.commit_choice`; S5 is looked at before it, and what was passed by."""
+        world, process = self._world, self._process
+        for commit in commits_of(lease, chosen):
+            world.laws.check_lineage(process.participant, commit, self.seen)
+        world.choices.check_seen(self._home, chosen, self.seen)
+        committed = self._write(lease, lambda c: c.commit_choice(lease, chosen))
+        what = ", ".join(f"{c.stream} {c.range}" for c in chosen.rows)
+        world.emit(process.name, "choice", what or chosen.stream)
         return committed
 
     def land(self, lease: Lease, batch: LandedBatch) -> bool:

@@ -111,5 +111,8 @@ class SimulatedEngine:
                         for row in self._storage.read(file)
                         if read.range.holds(row[0]) and segment.range.holds(row[0])
                     ]
-        rows = self._world.evaluators[step.fragment.fragment.id].rows(output, inputs)
+        name, wrong = step.fragment.fragment.id, self._world.diverging
+        rows = self._world.evaluators[name].rows(output, inputs)
+        if wrong is not None and wrong.spoils(name, self._process.participant, output):
+            rows = wrong.spoilt(rows)
         return [row for row in rows if step.range.holds(row[0])]

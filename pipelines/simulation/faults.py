@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 
 from medusa_core.errors import Conflict, MedusaError
 from medusa_core.names import Epoch, NetworkName, Participant
-from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, Deployment
 from pipelines.catalog.memory_store import Waiting
+from pipelines.simulation.leaving import gone, lapse
 from pipelines.simulation.participants import LEASE_MS
-from pipelines.simulation.processes import GAPS, Process, Trap
+from pipelines.simulation.processes import GAPS, REPLICA_GAPS, Process, Trap
 from pipelines.simulation.scenario import FIRST_EPOCH, landing_of
 from pipelines.simulation.strikes import strike_machines_or_links
 
 if TYPE_CHECKING:
     from pipelines.simulation.world import World
 
-OF_LINKS = ("cut", "one way")
+OF_LINKS = ("cut", "one way", "lapse")
 """Kinds that leave every participant as it was: what is missing must be answered without."""
 
 _NAME = re.compile("[a-z]+")
@@ -68,6 +68,8 @@ class Faults:
             "reorder": lambda: self._order(kind, "late news", self._readers()),
             "lost reply": lambda: self._order(kind, "lost reply", self._all()),
             "epoch": self._epoch,
+            "gone": lambda: gone(self.world, self.last_ms, self.happens, self._strike),
+            "lapse": lambda: lapse(self.world, self.happens, self._strike),
         }
         if kind in strikes:
             strikes[kind]()
@@ -96,19 +98,22 @@ class Faults:
 
     def _computing(self) -> list[Participant]:
         scenario = self.world.scenario
-        return sorted({scenario.owners[name] for name in scenario.fragments})
+        return sorted({p for name in scenario.fragments for p in scenario.all_owners(name)})
+
+    def _choosing(self) -> list[Participant]:
+        return [p for p in self._all() if self.world.scenario.chosen(p)]
 
     def _who_comes_to(self, gap: str) -> list[Participant]:
         """Those whose work leads over a gap; everybody where nobody's does."""
         work = {"land": self._feeders, "close": self._feeders, "step": self._computing,
-                "import": self._readers}  # fmt: skip
+                "import": self._readers, "choice": self._choosing}  # fmt: skip
         return work.get(gap.partition(".")[0], self._all)() or self._all()
 
     # a process dies or stands still
 
     def _set_trap(self, spring: Callable[[Process, str], None]) -> None:
         chance = self.world.chance
-        gap = chance.choice(GAPS)
+        gap = chance.choice(REPLICA_GAPS if self.world.scenario.shape.replicas else GAPS)
         trap = Trap(chance.choice(self._who_comes_to(gap)), gap, spring)
         self.world.traps.append(trap)
         self.world.after(self.world.scenario.shape.trap_ms, lambda: self._spring_anyway(trap))
@@ -118,6 +123,8 @@ class Faults:
         if trap not in world.traps:
             return
         there = world.alive(trap.participant)
+        if trap.participant in world.gone:
+            trap.participant = world.chance.choice(world.there())
         if not there:
             world.after(world.scenario.shape.trap_ms, lambda: self._spring_anyway(trap))
             return
@@ -186,11 +193,13 @@ class Faults:
         world = self.world
         scenario = world.scenario
         name = world.chance.choice(sorted(scenario.owners))
-        epoch = Epoch(self._epochs.get(name, FIRST_EPOCH) + 1)
+        producers = scenario.producers(name)
+        producer = world.chance.choice(producers) if len(producers) > 1 else producers[0]
+        epoch = Epoch(self._epochs.get(name, FIRST_EPOCH + len(producers) - 1) + 1)
         self._epochs[name] = epoch
         line = Assignment(
             fragment=name,
-            producer=Producer(scenario.owners[name]),
+            producer=producer,
             epoch=epoch,
             plan=scenario.plan_id,
         )
@@ -203,7 +212,7 @@ class Faults:
             fragments={},
             assignments=(line,),
         )
-        self.happens("epoch", scenario.owners[name], f"{name} epoch {epoch}")
+        self.happens("epoch", producer.participant, f"{name} epoch {epoch}")
         for participant in scenario.participants:
             self._deploy(participant, deployment)
 

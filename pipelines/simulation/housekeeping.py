@@ -72,7 +72,7 @@ def trim(
 def hold_for_readers(world: World) -> None:
     """A partner that has not acknowledged anything yet holds everything of what it will read."""
     scenario = world.scenario
-    owners = {name: (owner,) for name, owner in scenario.owners.items()}
+    owners = {name: scenario.all_owners(name) for name in scenario.owners}
     for writer, holds in first_holds.first_holds(wiring(scenario), owners).items():
         for hold in holds:
             world.homes[writer].catalog.place_hold(hold)

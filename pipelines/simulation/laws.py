@@ -16,7 +16,7 @@ from itertools import islice
 
 from medusa_core.commits import Cause, Commit, Committed, Lease
 from medusa_core.digest import Digest
-from medusa_core.grid import Range
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.catalog import memory_tables as tables
@@ -29,6 +29,7 @@ from pipelines.catalog.memory_tables import (
     LineRow,
 )
 from pipelines.simulation.bound_laws import check_bound
+from pipelines.simulation.choice_laws import ChoiceLaws
 from pipelines.simulation.evaluate import digests
 from pipelines.simulation.events import Violation
 from pipelines.simulation.expected import expected_buckets
@@ -63,7 +64,10 @@ class Laws:
         scenario: Scenario,
         homes: Mapping[Participant, SimulatedHome],
         is_disturbed: Callable[[Participant], bool],
+        choices: ChoiceLaws | None = None,
     ) -> None:
+        self._choices = choices
+        self._spoilt_us = choices.spoilt_us if choices else {}
         self._bound = scenario.bound
         self._is_disturbed = is_disturbed
         self._homes = homes
@@ -163,11 +167,14 @@ class Laws:
         if digests(rows, self._widths_us[segment.stream]) != dict(segment.buckets):
             raise Violation("S10", f"the files of {where} {segment.range} hold other rows")
         if segment.stability is Stability.GAP:
+            if self._choices and self._choices.may_be_lost(home, segment):
+                return
             raise Violation("LOST", f"{segment.range} of {where} is a gap, and no hold has run out")
         if segment.stability is Stability.STABLE:
             wanted = self._expected_within(segment.stream, segment.range)
-            if Counter(rows) != wanted:
-                lost, extra = wanted - Counter(rows), Counter(rows) - wanted
+            found = self._to_be_right(segment, rows)
+            if found != wanted:
+                lost, extra = wanted - found, found - wanted
                 raise Violation(
                     "L2",
                     f"stable {segment.range} of {where} lacks {sorted(lost)[:3]} and has "
@@ -191,8 +198,11 @@ class Laws:
                 here = [r for r in (*line.live, *line.superseded) if r.commit_key == row.commit.key]
                 if not here:
                     raise Violation("VERSION", f"what version {version} of {where} wrote is gone")
-            if row.commit.cause is not Cause.IMPORT:
-                self._count(home, seen, row.commit)
+            self._count(home, seen, row.commit)
+            if row.commit.cause is Cause.IMPORT:
+                if self._choices:
+                    self._choices.check_choice(home, row)
+            else:
                 self._check_equal_lineage(row.commit)
                 is_disturbed = self._is_disturbed(home.participant)
                 check_bound(home, row, home.lines(), self._bound, is_disturbed)
@@ -214,7 +224,8 @@ class Laws:
         """I3: equal plans, equal lineage, equal digests."""
         for segment in commit.segments:
             lineage = tuple(r for r in commit.lineage if r.output == segment.stream)
-            if not lineage:
+            right_us = self._spoilt_us.get(segment.stream, FOREVER_US)
+            if not lineage or segment.range.to_us > right_us:
                 continue
             key = (commit.plan, segment.stream, segment.range, lineage)
             if self._by_lineage.setdefault(key, segment.buckets) != segment.buckets:
@@ -241,14 +252,14 @@ class Laws:
     def may_write(self, home: SimulatedHome, lease: Lease) -> bool:
         """S8: whether a write under a lease may pass now, by its home's clock and assignments."""
         leases: Mapping[object, LeaseRow] = home.store.committed.get(tables.LEASES.name, {})
-        held = leases.get(lease.key)
+        held, key = leases.get(lease.key), lease.key
         if held is None or (held.holder, held.epoch) != (lease.holder, lease.epoch):
             return False
         log: Mapping[object, Assignment] = home.store.committed.get(tables.ASSIGNMENTS.name, {})
         newest = max(
             a.epoch
             for a in log.values()
-            if (a.fragment, a.partition) == (lease.key.fragment, lease.key.partition)
+            if (a.fragment, a.partition, a.producer) == (key.fragment, key.partition, key.producer)
         )
         return held.expires_at_ms > home.clock.now_ms and newest == lease.epoch
 
@@ -293,15 +304,22 @@ class Laws:
         self, home: SimulatedHome, stream: StreamName, part: Range, rows: Iterable[Row]
     ) -> None:
         """S7, L2: what a reader holds and reads is there, and is what the oracle says."""
-        if Counter(rows) != self._expected_within(stream, part):
+        right_us = self._spoilt_us.get(stream, FOREVER_US)
+        if Counter(r for r in rows if r[0] < right_us) != self._expected_within(stream, part):
             raise Violation(
                 "S7",
                 f"a reader in the home of {home.participant} got other rows of {stream} {part}",
             )
 
+    def _to_be_right(self, segment: Segment, rows: Iterable[Row]) -> Counter[Row]:
+        """The rows that must be the oracle's, where one engine makes a wrong one: those before."""
+        right_us = self._spoilt_us.get(segment.stream, FOREVER_US)
+        return Counter(row for row in rows if row[0] < right_us)
+
     def _expected_within(self, stream: StreamName, part: Range) -> Counter[Row]:
         found: Counter[Row] = Counter()
         buckets = self._expected[stream]
-        for at_us in range(bucket_of(part.from_us), part.to_us, WIDTH_US):
+        to_us = min(part.to_us, self._spoilt_us.get(stream, FOREVER_US))
+        for at_us in range(bucket_of(part.from_us), to_us, WIDTH_US):
             found.update({r: n for r, n in buckets.get(at_us, {}).items() if part.holds(r[0])})
         return found

@@ -38,6 +38,11 @@ class Links:
         """Whether what one sends does not reach the other now."""
         return self._lost_until_ms.get((sender, receiver), 0) > now_ms
 
+    def calm_since_ms(self, one: Participant, other: Participant) -> int:
+        """Since, or from, when everything goes between two, and as fast as ever."""
+        lost = [self._lost_until_ms.get(way, 0) for way in ((one, other), (other, one))]
+        return max(*lost, self._slow.get(frozenset((one, other)), (0, 1))[0])
+
     def factor(self, one: Participant, other: Participant, now_ms: int) -> int:
         """How many times as long a call between two takes now."""
         until_ms, factor = self._slow.get(frozenset((one, other)), (0, 1))

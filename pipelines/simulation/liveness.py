@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.simulation.events import Violation
-from pipelines.simulation.outcome import Homes, buckets_owed, unsettled
+from pipelines.simulation.outcome import Excused, Homes, buckets_owed, unsettled
 from pipelines.simulation.participants import LEASE_MS, POLL_MS
 from pipelines.simulation.scenario import Scenario
 from pipelines.simulation.world import World
@@ -61,6 +61,16 @@ def bound_of(scenario: Scenario, homes: Homes) -> Bound:
     )
 
 
+def excused_in(world: World) -> Excused:
+    """What the end of a schedule is not held to."""
+    wrong = world.diverging
+    return Excused(
+        frozenset(world.gone_for_good),
+        world.choices.spoilt_us,
+        None if wrong is None else wrong.stream,
+    )
+
+
 def settle(world: World, healed_ms: int) -> Settled:
     """Heal, then let everything become final; raises Violation if it is not within N ticks (L1)."""
     scenario = world.scenario
@@ -77,7 +87,7 @@ def settle(world: World, healed_ms: int) -> Settled:
         if world.now_ms < look_ms:
             return False
         look_ms = min(world.now_ms + LOOK_MS, max(last_ms, world.now_ms + 1))
-        open_ = unsettled(scenario, world.homes)
+        open_ = unsettled(scenario, world.homes, excused_in(world))
         return not open_ or world.now_ms >= last_ms
 
     world.run(until=is_settled)

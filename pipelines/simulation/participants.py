@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING, NoReturn, cast
 from medusa_core.commits import Lane
 from medusa_core.decide import Decision
 from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.imports import Choose, explain_choice
+from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Port
 from medusa_core.states import Transition
 from pipelines.catalog.interface import Catalog
+from pipelines.choosing import Chooser
 from pipelines.driver import Applied, Driver
 from pipelines.exchange.importing import Imported, Importer, NoImports
 from pipelines.leases import LeaseKeeper
@@ -64,6 +67,7 @@ def run(world: World, process: Process) -> NoReturn:
             said=said,
             assignments=newest_assignments(catalog, process.participant),
             now_s=lambda: world.now_ms / 1_000,
+            chooser=chooser_of(world, process, catalog, keeper, said),
         )
         try:
             loop.run(
@@ -149,6 +153,19 @@ def importer_of(
     )
 
 
+def chooser_of(
+    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper, said: Teller
+) -> Chooser | None:
+    """The product's choice among several producers; who corrects does not choose.
+
+    In every other schedule it learns of a few rows at a time, so that it has to come back.
+    """
+    if process.lane is not Lane.LIVE or not world.scenario.chosen(process.participant):
+        return None
+    limits = world.scenario.limits if world.scenario.seed % 2 else Limits()
+    return Chooser(catalog, leases, said.error, limits=limits, chose=said.chose)
+
+
 def sources_of(
     world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
 ) -> dict[StreamName, LiveSource]:
@@ -184,6 +201,11 @@ class Teller:
     def applied(self, applied: Applied) -> None:
         """See `pipelines.participant.Said`."""
         self.applications += 1
+
+    def chose(self, choice: Choose) -> None:
+        """What was chosen among several producers."""
+        what, _, why = explain_choice(choice).partition(": ")
+        self._world.emit(self._name, "choose", what, why)
 
     def imported(self, imported: Imported) -> None:
         """See `pipelines.participant.Said`."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
-from pipelines.failpoints import POINTS
+from pipelines.failpoints import CHOICE_POINTS, POINTS
 
 if TYPE_CHECKING:
     from pipelines.leases import LeaseKeeper
@@ -26,6 +26,9 @@ NOT_DRIVEN = ("compact.", "orphan")
 
 GAPS = (READ, OPEN, *(point for point in POINTS if not point.startswith(NOT_DRIVEN)))
 """Where faults wait for a process: at every failpoint that the product names, and at those two."""
+
+REPLICA_GAPS = (*GAPS, *CHOICE_POINTS)
+"""The same where participants choose among several producers."""
 
 
 @dataclass(frozen=True, slots=True)

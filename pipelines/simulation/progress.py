@@ -21,9 +21,11 @@ from typing import Any
 from medusa_core.errors import Conflict, Refused, Unavailable
 from pipelines.settings import REPOSITORY
 from pipelines.simulation.runs import COUNTERS, RunFigures
-from pipelines.simulation.shapes import TRIMS, WHOLE, Shape
+from pipelines.simulation.shapes import MIXED, REPLICAS, TRIMS, WHOLE, Shape
 
-SHAPES = {"whole": WHOLE, "trims": TRIMS}
+SHAPES = {"whole": WHOLE, "trims": TRIMS, "replicas": REPLICAS, "mixed": MIXED}
+OPTIONS = {TRIMS: " with --trims", REPLICAS: " with --replicas", WHOLE: " without replicas"}
+"""How a run of a shape was asked for; one of MIXED without anything."""
 CODE = ("medusa_core", "pipelines")
 
 
@@ -107,7 +109,7 @@ def _read(path: Path, first_seed: int, shape: Shape) -> Progress:
     if (found.figures.first_seed, found.figures.shape) != (first_seed, shape):
         raise Refused(
             f"{path} is of a run from seed {found.figures.first_seed}"
-            f"{' with --trims' if found.figures.shape == TRIMS else ''}: go on with the same, or "
+            f"{OPTIONS.get(found.figures.shape, '')}: go on with the same, or "
             "choose another file"
         )
     return found

@@ -17,7 +17,7 @@ from medusa_core.errors import Unavailable
 from pipelines.simulation.progress import Progress, code_fingerprint
 from pipelines.simulation.runs import RunFigures
 from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import WHOLE, Shape
+from pipelines.simulation.shapes import WHOLE, Shape, shape_of
 from pipelines.simulation.world import Tell
 
 SCHEDULES_PER_PART = 20
@@ -38,7 +38,7 @@ def run_schedules(
     figures = RunFigures(first_seed=seed, shape=shape)
     for number in range(seed, seed + schedules):
         begun(number)
-        figures.add(run_schedule(number, tell, shape))
+        figures.add(run_schedule(number, tell, shape_of(number, shape)))
         if len(figures.violations) >= violations_max:
             break
     figures.close()
@@ -115,5 +115,5 @@ def run_part(first: int, schedules: int, shape: Shape) -> RunFigures:
     """The schedules of some seeds of a run; whether everything occurred is for the whole to see."""
     figures = RunFigures(first_seed=first, shape=shape)
     for number in range(first, first + schedules):
-        figures.add(run_schedule(number, shape=shape))
+        figures.add(run_schedule(number, shape=shape_of(number, shape)))
     return figures

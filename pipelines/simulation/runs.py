@@ -11,9 +11,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from pipelines.simulation.networks import Form
-from pipelines.simulation.processes import GAPS
+from pipelines.simulation.processes import GAPS, REPLICA_GAPS
 from pipelines.simulation.schedule import ScheduleFigures
-from pipelines.simulation.shapes import WHOLE, Shape
+from pipelines.simulation.shapes import MIXED, REPLICA_KINDS, REPLICAS, WHOLE, Shape
 from pipelines.simulation.world import NOTHING
 
 PARTICIPANTS_MIN, FRAGMENTS_MIN, DEPTH_MIN, BUCKETS_MIN = 3, 4, 2, 40
@@ -52,6 +52,16 @@ class RunFigures:
         """Whether anything failed."""
         return bool(self.violations or self.shortfalls)
 
+    @property
+    def has_replicas(self) -> bool:
+        """Whether there are schedules with replicas among them."""
+        return self.shape in (REPLICAS, MIXED)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of faults that may happen."""
+        return (*self.shape.kinds, *(REPLICA_KINDS if self.shape == MIXED else ()))
+
     def add(self, schedule: ScheduleFigures) -> None:
         """Count one schedule."""
         self.schedules += 1
@@ -69,7 +79,7 @@ class RunFigures:
         self.ticks_most = max(self.ticks_most, schedule.settled.ticks)
         if schedule.violation is not None:
             self.violations.append((schedule.seed, schedule.violation))
-        elif self.shape == WHOLE:
+        elif self.shape in (WHOLE, REPLICAS, MIXED):
             self._look_at_size(schedule)
 
     def _look_at_size(self, schedule: ScheduleFigures) -> None:
@@ -100,13 +110,14 @@ class RunFigures:
     def close(self) -> None:
         """Look whether everything occurred, where there were schedules enough."""
         if self.schedules >= EVERY_KIND_FROM:
-            missing = [kind for kind in self.shape.kinds if not self.faults[kind]]
+            missing = [kind for kind in self.kinds if not self.faults[kind]]
             self.shortfalls += [f"no fault of kind {kind}" for kind in missing]
             unmet = [form.value for form in Form if not self.forms[form.value]]
             self.shortfalls += [f"no network of the form {form}" for form in unmet]
         if self.schedules >= EVERY_GAP_FROM:
             crashed = {gap for kind, gap in self.gaps if kind == "crash"}
-            self.shortfalls += [f"no crash at gap {gap}" for gap in GAPS if gap not in crashed]
+            gaps = REPLICA_GAPS if self.has_replicas else GAPS
+            self.shortfalls += [f"no crash at gap {gap}" for gap in gaps if gap not in crashed]
 
     def mean(self, total: int) -> float:
         """A sum per schedule."""
@@ -158,7 +169,7 @@ class RunFigures:
                 "allowed_mean": round(self.mean(self.ticks["allowed"]), 2),
             },
             "forms": dict(sorted(self.forms.items())),
-            "faults": {kind: self.faults[kind] for kind in self.shape.kinds},
+            "faults": {kind: self.faults[kind] for kind in self.kinds},
             "gaps": gaps,
             "interleavings": self.interleavings,
             "reads": dict(sorted(self.reads.items())),

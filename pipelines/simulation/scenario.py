@@ -18,13 +18,17 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
 from medusa_core.network import Network
 from medusa_core.plans import Plan
-from medusa_core.segments import Producer
+from medusa_core.segments import IMPORT, Producer
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
 from pipelines.simulation.networks import WIDE, WIDTH_US, Form, Rules, network_of
+from pipelines.simulation.replicas import NO_REPLICAS, Replicas, draw_replicas
 from pipelines.simulation.shapes import WHOLE, Shape
 
 Row = tuple[int, ...]
 """A record: its event time in microseconds, then its columns in declared order."""
+
+Wired = dict[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
+"""Fragment -> the streams that it reads and those that it writes."""
 
 NAMES = ("alpha", "beta", "gamma", "delta")
 FIRST_EPOCH = Epoch(1)
@@ -83,6 +87,7 @@ class Scenario:
     clock_offsets_ms: Mapping[Participant, int]
     starts_ms: Mapping[Participant, int]
     bound: Bound
+    replicas: Replicas = NO_REPLICAS
 
     @property
     def whole(self) -> Range:
@@ -94,24 +99,48 @@ class Scenario:
         """When the last batch of the last source comes."""
         return max(feed[-1].at_ms for feed in self.feeds.values())
 
-    def writers(self) -> dict[StreamName, Producer]:
+    def all_owners(self, fragment: str) -> tuple[Participant, ...]:
+        """Who computes or lands something, by name."""
+        return tuple(sorted((self.owners[fragment], *self.replicas.others.get(fragment, ()))))
+
+    def producers(self, fragment: str) -> tuple[Producer, ...]:
+        """The same as producers: replicas are numbered by name, as contracts number them."""
+        return tuple(Producer(p, n) for n, p in enumerate(self.all_owners(fragment)))
+
+    def writers(self) -> dict[StreamName, tuple[Producer, ...]]:
         """Who writes each stream."""
         return {
-            stream: Producer(self.owners[name])
+            stream: self.producers(name)
             for name, (_, outputs) in wiring(self).items()
             for stream in outputs
         }
 
-    def imports(self, reader: Participant) -> dict[StreamName, Producer]:
-        """The streams of partners that a participant's fragments read."""
+    def imports(self, reader: Participant) -> dict[StreamName, tuple[Producer, ...]]:
+        """The streams of partners that a participant's fragments read, and their producers."""
+        found = {
+            stream: tuple(writer for writer in writers if writer.participant != reader)
+            for stream, writers in self._read_by(reader).items()
+        }
+        return {stream: partners for stream, partners in found.items() if partners}
+
+    def chosen(self, reader: Participant) -> tuple[StreamName, ...]:
+        """The streams of which a participant chooses what it reads among several producers."""
+        return tuple(s for s, writers in self._read_by(reader).items() if len(writers) > 1)
+
+    def line_read(self, reader: Participant, stream: StreamName) -> Producer:
+        """The line that a participant reads of a stream that it writes or has chosen."""
+        if stream in self.chosen(reader):
+            return Producer(reader, IMPORT)
+        return next(w for w in self.writers()[stream] if w.participant == reader)
+
+    def _read_by(self, reader: Participant) -> dict[StreamName, tuple[Producer, ...]]:
         writers = self.writers()
-        read = [
-            stream
+        return {
+            stream: writers[stream]
             for name, fragment in self.fragments.items()
-            if self.owners[name] == reader
+            if reader in self.all_owners(name)
             for stream in fragment.input_streams
-        ]
-        return {s: writers[s] for s in dict.fromkeys(read) if writers[s].participant != reader}
+        }
 
     def depth(self) -> int:
         """The length of the longest chain of fragments, a landing and an import not counted."""
@@ -122,12 +151,10 @@ class Scenario:
         return max(deep.values())
 
 
-def wiring(
-    scenario: Scenario,
-) -> dict[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]:
+def wiring(scenario: Scenario) -> Wired:
     """Input and output streams of every fragment, those that land the sources first."""
-    landings = {landing_of(stream): ((), (stream,)) for stream in scenario.feeds}
-    computed = {
+    landings: Wired = {landing_of(stream): ((), (stream,)) for stream in scenario.feeds}
+    computed: Wired = {
         name: (fragment.input_streams, tuple(fragment.outputs))
         for name, fragment in scenario.fragments.items()
     }
@@ -200,6 +227,7 @@ def draw_scenario(seed: int, shape: Shape = WHOLE) -> Scenario:
             p: chance.randint(*LATE_MS) if chance.random() < shape.late else 0 for p in participants
         },
         bound=draw_bound(chance),
+        replicas=draw_replicas(seed, shape, participants, fragments, placed),
     )
 
 
@@ -255,10 +283,15 @@ def draw_feed(chance: Random, shape: Shape, origin_us: int, buckets: int) -> tup
 
 
 def deployment_for(scenario: Scenario, home: Participant) -> Deployment:
-    """What a home holds: all of the network, who computes it, and the imports of its own."""
-    imports = {import_fragment(stream): ((), ()) for stream in scenario.imports(home)}
+    """What a home holds: all of the network, who computes it, and the imports of its own.
+
+    An import writes a line of its own where it chooses among several producers.
+    """
+    imports: Wired = {import_fragment(stream): ((), ()) for stream in scenario.imports(home)}
+    chosen: Wired = {import_fragment(s): ((), (s,)) for s in scenario.chosen(home)}
     wired = wiring(scenario)
-    assigned = [(name, scenario.owners[name]) for name in wired] + [(n, home) for n in imports]
+    assigned = [(name, scenario.producers(name)) for name in wired]
+    assigned += [(n, (Producer(home, IMPORT if n in chosen else 0),)) for n in imports]
     return Deployment(
         network=NetworkName(scenario.network.name),
         document=scenario.plan_document,
@@ -273,12 +306,11 @@ def deployment_for(scenario: Scenario, home: Participant) -> Deployment:
             )
             for stream, width_us in scenario.widths_us.items()
         ),
-        fragments={**wired, **imports},
+        fragments={**wired, **imports, **chosen},
         assignments=tuple(
-            Assignment(
-                fragment=name, producer=Producer(owner), epoch=FIRST_EPOCH, plan=scenario.plan_id
-            )
-            for name, owner in assigned
+            Assignment(fragment=name, producer=producer, epoch=Epoch(epoch), plan=scenario.plan_id)
+            for name, producers in assigned
+            for epoch, producer in enumerate(producers, FIRST_EPOCH)
         ),
     )
 

@@ -15,7 +15,7 @@ from medusa_core.errors import MedusaError
 from pipelines.failpoints import visited_by
 from pipelines.simulation.events import Violation
 from pipelines.simulation.faults import Faults
-from pipelines.simulation.liveness import Settled, settle
+from pipelines.simulation.liveness import Settled, excused_in, settle
 from pipelines.simulation.outcome import check_outcome
 from pipelines.simulation.scenario import draw_scenario
 from pipelines.simulation.shapes import WHOLE, Shape
@@ -58,7 +58,8 @@ def run_schedule(seed: int, tell: Tell | None = None, shape: Shape = WHOLE) -> S
         try:
             world.run(until=lambda: world.now_ms > faults.last_ms and faults.is_over)
             settled = settle(world, faults.healed_ms)
-            rows = check_outcome(scenario, world.homes)
+            world.choices.check_noted()
+            rows = check_outcome(scenario, world.homes, excused_in(world))
         except (Violation, AssertionError, MedusaError) as broken:
             # A broken invariant or a refusal of the product is a finding like a broken law.
             kind = "" if isinstance(broken, Violation) else f"{type(broken).__name__}: "

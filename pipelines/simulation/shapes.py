@@ -1,13 +1,17 @@
-"""How large schedules are, and what happens in them: whole ones, and short ones of trims."""
+"""How large schedules are, and what happens in them: whole ones, some with replicas, and short ones
+of trims."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 KINDS = (
     "crash", "freeze", "pause", "slow", "duplicate", "reorder", "lost reply", "cut", "one way",
     "slow link", "skew", "together", "second", "epoch",
 )  # fmt: skip
+REPLICA_KINDS = ("gone", "lapse")
+"""What happens where a stream has several producers."""
+
 Bounds = tuple[int, int]
 """The least and the most; what is in between is drawn."""
 
@@ -20,7 +24,9 @@ class Shape:
     at least; a link is cut for `cut_ms`. The first fault comes at `first_ms`, the last `beyond_ms`
     after the last record; one that waits for somebody to come by waits for `trap_ms`. `late`,
     `reads`, `backlog`: with which probability a participant begins late, has a reader, has a
-    process for corrections.
+    process for corrections. `replicas`: with which probability a fragment has more owners than one;
+    `verifies`: an output of such a fragment is to be verified; `diverges`: one of them computes a
+    wrong row. Of a run, each `mixes`-th seed is one of REPLICAS.
     """
 
     buckets: Bounds
@@ -41,6 +47,10 @@ class Shape:
     first_ms: int
     beyond_ms: int
     trap_ms: int
+    replicas: float = 0.0
+    verifies: float = 0.0
+    diverges: float = 0.0
+    mixes: int = 0
 
 
 WHOLE = Shape(
@@ -85,3 +95,16 @@ TRIMS = Shape(
     trap_ms=600,
 )
 """Trims, reads, and kills of processes and catalogs; little else happens."""
+
+REPLICAS = replace(WHOLE, kinds=(*KINDS, *REPLICA_KINDS), replicas=0.6, verifies=0.35, diverges=0.2)
+"""Some fragments have owners on two or three participants."""
+
+MIXED = replace(WHOLE, mixes=4)
+"""Whole ones, of which some have replicas."""
+
+
+def shape_of(seed: int, shape: Shape) -> Shape:
+    """The shape of one schedule of a run of a shape."""
+    if not shape.mixes:
+        return shape
+    return REPLICAS if seed % shape.mixes == 0 else replace(shape, mixes=0)

@@ -73,7 +73,7 @@ def _pause(world: World, home: SimulatedHome, lasts_ms: int) -> None:
     world.pause(home)
 
     def back() -> None:
-        home.is_paused = False
+        home.is_paused = home.participant in world.dark
         world.emit(home.participant, "back", "catalog")
 
     world.after(lasts_ms, back)
@@ -90,7 +90,7 @@ def skew(world: World, happens: Happens) -> None:
 
 def second(world: World, happens: Happens) -> None:
     """Another driver is started beside the one that there is."""
-    process = world.start(world.chance.choice(world.scenario.participants), Lane.LIVE)
+    process = world.start(world.chance.choice(world.there()), Lane.LIVE)
     happens("second", process.name)
 
 
@@ -130,7 +130,7 @@ def links_of(world: World) -> list[Link]:
     read = [
         pair
         for pair in pairs
-        if any(w.participant in pair for p in pair for w in world.imports[p].values())
+        if any(w.participant in pair for p in pair for ws in world.imports[p].values() for w in ws)
     ]
     return read or pairs
 

@@ -18,12 +18,13 @@ from medusa_core.commits import Commit, Lane
 from medusa_core.decide import Decision, explain
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant
-from medusa_core.segments import Producer
 from pipelines.catalog.memory_store import Waiting
 from pipelines.simulation import housekeeping, participants, reading
 from pipelines.simulation.bells import BELL_MS
 from pipelines.simulation.bound_laws import DISTURBED_MS
+from pipelines.simulation.choice_laws import ChoiceLaws
 from pipelines.simulation.clients import end_flight
+from pipelines.simulation.diverging import diverging_in
 from pipelines.simulation.evaluate import Evaluator
 from pipelines.simulation.events import Event, Violation
 from pipelines.simulation.homes import HomeClock, SimulatedHome, open_home
@@ -53,13 +54,20 @@ class World:
             for p in scenario.participants
         }
         self.imports = {p: scenario.imports(p) for p in scenario.participants}
-        self.laws = Laws(scenario, self.homes, self.is_disturbed)
+        self.diverging = diverging_in(scenario)
         self.evaluators = {name: Evaluator(f) for name, f in scenario.fragments.items()}
         self.reads: Counter[str] = Counter()
         self.kinds: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.slow: dict[Participant, int] = {}
         self.links = Links()
+        self.choices = ChoiceLaws(scenario, self.homes, self.diverging, self.is_disturbed,
+                                  self.calm_ms)  # fmt: skip
+        self.laws = Laws(scenario, self.homes, self.is_disturbed, self.choices)
+        # Who is dead for a while or for good, and whose catalog is away as long.
+        self.gone: set[Participant] = set()
+        self.gone_for_good: set[Participant] = set()
+        self.dark: set[Participant] = set()
         self.traps: list[Trap] = []
         self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}
         # Everybody begins at the same time, and some late.
@@ -75,11 +83,12 @@ class World:
             home.catalog.deploy(deployment_for(scenario, participant))
             for stream in scenario.widths_us:
                 home.catalog.declare_bound(stream, scenario.bound, 0)
+            for stream, verify in scenario.replicas.verify.items():
+                home.catalog.declare_verify(stream, verify)
         housekeeping.hold_for_readers(self)
         for participant, in_ms in scenario.starts_ms.items():
-            self.after(in_ms, partial(self.start, participant, Lane.LIVE))
-            if participant in scenario.backlog:
-                self.after(in_ms, partial(self.start, participant, Lane.BACKLOG))
+            for lane in self.lanes_of(participant):
+                self.after(in_ms, partial(self._begin, participant, lane))
 
     # time
 
@@ -144,6 +153,10 @@ class World:
         """Whether something was wrong with a participant lately."""
         return self.now_ms < self._disturbed_ms[participant]
 
+    def calm_ms(self, one: Participant, other: Participant) -> int:
+        """For how long nothing has been wrong between two participants."""
+        return self.now_ms - self.links.calm_since_ms(one, other)
+
     # telling
 
     def emit(self, who: str, kind: str, what: str = "", why: str = "") -> None:
@@ -195,6 +208,39 @@ class World:
             self._wake(thread, 1)
         return process
 
+    def _begin(self, participant: Participant, lane: Lane) -> None:
+        """Start a process, unless its participant is gone."""
+        if participant not in self.gone:
+            self.start(participant, lane)
+
+    def lanes_of(self, participant: Participant) -> tuple[Lane, ...]:
+        """The lanes in which a participant has a process."""
+        has_backlog = participant in self.scenario.backlog
+        return (Lane.LIVE, Lane.BACKLOG) if has_backlog else (Lane.LIVE,)
+
+    def there(self) -> list[Participant]:
+        """Those who are not gone."""
+        return [p for p in self.scenario.participants if p not in self.gone]
+
+    def leave(self, participant: Participant, *, is_dark: bool) -> None:
+        """A participant is dead: nobody starts its processes again, and perhaps its catalog."""
+        self.gone.add(participant)
+        if is_dark:
+            self.dark.add(participant)
+            self.pause(self.homes[participant])
+        for process in self.alive(participant):
+            self.end(process)
+
+    def come_back(self, participant: Participant) -> None:
+        """A participant that was dead is there again."""
+        self.gone.discard(participant)
+        if participant in self.dark:
+            self.dark.discard(participant)
+            self.homes[participant].is_paused = False
+        self.emit(participant, "back", "all of it")
+        for lane in self.lanes_of(participant):
+            self._begin_again(participant, lane)
+
     def _strands(self, process: Process) -> Iterator[Callable[[], None]]:
         yield partial(participants.keep, self, process)
         yield partial(participants.run, self, process)
@@ -203,7 +249,8 @@ class World:
         yield partial(housekeeping.keep_house, self, process)
         read = self.scenario.readers.get(process.participant)
         if read is not None:
-            yield partial(reading.read_on, self, process, read, Producer(process.participant))
+            line = self.scenario.line_read(process.participant, read)
+            yield partial(reading.read_on, self, process, read, line)
 
     def alive(self, participant: Participant) -> list[Process]:
         """The processes of a participant that have not ended, frozen ones too."""
@@ -222,9 +269,11 @@ class World:
         self.after(back_in_ms, lambda: self._restart(process))
 
     def _restart(self, ended: Process) -> None:
-        others = [p for p in self.alive(ended.participant) if p.lane is ended.lane]
-        if not others:
-            self.start(ended.participant, ended.lane)
+        self._begin_again(ended.participant, ended.lane)
+
+    def _begin_again(self, participant: Participant, lane: Lane) -> None:
+        if not any(p.lane is lane for p in self.alive(participant)):
+            self._begin(participant, lane)
 
     def _wake(self, thread: Thread, in_ms: int) -> None:
         thread.ticket += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import TRIMS, WHOLE, Shape
+from pipelines.simulation.shapes import REPLICAS, TRIMS, WHOLE, Shape
 
 CLOSED_BY_ANOTHER = (
     "a driver that was frozen while it closed buckets wakes when another has closed them and their "
@@ -22,10 +22,22 @@ LATE_BEGINNING = (
     "as late as the input that began last, and no promise is broken"
 )
 
+TENTATIVE_ACROSS_A_DIVERGENCE = (
+    "a tentative row is corrected as a whole: one that begins before the bucket over which "
+    "producers differ and reaches behind it stays tentative, with what is computed from it"
+)
+
+TRIMMED_BEFORE_IT_WAS_COMPARED = (
+    "a row of one producer that is chosen and trimmed before another one is final there is "
+    "compared with nothing, and what the two differ in is not noted"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
     (4887, TRIMS, LATE_BEGINNING),
+    (2_015, REPLICAS, TRIMMED_BEFORE_IT_WAS_COMPARED),
+    (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
 )
 
 

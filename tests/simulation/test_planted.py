@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.simulation.running import run_schedules
-from pipelines.simulation.shapes import WHOLE
+from pipelines.simulation.shapes import REPLICAS, WHOLE
 from tests.simulation import planted
 
 SCHEDULES_MAX = 2_000
@@ -46,6 +46,14 @@ BUGS = {
     "trimmed_one_bucket_too_far": ("S7",),
     "version_outside_the_lock": ("VERSION", "S1", "S2", "S10"),
     "window_reads_too_little": ("L2",),
+    "age_forgotten_by_a_choice": ("S11",),
+    "choice_without_a_lease": ("S8",),
+    "dead_producer_waited_for": ("L1", "S6"),
+    "divergence_overlooked": ("CHOICE",),
+    "final_in_spite_of_a_divergence": ("CHOICE",),
+    "gap_chosen_though_another_has_the_rows": ("LOST",),
+    "tentative_chosen_before_final": ("CHOICE",),
+    "unverified_taken_as_final": ("CHOICE",),
 }
 """Each with the laws of which it breaks one first."""
 
@@ -69,6 +77,14 @@ MEETINGS = {
         buckets_per_step=(2, 3),
         backlog=0.0,
     ),
+    "age_forgotten_by_a_choice": REPLICAS,
+    "choice_without_a_lease": REPLICAS,
+    "dead_producer_waited_for": REPLICAS,
+    "divergence_overlooked": REPLICAS,
+    "final_in_spite_of_a_divergence": REPLICAS,
+    "gap_chosen_though_another_has_the_rows": REPLICAS,
+    "tentative_chosen_before_final": REPLICAS,
+    "unverified_taken_as_final": REPLICAS,
 }
 """Schedules in which those meet more often by whose meeting alone a bug shows."""
 

@@ -1,0 +1,104 @@
+"""Fragments with several owners: who reads loses nothing and doubles nothing, whoever is gone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.simulation.diverging import diverging_in
+from pipelines.simulation.events import Event
+from pipelines.simulation.replicas import NO_REPLICAS
+from pipelines.simulation.running import run_schedules
+from pipelines.simulation.scenario import Scenario, deployment_for, draw_scenario
+from pipelines.simulation.schedule import run_schedule
+from pipelines.simulation.shapes import MIXED, REPLICA_KINDS, REPLICAS, TRIMS, WHOLE, shape_of
+
+SEED = 60_000
+SEEDS = range(SEED, SEED + 200)
+
+
+def test_schedules_with_replicas_break_no_law_whoever_is_gone() -> None:
+    figures = run_schedules(24, SEED, shape=REPLICAS)
+    assert figures.violations == []
+    assert all(figures.faults[kind] > 0 for kind in REPLICA_KINDS)
+    assert figures.events["choose"] > 24
+    assert figures.events["diverged"] > 0
+
+
+def test_what_is_drawn_without_replicas_is_drawn_as_ever() -> None:
+    for seed in range(SEED, SEED + 20):
+        plain, several = draw_scenario(seed), draw_scenario(seed, REPLICAS)
+        assert plain.replicas == draw_scenario(seed, TRIMS).replicas == NO_REPLICAS
+        assert several.replicas.others
+        assert replace(several, replicas=NO_REPLICAS, shape=WHOLE) == plain
+
+
+def test_among_the_scenarios_are_all_that_a_choice_has_to_stand() -> None:
+    met: Counter[str] = Counter()
+    for seed in SEEDS:
+        scenario = draw_scenario(seed, REPLICAS)
+        met["three owners"] += any(len(p) > 1 for p in scenario.replicas.others.values())
+        met["verified"] += bool(scenario.replicas.verify)
+        met["reads what it computes"] += any(reads_its_own(scenario))
+        met["diverges"] += diverging_in(scenario) is not None
+    assert min(met.values()) > 20
+    assert len(met) == 4
+
+
+def reads_its_own(scenario: Scenario) -> list[bool]:
+    writers = scenario.writers()
+    return [
+        any(writer.participant == reader for writer in writers[stream])
+        for reader in scenario.participants
+        for stream in scenario.chosen(reader)
+    ]
+
+
+def test_replicas_are_numbered_by_name_and_their_epochs_count_on() -> None:
+    scenario = draw_scenario(SEED, REPLICAS)
+    name = next(iter(scenario.replicas.others))
+    log = [
+        a for a in deployment_for(scenario, scenario.participants[0]).assignments
+        if a.fragment == name
+    ]  # fmt: skip
+    assert [a.producer.replica for a in log] == list(range(len(log)))
+    assert [a.epoch for a in log] == list(range(1, len(log) + 1))
+    assert [a.producer.participant for a in log] == sorted(a.producer.participant for a in log)
+    assert len(log) > 1
+
+
+def test_without_faults_nobody_is_in_conflict() -> None:
+    quiet = replace(REPLICAS, faults=(0, 0), kinds_min=0)
+    for seed in (SEED, SEED + 1):
+        schedule = run_schedule(seed, shape=quiet)
+        assert schedule.violation is None
+        assert not {"conflict", "unavailable", "ended"} & set(schedule.events)
+
+
+def test_everybody_else_comes_to_the_end_without_a_producer_that_is_gone_for_good() -> None:
+    told: list[Event] = []
+    shape = replace(REPLICAS, kinds=("gone",), kinds_min=1, faults=(1, 1), diverges=0.0)
+    for seed in SEEDS:
+        schedule = run_schedule(seed, told.append, shape)
+        assert schedule.violation is None
+        if any(e.kind == "GONE" and e.what.endswith("for good") for e in told):
+            return
+    pytest.fail("nobody was gone for good")
+
+
+def test_of_a_run_every_fourth_schedule_has_replicas() -> None:
+    assert [shape_of(seed, MIXED) for seed in (4, 5, 6, 7, 8)] == [
+        REPLICAS, WHOLE, WHOLE, WHOLE, REPLICAS
+    ]  # fmt: skip
+    assert shape_of(4, TRIMS) == TRIMS
+
+
+def test_schedules_with_replicas_can_be_run_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["simulate", "faults", "--replicas", "--schedules", "1", "--seed", str(SEED)]
+    assert main([*command, "--explain"]) == 0
+    assert " choose " in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main([*command, "--trims"])
