@@ -86,8 +86,8 @@ def terms_from(given: object) -> Terms:
     """The terms that JSON says; Refused for anything that is not just that."""
     try:
         match given:
-            case {"format": form, **fields} if form == FORMAT:
-                return _terms({"format": form, **fields})
+            case dict() as fields if fields.get("format") == FORMAT:
+                return _terms(fields)
             case _:
                 raise Refused(f"this is no contract: a document begins with format {FORMAT}")
     except (KeyError, TypeError, ValueError, InvalidOperation, ArithmeticError) as error:
