@@ -55,6 +55,10 @@ class Episode:
         """When the last of them did."""
         return max(lost.to_ms for lost in self.lost)
 
+    def heal_before_ms(self, at_ms: float) -> float:
+        """The last heal before a moment: one behind which nothing was tentative does not count."""
+        return max((o.to_ms for o in self.lost if o.to_ms <= at_ms), default=self.first_heal_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HopFigures:
@@ -189,7 +193,7 @@ def _hop(
         step_s=max(v.step_ms for at in fresh for v in answers[at]) / 1e3,
         tentative_rows=sum(first[at].rows.get(at, 0) for at in owed),
         tentative_buckets=len(owed),
-        reconciliation_s=(times[-1] - episode.last_heal_ms) / 1e3 if times else None,
+        reconciliation_s=(times[-1] - episode.heal_before_ms(times[-1])) / 1e3 if times else None,
         correcting_s=(times[-1] - times[0]) / 1e3 if times else None,
         first_correction_s=(early.committed_ms - episode.first_heal_ms) / 1e3 if early else None,
         first_correction_step_s=early.step_ms / 1e3 if early else None,

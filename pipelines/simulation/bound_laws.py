@@ -69,8 +69,10 @@ def check_bound(home: SimulatedHome, row: CommitRow, lines: Mapping[LineKey, Lin
             _check_in_time(where, row, fresh_ms, found, bound, len(made), begun_ms)
             reached_ms = _reached_ms(home, given, commit)
             _check_was_answered(where, given, found, bound, reached_ms)
-            possible_ms = max(reached_ms, *(s.arrived_ms for s in found))
-            _check_corrections(where, made_since(home, possible_ms, row, True), len(made), bound)
+            if _reach(found, given.range.to_us):
+                possible_ms = max(reached_ms, *(s.arrived_ms for s in found))
+                waited_for = made_since(home, possible_ms, row, True)
+                _check_corrections(where, waited_for, len(made), bound)
         if commit.cause is Cause.TENTATIVE:
             _check_tentative(where, given, found)
 
@@ -109,6 +111,12 @@ def made_since(
         if other is not row and is_correction is corrections and (is_live or not corrections):
             found.append(other)
     return found
+
+
+def _reach(found: Collection[Segment], to_us: int) -> bool:
+    """Whether rows of each input reach so far; from when on one was known to end stands nowhere."""
+    reached = {s.stream for s in found if s.range.to_us >= to_us}
+    return all(s.stream in reached for s in found)
 
 
 def _check_corrections(where: str, corrections: list[CommitRow], made: int, bound: Bound) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -18,7 +19,7 @@ from bench.dpc.contracts import NETWORK, OUTPUT, lines_of, stream_of, write_cont
 from bench.dpc.history import History, Version, by_bucket
 from bench.dpc.keeping import Kept, opened
 from bench.dpc.live import start_feeder
-from bench.dpc.metrics import figures_of, measure
+from bench.dpc.metrics import Lost, figures_of, measure
 from bench.dpc.plots import ticks, write_plots
 from bench.dpc.reading import read_history, read_standing
 from bench.dpc.scenario import (
@@ -81,6 +82,15 @@ def test_tentative_rows_and_their_correction_are_counted_from_the_heal() -> None
     assert end.first_correction_s == pytest.approx(0.7)
     assert end.reconciliation_s == pytest.approx(0.7)
     assert end.computed_max == 2
+
+
+def test_a_heal_behind_which_nothing_was_owed_is_none_that_a_correction_is_counted_from() -> None:
+    heal_ms = EPISODE.last_heal_ms
+    masked = Lost(source="second", from_ms=heal_ms + 3_000, to_ms=heal_ms + 4_000)
+    both = replace(EPISODE, lost=(*EPISODE.lost, masked))
+    assert measure(a_history(corrected_after_ms=700), both).end.reconciliation_s == pytest.approx(
+        0.7
+    )
 
 
 def test_an_input_that_closes_late_delays_nobody_who_waits_for_it() -> None:

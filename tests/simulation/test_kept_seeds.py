@@ -32,11 +32,17 @@ TRIMMED_BEFORE_IT_WAS_COMPARED = (
     "compared with nothing, and what the two differ in is not noted"
 )
 
+ENDED_LATER = (
+    "that an input has ended is known later than its last row: what it lets be answered has waited "
+    "for corrections since then at the most, not since that row"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
     (4887, TRIMS, LATE_BEGINNING),
     (2_015, REPLICAS, TRIMMED_BEFORE_IT_WAS_COMPARED),
+    (500_924, REPLICAS, ENDED_LATER),
     (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
 )
 
