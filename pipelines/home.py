@@ -136,13 +136,13 @@ def open_home(
 
 @contextmanager
 def migration_url(settings: Settings, participant: Participant) -> Iterator[str]:
-    """The URL under which a home's catalog may be migrated: its owner's."""
+    """The URL under which a home's catalog may be migrated: its keeper's."""
     homes = known_homes(settings.directory)
     url = settings.catalog_url_of(participant)
     if participant in homes or url is None:
         with _server_of(settings) as admin_url:
             # Creating a home that is there changes nothing but brings it up to date.
-            yield create_home(admin_url, participant, homes.get(participant)).owner
+            yield create_home(admin_url, participant, homes.get(participant)).keeper
         return
     yield url
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from medusa_core.errors import Refused
@@ -25,7 +27,9 @@ __all__ = ["BilateralContract", "Examined", "examine_bilateral", "read_bilateral
 
 FOLDER = "bilateral"
 FILES_MAX = 2_000
-SIZE_BYTES_MAX = 8 * 1024 * 1024
+SIZE_BYTES_MAX = 4 * 1024 * 1024
+FINDINGS_MAX = 20
+"""In one file: who has more of them has written something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +61,8 @@ def examine_bilateral(
     as a whole cannot be read.
     """
     contracts: list[BilateralContract] = []
-    findings: list[Finding] = []
-    for path in _paths(directory):
+    paths, findings = _paths(directory)
+    for path in paths:
         try:
             check_inside(directory, path, f"{path}")
             document = read_yaml(path, str(path))
@@ -77,7 +81,7 @@ def examine_bilateral(
 
 
 def _contract(document: Value, path: Path) -> tuple[BilateralContract | None, list[Finding]]:
-    found = list(check_shape(document))
+    found = islice(check_shape(document), FINDINGS_MAX)
     # A value can break two rules that are told alike.
     findings = list({finding.sentence: finding for finding in found}.values())
     match document.content:
@@ -110,36 +114,40 @@ def _places(value: Value) -> Iterator[tuple[str, Value]]:
                 yield from _places(item)
 
 
-def _paths(directory: Path) -> list[Path]:
+def _paths(directory: Path) -> tuple[list[Path], list[Finding]]:
     """The contract files by name; Refused where there are too many, or they are too large."""
     folder = directory / FOLDER
     paths: list[Path] = []
+    findings: list[Finding] = []
     size_bytes = 0
+    for number, entry in enumerate(_entries(folder)):
+        if number == FILES_MAX:
+            raise Refused(
+                f"{folder} holds more than {FILES_MAX:,} files: keep the contracts that are valid, "
+                "and move the others elsewhere"
+            )
+        path = folder / entry.name
+        if path.suffix in (".yml", ".YAML", ".YML") and not entry.name.startswith("."):
+            says = f"{path} is not read: name it {path.stem}{SUFFIX}"
+            findings.append(Finding(sentence=str(Refused(says)), file=str(path)))
+        if path.suffix != SUFFIX or entry.name.startswith("."):
+            continue
+        paths.append(path)
+        with suppress(OSError):  # what cannot be read is told when it is read
+            size_bytes += entry.stat().st_size
+        if size_bytes > SIZE_BYTES_MAX:
+            raise Refused(
+                f"the contracts in {folder} are longer than {SIZE_BYTES_MAX // 1024**2} MiB "
+                "together: keep those that are valid, and move the others elsewhere"
+            )
+    return sorted(paths), findings
+
+
+def _entries(folder: Path) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
-            for entry in entries:
-                path = folder / entry.name
-                if entry.name.startswith("."):
-                    continue
-                if path.suffix in (".yml", ".YAML", ".YML"):
-                    raise Refused(f"{path} is not read: name it {path.stem}{SUFFIX}")
-                if path.suffix != SUFFIX:
-                    continue
-                paths.append(path)
-                size_bytes += entry.stat().st_size if entry.is_file() else 0
-                if len(paths) > FILES_MAX:
-                    raise Refused(
-                        f"{folder} holds more than {FILES_MAX:,} contracts: keep those that are "
-                        "valid, and move the others elsewhere"
-                    )
-                if size_bytes > SIZE_BYTES_MAX:
-                    raise Refused(
-                        f"the contracts in {folder} are longer than "
-                        f"{SIZE_BYTES_MAX // 1024**2} MiB together: shorten them, or move those "
-                        "elsewhere that are not valid any more"
-                    )
+            yield from entries
     except FileNotFoundError:
-        return []
+        return
     except OSError as error:
         raise Refused(f"{folder} cannot be read ({error.strerror}): check it") from None
-    return sorted(paths)

@@ -6,7 +6,7 @@ valid at the same time: nobody could say under which of them a fragment moved or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medusa_core.errors import Refused
@@ -41,7 +41,7 @@ def check_across(
     """What is wrong with the contracts together; without participants, only the validities."""
     yield from _overlaps(contracts)
     if contracts and participants is not None:
-        yield from _parties(contracts, [contract.participant for contract in participants])
+        yield from _parties(contracts, {contract.participant: None for contract in participants})
         known = _Known()
         yield from _learn(known, participants)
         for contract in contracts:
@@ -79,7 +79,7 @@ def _overlapping(contract: BilateralContract, other: BilateralContract) -> str:
 
 
 def _parties(
-    contracts: Sequence[BilateralContract], known: Sequence[Participant]
+    contracts: Sequence[BilateralContract], known: Mapping[Participant, None]
 ) -> Iterator[Finding]:
     for contract in contracts:
         for name in ("payer", "provider", "instead"):

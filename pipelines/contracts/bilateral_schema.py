@@ -7,6 +7,7 @@ was meant. What to write instead stands in the schema (`errorMessage`, which edi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import ValidationError
+from jsonschema.validators import extend
+from referencing import Registry
 
 from medusa_core.nearest import did_you_mean
 from pipelines.contracts.bilateral_findings import Finding, finding_at
@@ -51,9 +54,28 @@ def schema() -> Mapping[str, Any]:
     return loaded
 
 
+def _unique(
+    validator: object, is_asked: bool, instance: object, rule: object
+) -> Iterator[ValidationError]:
+    # As the standard says, but in one pass: theirs compares each with each.
+    if is_asked and isinstance(instance, list) and len(set(map(_text, instance))) < len(instance):
+        yield ValidationError("has an item twice")
+
+
+def _pattern(
+    validator: object, pattern: str, instance: object, rule: object
+) -> Iterator[ValidationError]:
+    # Every pattern is meant for the whole text; Python's `$` would let a line end through.
+    if isinstance(instance, str) and not re.fullmatch(pattern, instance):
+        yield ValidationError("is written in another way")
+
+
+_Validator = extend(Draft202012Validator, {"uniqueItems": _unique, "pattern": _pattern})
+
+
 @cache
 def _validator(kind: str) -> Draft202012Validator:
-    return Draft202012Validator({"$defs": schema()["$defs"], "$ref": f"#/$defs/{kind}"})
+    return _Validator({"$defs": schema()["$defs"], "$ref": f"#/$defs/{kind}"}, registry=Registry())
 
 
 def _told(document: Value, error: ValidationError, kind: str) -> Iterator[Finding]:
@@ -115,12 +137,17 @@ def _title(rule: Mapping[str, Any], name: str) -> str:
 
 
 def _again(items: tuple[Value, ...]) -> Finding:
-    seen: list[object] = []
+    seen: set[str] = set()
     for item in items:
-        if plain(item) in seen:
+        text = _text(plain(item))
+        if text in seen:
             return finding_at(item, f"names {kind_of(item)} again: keep one")
-        seen.append(plain(item))
+        seen.add(text)
     raise AssertionError("the schema found two that are equal")
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True)
 
 
 def _one_of(names: tuple[str, ...]) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from hashlib import sha256
 from typing import Any
 
@@ -20,6 +19,7 @@ from medusa_core.market.terms import Content, Per, Terms
 from medusa_core.names import StreamName
 from pipelines.catalog.interface import StreamRecord
 from pipelines.contracts.bounds import NOTHING, Promise
+from pipelines.contracts.export_levels import promised_levels, sold_levels
 from pipelines.contracts.federation import Federation
 from pipelines.contracts.fields import listing
 from pipelines.contracts.placed import PlacedNetwork
@@ -93,7 +93,7 @@ def data_contract_of(described: Described) -> Mapping[str, Any]:
         "dataProduct": network,
         "description": _description(described),
         "schema": [_schema(described)],
-        "slaProperties": _promises(described),
+        "slaProperties": _service_levels(described),
         "customProperties": _custom(described),
     }
     if described.sold is not None:
@@ -203,75 +203,15 @@ def _check(record: StreamRecord, name: str, dimension: str, says: str) -> Mappin
     }
 
 
-def _promises(described: Described) -> list[Mapping[str, Any]]:
-    promise, contract = described.promise, described.contract
-    width_us = described.record.width_us
-    promises = [
-        _length(
-            "frequency", width_us // 1_000, "The width of a bucket, the unit in which rows close."
-        )
-    ]
-    if promise.bound is not None:
-        bound = promise.bound
-        promises.append(
-            _length(
-                "latency",
-                bound.bound_ms,
-                "The availability bound: within what time an answer comes, tentative if an input "
-                "is missing.",
-            )
-        )
-    promises.append(_length("lag", promise.lag_ms, "How far behind event time the inputs are due."))
-    if contract is not None and contract.retention_ms is not None:
-        promises.append(
-            _length("retention", contract.retention_ms, "For how long buckets are kept, at least.")
-        )
-    verified = described.network.verified.get(described.record.name, 1)
-    promises.append(
-        {
-            "property": "verify",
-            "value": verified,
-            "unit": "producers",
-            "description": "How many producers have the same rows before these are final.",
-        }
+def _service_levels(described: Described) -> list[Mapping[str, Any]]:
+    contract = described.contract
+    levels = promised_levels(
+        width_us=described.record.width_us,
+        promise=described.promise,
+        retention_ms=None if contract is None else contract.retention_ms,
+        verified=described.network.verified.get(described.record.name, 1),
     )
-    if described.sold is not None:
-        promises += _sold(described.sold)
-    return promises
-
-
-def _sold(terms: Terms) -> list[Mapping[str, Any]]:
-    """What a content contract guarantees beside."""
-    content = terms.subject
-    assert isinstance(content, Content), "only what sells a stream has a price"
-    available = content.availability
-    promises: list[Mapping[str, Any]] = [
-        {
-            "property": "availability",
-            "value": available.recovery.value,
-            "description": "What a failure may do to the results: "
-            f"{available.recovery.value} recovery by {available.method.value}, with "
-            f"{available.replicas} at all times.",
-        }
-    ]
-    if available.bound_ms is not None:
-        promises.append(
-            _length(
-                "guaranteedLatency", available.bound_ms, "The bound that the buyer is promised."
-            )
-        )
-    promises.append(
-        _length("notice", terms.notice_ms, "How long ahead either party ends the contract.")
-    )
-    return promises
-
-
-def _length(name: str, length_ms: int, says: str) -> Mapping[str, Any]:
-    return {"property": name, "value": _seconds(length_ms), "unit": "s", "description": says}
-
-
-def _seconds(length_ms: int) -> int | Decimal:
-    return length_ms // 1_000 if length_ms % 1_000 == 0 else Decimal(length_ms) / 1_000
+    return levels if described.sold is None else [*levels, *sold_levels(described.sold)]
 
 
 def _price(terms: Terms) -> Mapping[str, Any]:
