@@ -124,7 +124,7 @@ def test_creating_a_home_again_changes_nothing(
 ) -> None:
     again = create_home(postgres_server.superuser_url(), a.ALPHA, attacked_urls.database)
     assert again == attacked_urls
-    assert migrate(again.owner) == []
+    assert migrate(again.keeper) == []
 
 
 def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> None:
