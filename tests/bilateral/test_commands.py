@@ -61,8 +61,8 @@ def test_check_as_json_gives_terms_whose_hash_is_the_revision(run: Run, tmp_path
 def test_check_tells_every_error_and_ends_with_2(run: Run, tmp_path: Path) -> None:
     broken = MOVEMENT.replace("EUR", "€").replace("1.30", "0.5")
     euro = MOVEMENT.replace("EUR", "€")
-    directory = write_bilateral(tmp_path / "c", {**TEXTS, "spare": euro,
-                                                 "broken": broken, "none": "kind: 3\n"})  # fmt: skip
+    texts = {**TEXTS, "spare": euro, "broken": broken, "none": "kind: 3\n"}
+    directory = write_bilateral(tmp_path / "c", texts)
     code, out, err = run("check", "--contracts", directory)
     assert (code, out) == (2, "")
     assert err.count("\n") == 4
