@@ -41,7 +41,7 @@ def _add_check(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def _check(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.commands.contract_check import check_contracts
 
-    return check_contracts(options.contracts, as_json=options.json)
+    return check_contracts(settings, options.contracts, as_json=options.json)
 
 
 def _add_export(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -1,4 +1,7 @@
-"""`medusa contract check`: what each bilateral contract says, or all that is wrong with them."""
+"""`medusa contract check`: what each bilateral contract says, or all that is wrong with them.
+
+Once nothing is, the rest of the folder is looked at as `medusa apply` would.
+"""
 
 from __future__ import annotations
 
@@ -14,21 +17,23 @@ from medusa_core.market.terms import Content, Movement, Suggested, Terms, plain
 from pipelines.commands.tables import table
 from pipelines.contracts.bilateral import BilateralContract, Examined, examine_bilateral
 from pipelines.contracts.bilateral_findings import Finding
+from pipelines.contracts.federation import read_federation
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.participants import ParticipantContract, read_participants
 from pipelines.report.times import counted, iso
+from pipelines.settings import Settings
 
 FINDINGS_SHOWN_MAX = 100
 REVISION_SHOWN = 12
 COLUMNS = ("contract", "kind", "payer -> provider", "price", "valid", "revision")
 
 
-def check_contracts(directory: Path, *, as_json: bool) -> int:
+def check_contracts(settings: Settings, directory: Path, *, as_json: bool) -> int:
     """Print one line for each contract; 2 with every error if anything is wrong."""
     check_folder(directory)
     participants, findings = _participants(directory)
     examined = examine_bilateral(directory, participants)
-    wrong = (*findings, *examined.findings)
+    wrong = (*findings, *examined.findings) or _elsewhere(settings, directory)
     if as_json:
         print(json.dumps(_document(examined, wrong), indent=1))
     elif wrong:
@@ -60,6 +65,15 @@ def _participants(
         return read_participants(directory), ()
     except Refused as error:
         return None, (Finding(sentence=str(error), file=str(directory / "participants")),)
+
+
+def _elsewhere(settings: Settings, directory: Path) -> tuple[Finding, ...]:
+    """What is wrong with the participants and streams together: the first thing."""
+    try:
+        read_federation(directory, settings.directory)
+    except Refused as error:
+        return (Finding(sentence=str(error), file=str(directory)),)
+    return ()
 
 
 def _show(examined: Examined, directory: Path) -> None:

@@ -89,6 +89,16 @@ def test_a_participants_file_that_cannot_be_read_is_told_beside_the_contracts(
     assert "spare.yaml, line 5: currency" in err
 
 
+def test_streams_and_participants_are_checked_once_the_contracts_are_right(
+    run: Run, tmp_path: Path
+) -> None:
+    directory = write_bilateral(tmp_path / "c", TEXTS)
+    (directory / "streams" / "ticks.yaml").write_text("stream: ticks\nverify: 2\n")
+    code, out, err = run("check", "--contracts", directory)
+    assert (code, out) == (2, "")
+    assert "nothing feeds source ticks" in err
+
+
 def test_check_of_a_folder_that_is_none_is_refused(run: Run, tmp_path: Path) -> None:
     code, _, err = run("check", "--contracts", tmp_path / "nowhere")
     assert code == 2
