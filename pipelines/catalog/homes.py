@@ -1,9 +1,10 @@
 """Homes: a database per participant, with roles that own nothing but what they must.
 
 One server may hold many homes, so everything that the server knows by name begins with the name of
-the database. Database and tables belong to a role that nobody logs in as; the owner and the others
-log in as themselves, own nothing, and may do what the home's `grant_…_to_roles` functions give them.
-Migrations are the administrator's, in that role. Names are checked and quoted before they reach SQL.
+the database. Database and tables belong to a role that nobody logs in as, and in which the
+administrator migrates; the owner and the others log in as themselves, own nothing, and may do what
+the home's `grant_…_to_roles` functions let them. Names are checked and quoted before they reach
+SQL.
 
 Passwords are drawn from the administrator's by HMAC, so that creating a home again gives the same
 URLs and nothing is kept. Limit: where the administrator logs in without a password they are random,
