@@ -138,8 +138,8 @@ class Agreements(Protocol):
     def agreed(self) -> Mapping[ContractName, Terms]:
         """The last revision of each contract that both have signed, active or not."""
 
-    def own_proposals(self) -> Mapping[ContractName, OwnProposal]:
-        """What this home proposed last of each contract."""
+    def own_proposals(self, because: str | None = None) -> Mapping[ContractName, OwnProposal]:
+        """What this home proposed last of each contract; of what it did for that reason."""
 
     def has_work(self) -> bool:
         """Whether a turn might have anything to do."""

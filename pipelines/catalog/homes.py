@@ -82,6 +82,8 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
         _create_keeper(connection, database)
         _create_database(connection, database)
     _hand_over(admin, database)
+    with _administrator(admin) as connection:
+        _admit(connection, database)
     urls = _urls(admin, participant, database, passwords)
     migrate(urls.keeper, participant)
     return urls
@@ -159,6 +161,11 @@ def _create_database(connection: Connection, database: str) -> None:
     if not connection.execute(there, {"database": database}).scalar():
         create = SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0")
         _run(connection, create, name, keeper)
+
+
+def _admit(connection: Connection, database: str) -> None:
+    """Nobody but the home's own logins connects to its database."""
+    name = Identifier(database)
     _run(connection, SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"), name)
     for role in ROLES:
         _run(connection, SQL("GRANT CONNECT ON DATABASE {} TO {}"), name,

@@ -122,13 +122,13 @@ class PostgresAgreements:
             for row in self._rows("agreed_documents")
         }
 
-    def own_proposals(self) -> Mapping[ContractName, OwnProposal]:
+    def own_proposals(self, because: str | None = None) -> Mapping[ContractName, OwnProposal]:
         """See `Agreements.own_proposals`."""
         return {
             ContractName(row["contract"]): OwnProposal(
                 state=row["state"], because=row["because"], terms=terms_of(bytes(row["document"]))
             )
-            for row in self._rows("own_proposals")
+            for row in self._rows("own_proposals", because=because)
         }
 
     # signing

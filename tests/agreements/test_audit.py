@@ -45,8 +45,10 @@ BREAK = {
     "taken out": ("DELETE FROM medusa.audit WHERE audit_id = 4", MISSING.format(4)),
     "cut off": ("DELETE FROM medusa.audit WHERE audit_id > 2", MISSING.format(3)),
     "exchanged": (
-        "UPDATE medusa.audit SET audit_id = 1007 - audit_id WHERE audit_id IN (3, 4); "
-        + "UPDATE medusa.audit SET audit_id = audit_id - 1000 WHERE audit_id > 900",
+        (
+            "UPDATE medusa.audit SET audit_id = 1007 - audit_id WHERE audit_id IN (3, 4); "
+            "UPDATE medusa.audit SET audit_id = audit_id - 1000 WHERE audit_id > 900"
+        ),
         ALTERED.format(3),
     ),
     "altered with its hash": (

@@ -33,7 +33,6 @@ from tests.agreements.building import (
     some_terms,
 )
 
-
 NONCES = count(1)
 
 

@@ -133,7 +133,11 @@ def test_everything_has_a_comment(fresh: HomeUrls) -> None:
             AND relkind IN ('r', 'v') AND obj_description(oid, 'pg_class') IS NULL
         UNION ALL
         SELECT oid::regprocedure::text FROM pg_proc
-        WHERE pronamespace = 'medusa'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL
+        WHERE pronamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
+            AND obj_description(oid, 'pg_proc') IS NULL
+        UNION ALL
+        SELECT polrelid::regclass::text || ' ' || polname FROM pg_policy
+        WHERE obj_description(oid, 'pg_policy') IS NULL
     """
     with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
         assert connection.execute(text(without.replace("::", r"\:\:"))).scalars().all() == []
