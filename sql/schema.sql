@@ -4570,8 +4570,12 @@ COMMENT ON INDEX medusa.inbox_received IS 'What is to be verified.';
 CREATE UNIQUE INDEX inbox_nonce ON medusa.inbox (sender, nonce)
     WHERE state IN ('verified', 'handled');
 COMMENT ON INDEX medusa.inbox_nonce IS 'A nonce counts once.';
-CREATE INDEX inbox_ended ON medusa.inbox (state, envelope_id);
-COMMENT ON INDEX medusa.inbox_ended IS 'What may be removed.';
+CREATE INDEX inbox_of_sender ON medusa.inbox (sender) WHERE state <> 'refused';
+COMMENT ON INDEX medusa.inbox_of_sender IS 'How much of a sender is kept.';
+CREATE INDEX inbox_refused ON medusa.inbox (envelope_id) WHERE state = 'refused';
+COMMENT ON INDEX medusa.inbox_refused IS 'What may be forgotten.';
+CREATE INDEX inbox_counted ON medusa.inbox (expires_at_ms) WHERE state IN ('verified', 'handled');
+COMMENT ON INDEX medusa.inbox_counted IS 'What would be stale if it came again.';
 
 CREATE TABLE medusa.outbox (
     message_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -5661,6 +5665,9 @@ BEGIN
                 THEN 'refused: this is no envelope'
             WHEN (SELECT count(*) FROM medusa.inbox AS i
                 WHERE i.state = 'received' AND i.sender = given.sender) >= 256
+                OR (SELECT count(*) >= 10000 OR sum(octet_length(i.body)) > 67108864
+                    FROM medusa.inbox AS i
+                    WHERE i.state <> 'refused' AND i.sender = given.sender)
                 OR (SELECT count(*) FROM medusa.inbox AS i WHERE i.state = 'received') >= 4096
                 THEN 'full: send it again later'
             WHEN octet_length(given.body_bytes) > 98304
@@ -5686,15 +5693,18 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.take_envelopes(jsonb) IS
     'For partners: put envelopes into the inbox, as they are, and no more: 64 at a time, 96 KiB each, '
-    '256 of a sender waiting. An answer to each: taken (also if it came before), refused or full.';
+    '256 of a sender waiting, and 10,000 or 64 MiB of it kept until they are stale. An answer to each: taken (also if it came before), refused or full.';
 
 CREATE FUNCTION medusa.tidy_inbox() RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     DELETE FROM medusa.inbox AS i WHERE i.state = 'refused' AND i.envelope_id <= (
         SELECT o.envelope_id FROM medusa.inbox AS o WHERE o.state = 'refused'
         ORDER BY o.envelope_id DESC OFFSET 1000 LIMIT 1);
+    DELETE FROM medusa.inbox AS i
+    WHERE i.state = 'handled' AND i.expires_at_ms < medusa.to_ms(clock_timestamp());
 $$;
-COMMENT ON FUNCTION medusa.tidy_inbox() IS 'Keep the last 1,000 refused envelopes.';
+COMMENT ON FUNCTION medusa.tidy_inbox() IS
+    'Keep the last 1,000 refused envelopes, and what would count again if it came again.';
 
 CREATE FUNCTION medusa.verify_envelope(envelope_id bigint) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -5769,8 +5779,6 @@ BEGIN
         AND (acknowledge_message.problem IS NULL OR o.problem IS DISTINCT FROM
             left(acknowledge_message.problem, 500));
     DELETE FROM medusa.outbox AS o WHERE o.acknowledged_at < clock_timestamp() - interval '62 days';
-    DELETE FROM medusa.inbox AS i WHERE i.state IN ('verified', 'handled')
-        AND i.expires_at_ms < medusa.to_ms(clock_timestamp()) - 86400000;
 END $$;
 COMMENT ON FUNCTION medusa.acknowledge_message(bigint, text) IS
     'A message lies in the partner''s inbox (problem NULL), or why it does not. What is long past '

@@ -35,6 +35,7 @@ ENVELOPES_MAX = 512
 MESSAGES_MAX = 64
 LASTS_MS = 7 * 86_400_000
 TAKEN = "taken"
+AWAY_MAX = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ class AgreementDesk:
     # ------------------------------------------------------------ the inbox
 
     def _take_inbox(self) -> tuple[int, int, int]:
-        taken = refused = kept = 0
+        taken = refused = kept = away = 0
         keys = self._agreements.keys()
         for received in self._agreements.received(ENVELOPES_MAX):
             sender = received.envelope.sender
@@ -107,6 +108,11 @@ class AgreementDesk:
                 kind = received.envelope.kind.value
                 self._told(Refused(f"a {kind} in the name of {sender} is refused: {error}"))
                 refused += 1
+            except Unavailable:
+                # One that somebody else has hold of must not keep the others from being taken.
+                kept, away = kept + 1, away + 1
+                if away == AWAY_MAX:
+                    raise
             except (Conflict, Diverged) as error:
                 self._agreements.keep(received.envelope_id, str(error))
                 kept += 1

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from medusa_core.errors import MedusaError
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.agreements.beside import TurnsBeside
 from pipelines.agreements.desk import AgreementDesk
@@ -28,15 +28,19 @@ def open_desk(
     url: str,
     partners: Mapping[Participant, Partner],
     told: Callable[[Exception], None],
+    *,
+    is_patient: bool = False,
 ) -> Iterator[tuple[AgreementDesk, PostgresAgreements]]:
     """A desk and the agreements of its home; `url` is its job's, `directory` the folder of homes.
 
+    One that `is_patient` waits for partners as long as they need; beside a loop it does not.
     Raises Unavailable if it has no key, Refused if others may read it.
     """
     key = load_key(directory, participant)
     agreements = PostgresAgreements(url, participant)
     ways = DrilledWays(directory, participant, told)
-    post = PatientPost(LocalExchange(participant, partners, ways))
+    exchange = LocalExchange(participant, partners, ways)
+    post = exchange if is_patient else PatientPost(exchange)
     try:
         yield AgreementDesk(agreements, key, post, told), agreements
     finally:
@@ -51,12 +55,17 @@ def turns_beside(
     partners: Mapping[Participant, Partner],
     told: Callable[[Exception], None],
 ) -> TurnsBeside | None:
-    """Turns beside a loop; None, and told why, without a key to sign with."""
+    """Turns beside a loop; None without a key, as a home has that no contracts were applied to.
+
+    A key that is not kept as it must be is told of, and none is used.
+    """
     heard: deque[Exception] = deque(maxlen=1_000)
     opened = open_desk(directory, participant, url, partners, heard.append)
     try:
         desk, _ = opened.__enter__()
-    except MedusaError as error:
+    except Unavailable:
+        return None
+    except Refused as error:
         told(error)
         return None
 

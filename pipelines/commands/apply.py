@@ -53,12 +53,15 @@ def run_apply(
     """Show what the contracts change and, unless only to explain, bring it in."""
     federation = read_federation(contracts, settings.directory)
     roots = check_storage(federation.participants, settings.directory)
-    chosen = _chosen(federation, contracts, participant)
+    chosen = _chosen(federation, contracts, settings, participant)
     asked = _asked(from_)
     bilateral = [one.terms for one in read_bilateral(contracts, federation.participants)]
+    public_keys = {
+        one.participant: one.public_key for one in federation.participants if one.public_key
+    }
     with open_homes(settings, alone=not explain) as homes:
         decided = decide_changes(federation, _standings(homes, federation, chosen), asked, chosen)
-        agreed = decide_contracts(homes, settings.directory, bilateral, chosen)
+        agreed = decide_contracts(homes, settings.directory, bilateral, chosen, public_keys)
         notes = _notes(settings, federation, decided, asked)
         if not as_json:
             print("\n".join((_text(decided, agreed), *notes)), flush=True)
@@ -80,6 +83,7 @@ def run_apply(
                 bilateral,
                 chosen,
                 agreed,
+                public_keys,
                 partial(print, file=sys.stderr),
             )
     if as_json:
@@ -91,9 +95,19 @@ def run_apply(
     return 0
 
 
-def _chosen(federation: Federation, contracts: Path, wanted: str | None) -> tuple[Participant, ...]:
-    """The homes to look at: all, or the one asked for; Refused if it has no contract."""
-    names = tuple(contract.participant for contract in federation.participants)
+def _chosen(
+    federation: Federation, contracts: Path, settings: Settings, wanted: str | None
+) -> tuple[Participant, ...]:
+    """The homes to look at: all, or the one asked for; Refused if it has no contract.
+
+    Who only shows its key, and has no home here, is somebody else's.
+    """
+    here = known_homes(settings.directory)
+    names = tuple(
+        one.participant
+        for one in federation.participants
+        if one.public_key is None or one.runs or one.participant in here
+    )
     if wanted is None:
         return names
     if wanted not in names:

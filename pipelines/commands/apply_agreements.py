@@ -29,15 +29,26 @@ from pipelines.catalog.postgres_agreements import PostgresAgreements
 from pipelines.exchange.in_process import Partner
 from pipelines.home import Homes, known_homes, storage_of
 
-OWN, AT_HAND = "drawn here", "of a home in the same folder"
+OWN, AT_HAND, SHOWN = "drawn here", "of a home in the same folder", "of the contracts folder"
 
 
 def decide_contracts(
-    homes: Homes, directory: Path, terms: Sequence[Terms], chosen: Sequence[Participant]
+    homes: Homes,
+    directory: Path,
+    terms: Sequence[Terms],
+    chosen: Sequence[Participant],
+    public_keys: Mapping[Participant, bytes],
 ) -> tuple[AgreementChange, ...]:
-    """How each contract stands in the chosen homes, and what is to be proposed."""
+    """How each contract stands in the chosen homes, and what is to be proposed.
+
+    `public_keys` are those that the contracts folder shows.
+    """
     parties = {party for one in terms for party in one.parties}
-    at_hand = {name for name in parties if name in chosen or _has_key(directory, name)}
+    at_hand = {
+        name
+        for name in parties
+        if name in chosen or name in public_keys or _has_key(directory, name)
+    }
     standings = {name: _standing(homes, name) for name in chosen if name in parties}
     return decide_agreements(terms, standings, at_hand)
 
@@ -48,6 +59,7 @@ def bring_contracts_in(
     terms: Sequence[Terms],
     chosen: Sequence[Participant],
     changes: Sequence[AgreementChange],
+    public_keys: Mapping[Participant, bytes],
     told: Callable[[str], None],
 ) -> None:
     """Keys, proposals, and turns of the chosen homes until nothing moves.
@@ -63,7 +75,10 @@ def bring_contracts_in(
                 agreements.learn_key(name, key.public_key, OWN)
         for one in terms:
             for name, partner in (one.parties, one.parties[::-1]):
-                if name in opened and _has_key(directory, partner):
+                if name in opened and partner in public_keys:
+                    with _collected(problems):
+                        opened[name].learn_key(partner, public_keys[partner], SHOWN)
+                elif name in opened and _has_key(directory, partner):
                     with _collected(problems):
                         public_key = load_key(directory, partner).public_key
                         opened[name].learn_key(partner, public_key, AT_HAND)
@@ -93,7 +108,12 @@ def _make_turns(
         others = {other: its for other, its in partners.items() if other != name}
         with suppress(MedusaError):  # its key was told of before
             opened = open_desk(
-                directory, name, urls.job, others, lambda error: heard.update({str(error): None})
+                directory,
+                name,
+                urls.job,
+                others,
+                lambda error: heard.update({str(error): None}),
+                is_patient=True,
             )
             desks.append(stack.enter_context(opened)[0])
     settle(desks)

@@ -25,9 +25,10 @@ from pipelines.catalog.homes import drop_home, home_urls
 from pipelines.catalog.postgres_agreements import PostgresAgreements
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.cli import main
+from pipelines.contracts.public_keys import public_key_text
 from pipelines.contracts.showing import Mark
 from pipelines.home import known_homes
-from tests.agreements.building import ALPHA, BETA, RAISE_PRICE, Party, some_terms
+from tests.agreements.building import ALPHA, BETA, RAISE_PRICE, Party, a_key, some_terms
 from tests.conftest import folder_on_memory
 from tests.contracts.writing import FILES, write_contracts
 
@@ -180,20 +181,30 @@ def test_applying_makes_homes_keys_and_agreements(
     def run(*arguments: str) -> list[str]:
         assert main(["apply", "--contracts", str(folder), *arguments]) == 0
         printed = capsys.readouterr()
-        assert printed.err == ""
+        assert all("gamma is not known here" in line for line in printed.err.splitlines())
         return [line for line in printed.out.splitlines() if "  contract  " in line]
 
     assert [line[0] for line in run("--explain")] == ["+", "+"]
     assert not directory.exists()
-    assert [line[0] for line in run("--participant", "alpha")] == ["!"], "beta has no key yet"
-    assert [line[0] for line in run()] == ["+", "+"]
+    # Somebody else's participant, known by its key alone, has no home here.
+    shown = public_key_text(a_key("gamma").public_key)
+    somebody_elses = {
+        "participants/gamma.yaml": f"participant: gamma\npublic_key: {shown}\n",
+        "bilateral/with_gamma.yaml": CONTRACT.replace("beta", "gamma").replace(
+            "spare_load", "with_gamma"
+        ),
+    }
+    write_contracts(folder, somebody_elses)
+    assert [line[0] for line in run("--participant", "alpha")] == ["!", "+"], "beta has no key yet"
+    assert [line[0] for line in run()] == ["+", "=", "+"]
     again = run()
-    assert [line[0] for line in again] == ["=", "="]
+    assert [line[0] for line in again] == ["=", "=", "="]
+    assert set(known_homes(directory)) == {"alpha", "beta"}
     assert "agreed with beta, number 1" in again[0]
     for name, database in known_homes(directory).items():
         urls = home_urls(postgres_server.superuser_url(), name, database)
         agreements = PostgresAgreements(urls.job, name)
-        assert list(agreements.agreed()) == ["spare_load"]
+        assert list(agreements.agreed()) == ["spare_load"], "gamma has signed nothing"
         assert agreements.own_proposals()["spare_load"].because == APPLIED
         assert agreements.verify_audit() is None
         agreements.close()

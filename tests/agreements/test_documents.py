@@ -92,7 +92,7 @@ def terms(draw: Callable[..., Any]) -> Terms:
 
 
 @settings(
-    max_examples=150,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

@@ -5,11 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from sqlalchemy import Engine, text
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.market.documents import document_of, revision_of
+from medusa_core.names import Participant
 from pipelines.agreements.desk import settle
 from tests.agreements.building import (
+    ALPHA,
     INSERT,
     RAISE_PRICE,
     Party,
@@ -391,6 +394,20 @@ def test_two_sessions_that_edit_one_contract_do_not_both_have_their_way(
     assert alpha.shows(columns="price_high, load_max") == (ONE_THIRTY, 2)
     for login in (first, second):
         login.connection.close()
+
+
+def test_a_home_does_not_drown_in_contracts(
+    alpha: Party, watchers: dict[Participant, Engine]
+) -> None:
+    with watchers[ALPHA].connect() as connection:
+        connection.execute(
+            text(
+                "INSERT INTO medusa.contract_order (contract) "
+                "SELECT 'c' || n FROM generate_series(1, 10000) AS n"
+            )
+        )
+    with pytest.raises(SqlRefused, match="takes no more"):
+        alpha.sql(INSERT)
 
 
 def test_a_contract_that_is_there_is_not_made_again(alpha: Party, beta: Party) -> None:
