@@ -4028,8 +4028,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         & 4611686018427387903) AS h) AS hashed
 $$;
 COMMENT ON FUNCTION medusa.subject_range(text) IS
-    'A text as a range that overlaps that of the same text only (by 62 bits of SHA-256), and NULL as '
-    'one that overlaps all: exclusion constraints need ranges where no extension is.';
+    'A text as a range that overlaps that of the same text only (by 62 bits of SHA-256), and NULL '
+    'as one that overlaps all: exclusion constraints need ranges where no extension is.';
 
 CREATE TABLE medusa.party_key (
     key_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -4055,8 +4055,8 @@ CREATE TABLE medusa.contract_order (
     edits    bigint NOT NULL DEFAULT 0
 );
 COMMENT ON TABLE medusa.contract_order IS
-    'A row per contract, changed by whoever edits it or brings a document: one after the other, and '
-    'nobody from a snapshot of before.';
+    'A row per contract, changed by whoever edits it or brings a document: one after the other, '
+    'and nobody from a snapshot of before.';
 
 CREATE TABLE medusa.contract_revision (
     revision      text COLLATE "C" PRIMARY KEY,
@@ -4119,8 +4119,8 @@ CREATE TABLE medusa.contract_revision (
             'passive_standby', 'active_standby', 'upstream_backup'))
 );
 COMMENT ON TABLE medusa.contract_revision IS
-    'What contracts say, revision by revision, proposed or agreed; insert-only. The columns say what '
-    'the document says, which a trigger compares.';
+    'What contracts say, revision by revision, proposed or agreed; insert-only. The columns say '
+    'what the document says, which a trigger compares.';
 COMMENT ON COLUMN medusa.contract_revision.revision IS 'SHA-256 of the document.';
 COMMENT ON COLUMN medusa.contract_revision.document IS
     'The canonical bytes that both parties sign: medusa_core/market/documents.py.';
@@ -4244,8 +4244,8 @@ DECLARE
 BEGIN
     FOREACH name IN ARRAY names LOOP
         IF medusa.is_name(name) IS NOT TRUE THEN
-            RAISE EXCEPTION '% is not a name: begin with a lower-case letter, go on with lower-case '
-                'letters, digits and _, 63 characters at most',
+            RAISE EXCEPTION '% is not a name: begin with a lower-case letter, go on with '
+                'lower-case letters, digits and _, 63 characters at most',
                 coalesce(quote_literal(left(name, 80)), 'NULL') USING ERRCODE = 'MD001';
         END IF;
     END LOOP;
@@ -4273,8 +4273,8 @@ BEGIN
         OR upper_inc(terms.validity) OR lower_inf(terms.validity) OR upper_inf(terms.validity)
         OR NOT isfinite(lower(terms.validity)) OR NOT isfinite(upper(terms.validity))
     THEN
-        RAISE EXCEPTION 'the validity of contract % is %: write a time with a beginning and a later '
-            'end, such as [2026-01-01,2027-01-01)', terms.contract,
+        RAISE EXCEPTION 'the validity of contract % is %: write a time with a beginning and a '
+            'later end, such as [2026-01-01,2027-01-01)', terms.contract,
             coalesce(quote_literal(terms.validity::text), 'NULL') USING ERRCODE = 'MD001';
     END IF;
     IF medusa.at_ms(medusa.to_ms(lower(terms.validity))) <> lower(terms.validity)
@@ -4443,7 +4443,8 @@ COMMENT ON TABLE medusa.contract_proposal IS
     'Edits of a party that both have not signed yet, and what became of them; one of each party is '
     'open at a time.';
 COMMENT ON COLUMN medusa.contract_proposal.let_go_at IS
-    'Since when the payer is known not to sign it any more; until then an agreement may still come.';
+    'Since when the payer is known not to sign it any more; until then an agreement may still '
+    'come.';
 CREATE UNIQUE INDEX contract_proposal_open ON medusa.contract_proposal (contract, proposed_by)
     WHERE state = 'open';
 COMMENT ON INDEX medusa.contract_proposal_open IS 'A party proposes one thing at a time.';
@@ -4493,8 +4494,8 @@ CREATE TABLE medusa.contract_notice (
     noted_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE medusa.contract_notice IS
-    'Who ends which contract, and when it ends: the latest time that either party has told, so that '
-    'the notice runs in full for the one that is given it; insert-only.';
+    'Who ends which contract, and when it ends: the latest time that either party has told, so '
+    'that the notice runs in full for the one that is given it; insert-only.';
 CREATE INDEX contract_notice_of_contract ON medusa.contract_notice (contract, ends_at);
 COMMENT ON INDEX medusa.contract_notice_of_contract IS 'When a contract ends.';
 
@@ -4624,8 +4625,8 @@ CREATE TABLE medusa.audit_head (
     hash     bytea NOT NULL
 );
 COMMENT ON TABLE medusa.audit_head IS
-    'The last line of the audit: its row is the order in which lines are written, and shows whether '
-    'lines at the end are gone.';
+    'The last line of the audit: its row is the order in which lines are written, and shows '
+    'whether lines at the end are gone.';
 
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.party_key
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
@@ -4754,8 +4755,8 @@ BEGIN
         RETURN false;
     END IF;
     IF known.key_id IS NOT NULL AND NOT learn_key.replaces THEN
-        RAISE EXCEPTION 'another key of % is known here since %: if it has a new one, let the owner '
-            'call medusa_api.replace_key', learn_key.participant, date_trunc('second',
+        RAISE EXCEPTION 'another key of % is known here since %: if it has a new one, let the '
+            'owner call medusa_api.replace_key', learn_key.participant, date_trunc('second',
             known.learned_at) USING ERRCODE = 'MD001';
     END IF;
     IF known.key_id IS NULL AND (SELECT count(*) FROM medusa.party_key) >= 10000 THEN
@@ -4768,8 +4769,8 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa.learn_key(text, bytea, text, boolean) IS
-    'Note whose key this is; whether it is new. Another key than the known one is refused, unless it '
-    'replaces it on purpose, which is the owner''s to say.';
+    'Note whose key this is; whether it is new. Another key than the known one is refused, unless '
+    'it replaces it on purpose, which is the owner''s to say.';
 
 CREATE FUNCTION medusa.learn_first_key(participant text, public_key bytea, because text)
 RETURNS boolean
@@ -4953,8 +4954,8 @@ EXCEPTION WHEN exclusion_violation THEN
     WHERE c.contract <> claim_subjects.contract AND c.kind = agreed.kind
         AND (c.payer, c.provider) = (agreed.payer, agreed.provider)
         AND c.validity && agreed.validity LIMIT 1;
-    RAISE EXCEPTION 'contract % is about what contract % is about at the same time: end one of them '
-        'before', contract, coalesce(other, 'another') USING ERRCODE = 'MD002';
+    RAISE EXCEPTION 'contract % is about what contract % is about at the same time: end one of '
+        'them before', contract, coalesce(other, 'another') USING ERRCODE = 'MD002';
 END $$;
 COMMENT ON FUNCTION medusa.claim_subjects(text) IS
     'Note what a contract is about and when: what is agreed last, and what is still active; a '
@@ -4979,8 +4980,8 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa.check_overlap(medusa.contract_revision) IS
-    'Refuse terms about what an agreed contract is about at the same time; the exclusion constraint '
-    'stands behind it.';
+    'Refuse terms about what an agreed contract is about at the same time; the exclusion '
+    'constraint stands behind it.';
 
 CREATE FUNCTION medusa.with_number(
     terms medusa.contract_revision, number bigint, supersedes text
@@ -5012,8 +5013,8 @@ BEGIN
     -- 1 Whose contract, and what is agreed of it?
     PERFORM medusa.lock_contract(terms.contract);
     IF (here IN (terms.payer, terms.provider)) IS NOT TRUE THEN
-        RAISE EXCEPTION 'this is the home of %, no party of contract %: let its payer or its provider '
-            'edit it', here, terms.contract USING ERRCODE = 'MD001';
+        RAISE EXCEPTION 'this is the home of %, no party of contract %: let its payer or its '
+            'provider edit it', here, terms.contract USING ERRCODE = 'MD001';
     END IF;
     IF medusa.key_of(here) IS NULL THEN
         RAISE EXCEPTION '% has no key to sign with yet: run medusa apply', here
@@ -5028,8 +5029,8 @@ BEGIN
     IF agreed.revision IS NOT NULL AND (agreed.kind, agreed.payer, agreed.provider)
         IS DISTINCT FROM (terms.kind, terms.payer, terms.provider)
     THEN
-        RAISE EXCEPTION 'contract % is one of kind % between % (payer) and % (provider), which stays: '
-            'make another one', terms.contract, agreed.kind, agreed.payer, agreed.provider
+        RAISE EXCEPTION 'contract % is one of kind % between % (payer) and % (provider), which '
+            'stays: make another one', terms.contract, agreed.kind, agreed.payer, agreed.provider
             USING ERRCODE = 'MD001';
     END IF;
 
@@ -5125,8 +5126,8 @@ BEGIN
         + least(lasts_ms, 31 * 86400000::bigint - 1000) * interval '1 ms', because);
 END $$;
 COMMENT ON FUNCTION medusa.propose_document(bytea, bigint, text) IS
-    'Propose the terms of a document, which lasts so long; returns its revision. A conflict if it is '
-    'not the next revision.';
+    'Propose the terms of a document, which lasts so long; returns its revision. A conflict if it '
+    'is not the next revision.';
 
 CREATE FUNCTION medusa.agree(revision text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -5209,8 +5210,8 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa.sign_contract(text, bytea, bytea) IS
-    'This home signs what it proposes: the provider as an offer, the payer last of all, which makes '
-    'it agreed. Whether there was something to sign.';
+    'This home signs what it proposes: the provider as an offer, the payer last of all, which '
+    'makes it agreed. Whether there was something to sign.';
 
 CREATE FUNCTION medusa.end_envelope(envelope_id bigint) RETURNS medusa.inbox
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -5282,7 +5283,8 @@ BEGIN
     END IF;
     IF terms.number <= agreed.number THEN
         IF payer_signature IS NOT NULL AND provider_signature IS NOT NULL THEN
-            RAISE EXCEPTION 'number % of contract % is agreed otherwise here, as %: call the partner',
+            RAISE EXCEPTION 'number % of contract % is agreed otherwise here, as %: call the '
+                'partner',
                 terms.number, terms.contract, (
                     SELECT a.revision FROM medusa.contract_agreement AS a
                     WHERE (a.contract, a.number) = (terms.contract, terms.number))
@@ -5295,8 +5297,8 @@ BEGIN
         (coalesce(agreed.number, 0) + 1, agreed.revision)
     THEN
         IF terms.number = agreed.number + 1 THEN
-            RAISE EXCEPTION 'number % of contract % supersedes another revision than the one that is '
-                'agreed here: call the partner', terms.number, terms.contract
+            RAISE EXCEPTION 'number % of contract % supersedes another revision than the one that '
+                'is agreed here: call the partner', terms.number, terms.contract
                 USING ERRCODE = 'MD001';
         END IF;
         PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || terms.contract,
@@ -5317,8 +5319,8 @@ BEGIN
                     AND p.let_go_at IS NULL
                     AND p.expires_at + interval '7 days' > clock_timestamp())
         THEN
-            RAISE EXCEPTION 'number % of contract % was taken back, and % has said that it knows: it '
-                'comes too late', terms.number, terms.contract, envelope.sender
+            RAISE EXCEPTION 'number % of contract % was taken back, and % has said that it knows: '
+                'it comes too late', terms.number, terms.contract, envelope.sender
                 USING ERRCODE = 'MD001';
         END IF;
         PERFORM medusa.note_signature(terms.revision, terms.payer, payer_signature);
@@ -5630,8 +5632,9 @@ BEGIN
     RETURN last.number;
 END $$;
 COMMENT ON FUNCTION medusa.open_round(bigint, text) IS
-    'Open the next round if so much time has passed since the last (0: in any case); its number, or '
-    'NULL. Whoever comes at the same time waits and gets NULL. What is agreed is active from it on.';
+    'Open the next round if so much time has passed since the last (0: in any case); its number, '
+    'or NULL. Whoever comes at the same time waits and gets NULL. What is agreed is active from it '
+    'on.';
 
 CREATE FUNCTION medusa.take_envelopes(envelopes jsonb) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -5692,8 +5695,9 @@ BEGIN
     RETURN answers;
 END $$;
 COMMENT ON FUNCTION medusa.take_envelopes(jsonb) IS
-    'For partners: put envelopes into the inbox, as they are, and no more: 64 at a time, 96 KiB each, '
-    '256 of a sender waiting, and 10,000 or 64 MiB of it kept until they are stale. An answer to each: taken (also if it came before), refused or full.';
+    'For partners: put envelopes into the inbox, as they are, and no more: 64 at a time, 96 KiB '
+    'each, 256 of a sender waiting, and 10,000 or 64 MiB of it kept until they are stale. An '
+    'answer to each: taken (also if it came before), refused or full.';
 
 CREATE FUNCTION medusa.tidy_inbox() RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -5859,8 +5863,9 @@ CREATE VIEW medusa_api.contract WITH (security_invoker = true) AS
         AND o.proposed_by <> h.participant;
 COMMENT ON VIEW medusa_api.contract IS
     'This home''s copy of each contract, which its owner edits: what it proposes (state proposed), '
-    'else what both agreed (agreed, in force from the next round on, or ended), else what a partner '
-    'asks for (asked). UPDATE proposes, INSERT proposes a new one, DELETE withdraws or gives notice.';
+    'else what both agreed (agreed, in force from the next round on, or ended), else what a '
+    'partner asks for (asked). UPDATE proposes, INSERT proposes a new one, DELETE withdraws or '
+    'gives notice.';
 
 CREATE VIEW medusa_api.contract_in_force WITH (security_invoker = true) AS
     SELECT r.contract, v.round, r.number, r.revision, r.document, r.kind, r.payer, r.provider,
@@ -6068,7 +6073,8 @@ BEGIN
     WHERE p.contract = withdraw_contract.contract AND p.proposed_by = medusa.here()
         AND p.state = 'open';
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'this home proposes nothing for contract %: to end what is agreed, DELETE it',
+        RAISE EXCEPTION 'this home proposes nothing for contract %: to end what is agreed, DELETE '
+            'it',
             contract USING ERRCODE = 'MD001';
     END IF;
     PERFORM medusa.end_proposal(own, 'withdrawn');
@@ -6172,7 +6178,7 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION medusa.grant_agreements_to_roles() IS
-    'Jobs sign, send and take documents; the owner edits contracts; analysts and Airflow see what is '
-    'agreed; a partner''s reader may put envelopes into the inbox, and sees nothing.';
+    'Jobs sign, send and take documents; the owner edits contracts; analysts and Airflow see what '
+    'is agreed; a partner''s reader may put envelopes into the inbox, and sees nothing.';
 REVOKE ALL ON FUNCTION medusa.grant_agreements_to_roles() FROM PUBLIC;
 SELECT medusa.grant_agreements_to_roles();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from threading import Event
 
 import pytest
@@ -13,6 +14,8 @@ from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant
 from pipelines.agreements.beside import AGAIN_S, TOLD_S, WAITS_S, TurnsBeside
 from pipelines.agreements.desk import AgreementDesk
+from pipelines.agreements.keys import key_path, make_key
+from pipelines.agreements.opening import turns_beside
 from pipelines.exchange.patience import PatientPost
 from tests.agreements.building import INSERT, Party
 from tests.waiting import until
@@ -125,3 +128,35 @@ def test_a_partner_that_never_answers_keeps_no_turn_waiting(
     assert beta.shows()[0] == "asked"
     assert beta.sql("SELECT repeats FROM medusa_api.inbox") == [(0,)], "it was sent once"
     post.close()
+
+
+def test_a_home_makes_turns_once_it_has_a_key_that_is_its_own(
+    alpha: Party, beta: Party, tmp_path: Path
+) -> None:
+    told: list[Exception] = []
+
+    def opened(party: Party) -> TurnsBeside | None:
+        return turns_beside(tmp_path, party.name, party.urls.job, party.partners, told.append)
+
+    assert opened(alpha) is None, "it has none"
+    for party in (alpha, beta):
+        public_key = make_key(tmp_path, party.name).public_key.hex()
+        for home in (alpha, beta):
+            home.sql("SELECT medusa_api.replace_key(%s, %s)", party.name, public_key)
+    path = key_path(tmp_path, alpha.name)
+    path.chmod(0o644)
+    assert opened(alpha) is None
+    assert "may be read by others" in str(told.pop())
+    path.chmod(0o600)
+    turns = [found for found in map(opened, (alpha, beta)) if found is not None]
+    for party in (alpha, beta):
+        party.sql(INSERT)
+
+    def are_agreed() -> bool:
+        for one in turns:
+            one.look()
+        return len(turns) == 2 and alpha.shows()[0] == beta.shows()[0] == "agreed"
+
+    until(are_agreed, "both have agreed")
+    for one in turns:
+        one.close()

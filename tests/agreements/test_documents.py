@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
 
 from medusa_core.commits import Cause
 from medusa_core.market.documents import document_of, revision_of
@@ -27,7 +29,7 @@ from medusa_core.market.terms import (
     Terms,
 )
 from medusa_core.names import FragmentName, Participant, StreamName
-from tests.agreements.building import Party, SqlRefused, some_terms
+from tests.agreements.building import ALPHA, Party, SqlRefused, some_terms
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 MONEY = st.decimals(Decimal("0.000001"), Decimal(10) ** 12, places=6, allow_nan=False)
@@ -135,3 +137,59 @@ def test_what_is_no_document_is_refused_in_a_sentence(alpha: Party) -> None:
             alpha.sql("SELECT medusa.propose_document(%s, 1000, 'a test')", document, role="job")
         assert refused.value.ours is not None, (what, refused.value.detail)
         assert alpha.shows() == ()
+
+
+BY_HAND = {
+    "another price than the document's": "r.price_high := 9",
+    "another number than the document's": "r.number := 2; r.supersedes := r.revision",
+    "low above high": "r.price_low := 9",
+    "no validity": "r.validity := NULL",
+    "an empty validity": "r.validity := 'empty'",
+}
+
+
+def test_a_row_that_contradicts_its_document_is_refused_whoever_writes_it(
+    alpha: Party, watchers: dict[Participant, Engine]
+) -> None:
+    alpha.agreements.propose(document_of(some_terms()), "a test")
+    with watchers[ALPHA].connect() as superuser:
+        for what, change in BY_HAND.items():
+            with pytest.raises(DBAPIError) as refused:
+                superuser.exec_driver_sql(
+                    "DO $$ DECLARE r medusa.contract_revision; BEGIN "
+                    f"SELECT * INTO r FROM medusa.contract_revision; {change}; "
+                    "INSERT INTO medusa.contract_revision SELECT r.*; END $$"
+                )
+            assert getattr(refused.value.orig, "pgcode", None) == "MD001", what
+
+
+def test_no_two_claims_to_one_subject_overlap_whoever_writes_them(
+    alpha: Party, watchers: dict[Participant, Engine]
+) -> None:
+    with watchers[ALPHA].connect() as superuser:
+        for name in ("one", "two", "three"):
+            superuser.execute(
+                text("INSERT INTO medusa.contract_order (contract) VALUES (:name)"), {"name": name}
+            )
+
+        def claims(name: str, subject: str, validity: str, payer: str = "alpha") -> str:
+            try:
+                superuser.execute(
+                    text(
+                        "INSERT INTO medusa.contract_claim (contract, subject, kind, payer, "
+                        "provider, validity) VALUES (:name, :subject, 'movement', :payer, 'beta', "
+                        "CAST(:validity AS tstzrange))"
+                    ),
+                    {"name": name, "subject": subject, "validity": validity, "payer": payer},
+                )
+            except DBAPIError as error:
+                return str(getattr(error.orig, "pgcode", None))
+            return "kept"
+
+        year, next_year = "[2026-01-01,2027-01-01)", "[2027-01-01,2028-01-01)"
+        assert claims("one", "main", year) == "kept"
+        assert claims("two", "tail", year) == "kept", "another fragment"
+        assert claims("two", "main", year) == "23P01"
+        assert claims("two", "main", next_year) == "kept", "when the other has ended"
+        assert claims("three", "*", year) == "23P01", "any fragment is each of them"
+        assert claims("three", "*", year, payer="gamma") == "kept", "of somebody else"
