@@ -18,32 +18,39 @@ from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant, check_name
 
 _MS_MAX = 2**53
+DOCUMENT_FIELDS = ("document", "expires_at_ms", "proposal", "signatures")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentTold:
-    """A revision, the signatures that came with it (unverified), until when it is proposed."""
+    """A revision, the signatures that came with it (unverified), until when it is proposed.
+
+    `proposal` is the number of the proposal in the sender's home; None of what is agreed.
+    """
 
     terms: Terms
     document: bytes
     signatures: Mapping[Participant, bytes]
+    proposal: int | None
     expires_at_ms: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WithdrawalTold:
-    """The sender takes back what it proposed."""
+    """The sender takes back what it proposed, under the number that it has for it."""
 
     contract: ContractName
     revision: Revision
+    proposal: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LetGoTold:
-    """The payer will not sign what was taken back."""
+    """The payer will not sign what was taken back: the receiver's proposal of that number."""
 
     contract: ContractName
     revision: Revision
+    proposal: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,13 +81,21 @@ def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
     try:
         match kind:
             case EnvelopeKind.DOCUMENT:
-                return _document(_fields(body, "document", "expires_at_ms", "signatures"))
+                return _document(_fields(body, *DOCUMENT_FIELDS))
             case EnvelopeKind.WITHDRAWAL:
-                given = _fields(body, "contract", "revision")
-                return WithdrawalTold(contract=_contract(given), revision=_revision(given))
+                given = _fields(body, "contract", "revision", "proposal")
+                return WithdrawalTold(
+                    contract=_contract(given),
+                    revision=_revision(given),
+                    proposal=_whole(given["proposal"]),
+                )
             case EnvelopeKind.LET_GO:
-                given = _fields(body, "contract", "revision")
-                return LetGoTold(contract=_contract(given), revision=_revision(given))
+                given = _fields(body, "contract", "revision", "proposal")
+                return LetGoTold(
+                    contract=_contract(given),
+                    revision=_revision(given),
+                    proposal=_whole(given["proposal"]),
+                )
             case EnvelopeKind.WANT:
                 given = _fields(body, "contract", "number")
                 return WantTold(contract=_contract(given), number=_whole(given["number"]))
@@ -114,11 +129,12 @@ def _document(given: Mapping[str, Any]) -> DocumentTold:
     for party, signature in signatures.items():
         if party not in terms.parties or len(signature) != SIGNATURE_BYTES:
             raise Refused(f"{party} signs contract {terms.contract}, which has no part in it")
-    expires = given["expires_at_ms"]
+    expires, proposal = given["expires_at_ms"], given["proposal"]
     return DocumentTold(
         terms=terms,
         document=document,
         signatures=signatures,
+        proposal=None if proposal is None else _whole(proposal),
         expires_at_ms=None if expires is None else _whole(expires),
     )
 

@@ -98,8 +98,12 @@ class AgreementDesk:
     def _take_inbox(self) -> tuple[int, int, int]:
         taken = refused = kept = away = 0
         keys = self._agreements.keys()
+        blocked: set[Participant] = set()
         for received in self._agreements.received(ENVELOPES_MAX):
             sender = received.envelope.sender
+            if sender in blocked:
+                kept += 1
+                continue
             try:
                 self._take(received, keys.get(sender))
                 taken += 1
@@ -109,7 +113,9 @@ class AgreementDesk:
                 self._told(Refused(f"a {kind} in the name of {sender} is refused: {error}"))
                 refused += 1
             except Unavailable:
-                # One that somebody else has hold of must not keep the others from being taken.
+                # One that somebody else has hold of must not keep other senders' from being taken;
+                # what follows it must not come before it.
+                blocked.add(sender)
                 kept, away = kept + 1, away + 1
                 if away == AWAY_MAX:
                     raise

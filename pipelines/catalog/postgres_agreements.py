@@ -190,6 +190,7 @@ class PostgresAgreements:
                 document=told.document,
                 payer_signature=signatures.get(told.terms.payer),
                 provider_signature=signatures.get(told.terms.provider),
+                proposal=told.proposal,
                 expires_at_ms=told.expires_at_ms,
             )
         )
@@ -201,9 +202,11 @@ class PostgresAgreements:
         values: dict[str, Any] = {"envelope_id": envelope_id, "contract": told.contract}
         match told:
             case WithdrawalTold():
-                return str(self._value("take_withdrawal", **values, revision=told.revision))
+                values |= {"revision": told.revision, "proposal": told.proposal}
+                return str(self._value("take_withdrawal", **values))
             case LetGoTold():
-                return str(self._value("take_let_go", **values, revision=told.revision))
+                values |= {"revision": told.revision, "proposal": told.proposal}
+                return str(self._value("take_let_go", **values))
             case WantTold():
                 return str(self._value("take_want", **values, number=told.number))
             case NoticeTold():

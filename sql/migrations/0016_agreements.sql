@@ -384,10 +384,16 @@ BEGIN
         terms.billed := ARRAY(
             SELECT DISTINCT b COLLATE "C" FROM unnest(terms.billed) AS b ORDER BY 1);
     END IF;
+    terms.price_low := trim_scale(terms.price_low);
+    terms.price_high := trim_scale(terms.price_high);
+    terms.price_step := trim_scale(terms.price_step);
+    terms.load_max := trim_scale(terms.load_max);
+    terms.penalty := trim_scale(terms.penalty);
+    terms.price := trim_scale(terms.price);
     RETURN terms;
 END $$;
 COMMENT ON FUNCTION medusa.sorted_terms(medusa.contract_revision) IS
-    'The same terms, each set sorted and without what is twice in it.';
+    'The same terms as a document has them: sets sorted, nothing twice in one, no trailing zeros.';
 
 CREATE FUNCTION medusa.guard_revision() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -438,6 +444,7 @@ CREATE TABLE medusa.contract_proposal (
         CHECK (state IN ('open', 'agreed', 'withdrawn', 'superseded', 'expired')),
     ended_at    timestamptz,
     let_go_at   timestamptz,
+    told_as     bigint,
     CONSTRAINT proposal_ends_once CHECK ((state = 'open') = (ended_at IS NULL)),
     CONSTRAINT proposal_is_let_go_when_ended CHECK (let_go_at IS NULL OR state <> 'open')
 );
@@ -447,6 +454,8 @@ COMMENT ON TABLE medusa.contract_proposal IS
 COMMENT ON COLUMN medusa.contract_proposal.let_go_at IS
     'Since when the payer is known not to sign it any more; until then an agreement may still '
     'come.';
+COMMENT ON COLUMN medusa.contract_proposal.told_as IS
+    'The number of a partner''s proposal in its own home; NULL of this home''s.';
 CREATE UNIQUE INDEX contract_proposal_open ON medusa.contract_proposal (contract, proposed_by)
     WHERE state = 'open';
 COMMENT ON INDEX medusa.contract_proposal_open IS 'A party proposes one thing at a time.';
@@ -849,25 +858,28 @@ $$;
 COMMENT ON FUNCTION medusa.put_out(text, text, text, jsonb) IS
     'Tell a partner something, once this transaction has ended well.';
 
-CREATE FUNCTION medusa.put_document(revision text, receiver text, about text, expires_at timestamptz)
-RETURNS void
+CREATE FUNCTION medusa.put_document(
+    revision text, receiver text, about text, proposal bigint, expires_at timestamptz
+) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT medusa.put_out(put_document.receiver, 'document', put_document.about,
         jsonb_build_object(
             'document', convert_from(r.document, 'UTF8'),
+            'proposal', put_document.proposal,
             'expires_at_ms', medusa.to_ms(put_document.expires_at),
             'signatures', coalesce((
                 SELECT jsonb_object_agg(s.party, encode(s.signature, 'hex'))
                 FROM medusa.contract_signature AS s WHERE s.revision = r.revision), '{}')))
     FROM medusa.contract_revision AS r WHERE r.revision = put_document.revision
 $$;
-COMMENT ON FUNCTION medusa.put_document(text, text, text, timestamptz) IS
+COMMENT ON FUNCTION medusa.put_document(text, text, text, bigint, timestamptz) IS
     'Tell a partner a revision with the signatures that are here; expires_at is its proposal''s.';
 
 CREATE FUNCTION medusa.tell_agreements(contract text, receiver text, from_number bigint)
 RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT medusa.put_document(a.revision, tell_agreements.receiver, 'agreement/' || a.revision, NULL)
+    SELECT medusa.put_document(a.revision, tell_agreements.receiver, 'agreement/' || a.revision,
+        NULL, NULL)
     FROM (
         SELECT a.revision, a.number FROM medusa.contract_agreement AS a
         WHERE a.contract = tell_agreements.contract
@@ -906,14 +918,16 @@ BEGIN
             SELECT FROM medusa.outbox AS o WHERE o.about = 'proposal/' || proposal.proposal_id)
         THEN
             PERFORM medusa.put_out(other, 'withdrawal', 'withdrawal/' || proposal.proposal_id,
-                jsonb_build_object('contract', proposal.contract, 'revision', proposal.revision));
+                jsonb_build_object('contract', proposal.contract, 'revision', proposal.revision,
+                    'proposal', proposal.proposal_id));
         ELSE  -- it was never sent
             UPDATE medusa.contract_proposal AS p SET let_go_at = clock_timestamp()
             WHERE p.proposal_id = proposal.proposal_id;
         END IF;
     ELSIF here = terms.payer THEN
         PERFORM medusa.put_out(other, 'let_go', 'let_go/' || proposal.proposal_id,
-            jsonb_build_object('contract', proposal.contract, 'revision', proposal.revision));
+            jsonb_build_object('contract', proposal.contract, 'revision', proposal.revision,
+                'proposal', proposal.told_as));
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa.end_proposal(medusa.contract_proposal, text) IS
@@ -1089,7 +1103,7 @@ BEGIN
         WHERE s.revision = terms.revision AND s.party = here)
     THEN
         PERFORM medusa.put_document(terms.revision, other, 'proposal/' || own.proposal_id,
-            own.expires_at);
+            own.proposal_id, own.expires_at);
     END IF;
     PERFORM pg_notify('medusa_progress', '');
     RETURN terms.revision;
@@ -1151,7 +1165,7 @@ BEGIN
     END LOOP;
     IF medusa.here() = terms.payer THEN
         PERFORM medusa.put_document(terms.revision, terms.provider, 'agreement/' || terms.revision,
-            NULL);
+            NULL, NULL);
     END IF;
     PERFORM pg_notify('medusa_progress', '');
 END $$;
@@ -1207,7 +1221,7 @@ BEGIN
         PERFORM medusa.agree(terms.revision);
     ELSE
         PERFORM medusa.put_document(terms.revision, terms.payer, 'proposal/' || own.proposal_id,
-            own.expires_at);
+            own.proposal_id, own.expires_at);
     END IF;
     RETURN true;
 END $$;
@@ -1246,7 +1260,7 @@ COMMENT ON FUNCTION medusa.note_signature(text, text, bytea) IS
 
 CREATE FUNCTION medusa.take_document(
     envelope_id bigint, document bytea, payer_signature bytea, provider_signature bytea,
-    expires_at_ms bigint
+    proposal_told bigint, expires_at_ms bigint
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
@@ -1340,6 +1354,9 @@ BEGIN
         RAISE EXCEPTION 'contract % has ended or ends by notice: propose another one',
             terms.contract USING ERRCODE = 'MD001';
     END IF;
+    IF proposal_told IS NULL THEN
+        RAISE EXCEPTION 'a proposal has a number in the home that makes it' USING ERRCODE = 'MD001';
+    END IF;
     IF (expires_at_ms BETWEEN 0 AND medusa.to_ms(clock_timestamp()) + 32 * 86400000::bigint)
         IS NOT TRUE
     THEN
@@ -1359,20 +1376,21 @@ BEGIN
     END IF;
     SELECT * INTO proposal FROM medusa.contract_proposal AS p
     WHERE p.contract = terms.contract AND p.proposed_by = envelope.sender AND p.state = 'open';
-    IF proposal.revision = terms.revision THEN
+    IF (proposal.revision, proposal.told_as) = (terms.revision, proposal_told) THEN
         RETURN 'proposed before';
     ELSIF FOUND THEN
         PERFORM medusa.end_proposal(proposal, 'superseded');
     END IF;
-    INSERT INTO medusa.contract_proposal (contract, revision, proposed_by, because, expires_at)
+    INSERT INTO medusa.contract_proposal (contract, revision, proposed_by, because, expires_at,
+        told_as)
     VALUES (terms.contract, terms.revision, envelope.sender, 'told by the partner',
-        medusa.at_ms(expires_at_ms));
+        medusa.at_ms(expires_at_ms), proposal_told);
     PERFORM medusa.write_audit('told', terms.contract, NULL,
         convert_from(terms.document, 'UTF8')::jsonb || jsonb_build_object('revision', terms.revision));
     PERFORM pg_notify('medusa_progress', '');
     RETURN 'proposed';
 END $$;
-COMMENT ON FUNCTION medusa.take_document(bigint, bytea, bytea, bytea, bigint) IS
+COMMENT ON FUNCTION medusa.take_document(bigint, bytea, bytea, bytea, bigint, bigint) IS
     'Bring what a partner''s envelope says about a contract: a proposal, or both signatures. The '
     'envelope and the signatures given have been verified; NULL: there is none. What came of it.';
 
@@ -1392,8 +1410,9 @@ END $$;
 COMMENT ON FUNCTION medusa.contract_with(text, text) IS
     'Any revision of a contract with a partner; refused if there is none.';
 
-CREATE FUNCTION medusa.take_withdrawal(envelope_id bigint, contract text, revision text)
-RETURNS text
+CREATE FUNCTION medusa.take_withdrawal(
+    envelope_id bigint, contract text, revision text, proposal_told bigint
+) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
@@ -1414,21 +1433,24 @@ BEGIN
     END IF;
     SELECT * INTO proposal FROM medusa.contract_proposal AS p
     WHERE p.revision = take_withdrawal.revision AND p.proposed_by = envelope.sender
-        AND p.contract = take_withdrawal.contract
+        AND p.contract = take_withdrawal.contract AND p.told_as = proposal_told
     ORDER BY p.proposal_id DESC LIMIT 1;
     IF proposal.state = 'open' THEN
         PERFORM medusa.end_proposal(proposal, 'withdrawn');
         PERFORM pg_notify('medusa_progress', '');
     ELSIF medusa.here() = terms.payer THEN
-        PERFORM medusa.put_out(envelope.sender, 'let_go', 'let_go/' || take_withdrawal.revision,
-            jsonb_build_object('contract', contract, 'revision', take_withdrawal.revision));
+        PERFORM medusa.put_out(envelope.sender, 'let_go', 'let_go/told/' || proposal_told,
+            jsonb_build_object('contract', contract, 'revision', take_withdrawal.revision,
+                'proposal', proposal_told));
     END IF;
     RETURN 'withdrawn';
 END $$;
-COMMENT ON FUNCTION medusa.take_withdrawal(bigint, text, text) IS
+COMMENT ON FUNCTION medusa.take_withdrawal(bigint, text, text, bigint) IS
     'A partner takes back what it proposed: gone, or agreed before, which it is told.';
 
-CREATE FUNCTION medusa.take_let_go(envelope_id bigint, contract text, revision text) RETURNS text
+CREATE FUNCTION medusa.take_let_go(
+    envelope_id bigint, contract text, revision text, proposal_told bigint
+) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
@@ -1439,10 +1461,11 @@ BEGIN
     PERFORM medusa.contract_with(contract, envelope.sender);
     UPDATE medusa.contract_proposal AS p SET let_go_at = clock_timestamp()
     WHERE p.contract = take_let_go.contract AND p.revision = take_let_go.revision
-        AND p.proposed_by = medusa.here() AND p.state <> 'open' AND p.let_go_at IS NULL;
+        AND p.proposal_id = proposal_told AND p.proposed_by = medusa.here()
+        AND p.state <> 'open' AND p.let_go_at IS NULL;
     RETURN 'let go';
 END $$;
-COMMENT ON FUNCTION medusa.take_let_go(bigint, text, text) IS
+COMMENT ON FUNCTION medusa.take_let_go(bigint, text, text, bigint) IS
     'The payer says that it will not sign what this home took back.';
 
 CREATE FUNCTION medusa.take_want(envelope_id bigint, contract text, number bigint) RETURNS text

@@ -62,7 +62,7 @@ def test_an_edit_is_in_force_only_once_the_other_has_made_the_same(
     ((changes,),) = other.sql(
         "SELECT changes FROM medusa_api.contract_proposals WHERE state = 'open'"
     )
-    assert changes == "price_high 1.20 -> 1.3"
+    assert changes == "price_high 1.2 -> 1.3"
     for party in (one, other):
         party.agreements.open_round(0, "a test")
         (active,) = party.agreements.in_force()

@@ -40,6 +40,7 @@ def a_body(terms: Terms, **changes: Any) -> bytes:
     document = {
         "document": document_of(terms).decode(),
         "expires_at_ms": None,
+        "proposal": 1,
         "signatures": {},
     }
     return json.dumps(document | changes).encode()

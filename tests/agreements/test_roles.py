@@ -22,8 +22,8 @@ TABLES = (
 )  # fmt: skip
 JOBS = (
     "learn_first_key('beta', '', '')", "propose_document('', 1, '')", "sign_contract('', '', '')",
-    "take_document(1, '', NULL, NULL, NULL)", "take_notice(1, '', '', 1)", "expire_proposals()",
-    "verify_envelope(1)", "refuse_envelope(1, '')", "seal_message(1, '', 1, 1, '')",
+    "take_document(1, '', NULL, NULL, NULL, NULL)", "take_notice(1, '', '', 1)",
+    "expire_proposals()", "verify_envelope(1)", "refuse_envelope(1, '')", "seal_message(1, '', 1, 1, '')",
     "put_message('beta', 'offer', 'x', '')",
 )  # fmt: skip
 
