@@ -135,7 +135,7 @@ def _filled(admin_url: str, size: int, folder: Path) -> Iterator[tuple[Site, int
         checked = check_network(WORKLOAD.network)
         with Site(catalog, folder / f"storage_{size}", checked, lambda: engine) as site:
             windows = max(round(size / SEGMENTS_PER_WINDOW), 1)
-            yield site, windows, _fill(urls.owner, site.plan.id, windows)
+            yield site, windows, _fill(urls.keeper, site.plan.id, windows)
     finally:
         catalog.close()
 

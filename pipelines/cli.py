@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from medusa_core.errors import MedusaError, Refused
+from pipelines.commands.contract import add_contract_commands
 from pipelines.settings import Settings
 from pipelines.usage import UsageParser
 
@@ -298,6 +299,9 @@ def parser() -> UsageParser:
     added.add_argument("--report", type=Path, metavar="FILE", help=page)
     _home(added)
     _json(added)
+
+    text = "contracts between participants: check them, export what a stream promises"
+    add_contract_commands(commands.add_parser("contract", help=text, description=text))
 
     added = add("migrate", _migrate, "bring a catalog to this version's schema")
     _home(added)

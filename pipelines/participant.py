@@ -49,6 +49,13 @@ class Said(DriverSaid, Protocol):
     def error(self, error: Exception) -> None: ...
 
 
+class Beside(Protocol):
+    """What goes on beside the loop: it is looked at, and never waited for."""
+
+    def look(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class Deliveries(Protocol):
     """The home's sinks, each at its own pace beside the loop (`pipelines.sinks.workers`)."""
 
@@ -89,6 +96,7 @@ class ParticipantLoop:
         housekeeper: Housekeeper | None = None,
         deliveries: Deliveries | None = None,
         chooser: Chooser | None = None,
+        agreements: Beside | None = None,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
@@ -101,6 +109,7 @@ class ParticipantLoop:
         self._housekeeper = housekeeper
         self._deliveries = deliveries
         self._chooser = chooser
+        self._agreements = agreements
         self._now_s = now_s
 
     def take_leases(self) -> None:
@@ -197,6 +206,8 @@ class ParticipantLoop:
                 conflicts = 0
                 if self._deliveries is not None:
                     self._deliveries.look()
+                if self._agreements is not None:
+                    self._agreements.look()
                 if not self._keep_house(is_idle=is_idle) and is_idle:
                     wait(self._wakes_in_ms())
             except Conflict as error:
@@ -229,7 +240,9 @@ class ParticipantLoop:
         return self._deliveries is None or self._deliveries.has_delivered_all()
 
     def close(self) -> None:
-        """Let go of sources and sinks."""
+        """Let go of sources, sinks and what goes on beside."""
+        if self._agreements is not None:
+            self._agreements.close()
         if self._deliveries is not None:
             self._deliveries.close()
         for source in self._sources.values():

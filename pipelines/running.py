@@ -14,6 +14,7 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
+from pipelines.agreements.opening import turns_beside
 from pipelines.choosing import Chooser, chooses
 from pipelines.drills.ways import DrilledWays
 from pipelines.driver import Driver
@@ -139,6 +140,9 @@ def loop_of(
             root=seat.home.storage,
             directory=seat.home.directory,
             said=said,
+        ),
+        agreements=turns_beside(
+            seat.home.directory, seat.home.participant, seat.urls[0], seat.partners, said.error
         ),
     )
     stack.callback(loop.close)
