@@ -49,8 +49,10 @@ HONEST = Misreport()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class World:
     """`thresholds` in units; `homes` of all fragments, those that arrive later behind the `initial`
-    ones; `prices` and costs are per hour, prices per unit of *load* (not per fragment)."""
+    ones; `prices` and costs are per hour, prices per unit of *load* (not per fragment).
+    `seed` is for schemes that draw lots."""
 
+    seed: int
     unit: float
     thresholds: Sequence[int]
     costs: Sequence[CostFunction]
