@@ -1,0 +1,181 @@
+"""Relaying: a full participant takes a partner's overload at one price and hands as much of its own
+load on at a lower one.
+
+The offer of the overloaded partner is kept open meanwhile. Load is taken and handed on in turn, so
+that each single move pays at the margin, however many there are; nothing is handed on that is not
+taken, and so nothing is risked.
+
+Source: NSDI 2004, prices in a range (what a full partner relays).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+
+from medusa_core.market.costs import CostFunction
+from medusa_core.market.decisions import HandOn, MakeOffer
+from medusa_core.market.knowledge import Carried, MarketKnowledge
+from medusa_core.market.messages import Item, Room
+from medusa_core.market.rooms import SAME_LOAD, pays_to_take
+from medusa_core.market.shedding import (
+    Candidate,
+    candidates,
+    is_covered,
+    is_overloaded,
+    movable,
+    offer_to,
+    slots,
+)
+from medusa_core.market.terms import ContractName
+
+
+def handing_on(knowledge: MarketKnowledge) -> list[tuple[float, float]]:
+    """At which prices (dead band included, rising) load could be handed on, and how much at each as
+    far as known; nothing for one that has an overload of its own."""
+    if not knowledge.as_payer or is_overloaded(knowledge):
+        return []
+    band, slope = _band(knowledge), knowledge.cost.slope(knowledge.load)
+    return sorted(
+        (candidate.price * band, candidate.room)
+        for candidate in candidates(knowledge, is_for_overload=True)
+        if candidate.price * band < slope
+    )
+
+
+def relay_room(
+    ways: Sequence[tuple[float, float]], prices: Sequence[float], band: float, wanted: float
+) -> Room | None:
+    """At which of these levels as much as is wanted could be handed on, else the most; `prices` pay
+    after the dead band (a share) is taken off."""
+    total, price = 0.0, 0.0
+    for way, load in ways:
+        if way >= prices[-1] * (1.0 - band):
+            break
+        total, price = total + load, way
+        if total >= wanted:
+            break
+    if total == 0.0:
+        return None
+    level = next(level for level, paid in enumerate(prices) if paid * (1.0 - band) > price)
+    return Room(level, min(total, wanted))
+
+
+def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
+    """Offers on behalf of those that are kept open here."""
+    kept = [r.offer for r in knowledge.received if r.offer.for_overload]
+    free = slots(knowledge)
+    if not kept or free <= 0 or is_overloaded(knowledge) or _sheds(knowledge):
+        return []
+    prices = {s.contract.name: s.contract.prices for s in knowledge.as_provider}
+    wanted = [
+        (prices[offer.contract][offer.level] * (1.0 - knowledge.limits.dead_band), offer.load)
+        for offer in kept
+        if offer.contract in prices
+    ]
+    pending = sum(s.open.load for s in knowledge.as_payer if s.open is not None and s.relays)
+    asked = sorted(
+        candidates(knowledge, is_for_overload=True),
+        key=lambda c: (c.price, not c.is_known, -c.room, c.standing.contract.spread),
+    )
+    left = deque(movable(knowledge))
+    offers: list[MakeOffer] = []
+    for candidate in asked:
+        limit = candidate.price * _band(knowledge)
+        most = sum(load for price, load in wanted if price > limit) - pending
+        if free > 1 and len(asked) > 1 and not candidate.is_known:
+            most /= 2.0
+        items = _take(left, candidate, min(most, candidate.room), limit, knowledge)
+        if items:
+            offers.append(offer_to(candidate, items, knowledge, True, relays=True))
+            pending += sum(item.load for item in items)
+            free -= 1
+        if free == 0:
+            break
+    return offers
+
+
+def _take(
+    left: deque[Carried],
+    candidate: Candidate,
+    most: float,
+    limit: float,
+    knowledge: MarketKnowledge,
+) -> tuple[Item, ...]:
+    """Items until `most` is reached, each of which pays to hand on by itself."""
+    cost, load = knowledge.cost, knowledge.load
+    carries, total = cost.cost(load), 0.0
+    items: list[Item] = []
+    passed: list[Carried] = []
+    while left and total < most * (1.0 - SAME_LOAD) and len(items) < knowledge.limits.items_max:
+        item = left[0].item
+        saves = carries - cost.cost(max(load - item.load, 0.0))
+        fits = total + item.load <= candidate.room * (1.0 + SAME_LOAD)
+        if saves > limit * item.load and fits and is_covered(item, candidate.standing):
+            items.append(item)
+            total += item.load
+            left.popleft()
+        else:
+            passed.append(left.popleft())
+    left.extendleft(reversed(passed))
+    return tuple(items)
+
+
+def _sheds(knowledge: MarketKnowledge) -> bool:
+    """Whether an offer of its own waits: only one of both ways is gone at a time."""
+    return any(s.open is not None and not s.relays for s in knowledge.as_payer)
+
+
+class Relay:
+    """What partners accepted of one's own relaying offers in this round: it leaves, cheapest first,
+    as it is needed to make room."""
+
+    def __init__(self, knowledge: MarketKnowledge) -> None:
+        band = _band(knowledge)
+        self._cost: CostFunction = knowledge.cost
+        self._threshold = knowledge.threshold
+        self._load = knowledge.load
+        leaving = [
+            (s.contract.prices[s.accepted.level] * band, s.contract.name, item)
+            for s in knowledge.as_payer
+            if s.accepted is not None
+            for item in s.accepted.items
+        ]
+        self._leaving = sorted(leaving, key=_by_price)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing may leave."""
+        return not self._leaving
+
+    def make_room(self, item: Item, limit: float) -> HandOn | None:
+        """What leaves so that the item can be taken below `limit` a unit: all of it together must
+        gain; None if it does not."""
+        load, gain = self._load, 0.0
+        leaves: list[tuple[ContractName, Item]] = []
+        for price, contract, leaving in self._leaving:
+            if pays_to_take(self._cost, load, self._threshold, limit, item.load):
+                break
+            after = max(load - leaving.load, 0.0)
+            saves = self._cost.cost(load) - self._cost.cost(after)
+            if price >= limit or (not leaves and saves <= price * leaving.load):
+                return None
+            gain += saves - price * leaving.load
+            load = after
+            leaves.append((contract, leaving))
+        if not pays_to_take(self._cost, load, self._threshold, limit, item.load):
+            return None
+        gain += limit * item.load - (self._cost.cost(load + item.load) - self._cost.cost(load))
+        if gain <= 0.0:
+            return None
+        self._load = load + item.load
+        del self._leaving[: len(leaves)]
+        return HandOn(item, tuple(leaves))
+
+
+def _by_price(leaving: tuple[float, ContractName, Item]) -> float:
+    return leaving[0]
+
+
+def _band(knowledge: MarketKnowledge) -> float:
+    return 1.0 + knowledge.limits.dead_band
