@@ -3,7 +3,8 @@
 A participant asks in the engine's order (who refused last comes last, then the cheapest) and offers
 every unit that pays at the price. Whoever is asked takes the dearest offers first, counting what it
 has taken in this round. A partner that takes nothing is offered one level more, as long as that
-pays; one that took all that was offered is asked at one level less the next time.
+pays; one that took all that was offered is asked at one level less the next time, and nobody is
+asked at a level at which nothing pays any more.
 
 Left out: that one beyond its capacity offers everything, whether it pays or not, which would break
 the theorem that every move lowers the sum of costs; and answers that a movement is on its way, for
@@ -117,9 +118,9 @@ class _Run:
             received[standing.provider].append((-standing.price, participant, standing, offered))
         agreed: list[tuple[int, int, float, list[int]]] = []
         for taker in sorted(received):
-            for price, giver, standing, offered, accepted in self._answer(taker, received[taker]):
+            for price, giver, standing, asked, accepted in self._answer(taker, received[taker]):
                 agreed.append((giver, taker, price, accepted))
-                self._learn(giver, standing, offered, len(accepted))
+                self._learn(giver, standing, asked, len(accepted))
         for giver, taker, price, accepted in agreed:
             for fragment in accepted:
                 self._course.move(fragment, giver, taker, price)
@@ -128,6 +129,9 @@ class _Run:
 
     def _next(self, participant: int) -> _Standing:
         own = self._standings[participant]
+        for one in own:
+            while one.level and self._offered(participant, one.price) <= 0:
+                one.level -= 1
         best = min(own, key=lambda one: (one.has_refused, one.price))
         if best.has_refused:
             for one in own:
