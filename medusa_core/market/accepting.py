@@ -17,10 +17,18 @@ from medusa_core.market.decisions import (
     MarketDecision,
     TellRoom,
 )
-from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received
+from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received, Wanted
 from medusa_core.market.messages import Answer, Item, Reason, Room
-from medusa_core.market.relaying import Relay, handing_on, relay_room
-from medusa_core.market.rooms import SAME_LOAD, pays_to_take, room_at, room_for, slack
+from medusa_core.market.relaying import Relay, rooms_by_relay, ways_on
+from medusa_core.market.rooms import (
+    SAME_LOAD,
+    growing,
+    pays_to_take,
+    rooms_by_level,
+    slack,
+    some_levels,
+)
+from medusa_core.market.shedding import is_overloaded
 from medusa_core.names import Participant
 
 
@@ -38,7 +46,7 @@ def answers(knowledge: MarketKnowledge) -> list[MarketDecision]:
         if reason is None:
             sound.append((received, standing))
         else:
-            decisions.append(_answer(received, standing, (), None, reason, knowledge, 0.0))
+            decisions.append(_answer(received, standing, (), (), reason, knowledge, 0.0))
     sound.sort(key=_dearest_first)
     return [*decisions, *_Taking(knowledge, sound).answers()]
 
@@ -63,32 +71,31 @@ def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
         (standing, standing.wanted)
         for standing in knowledge.as_provider
         if standing.wanted is not None
-        and not standing.wanted.is_told
+        and standing.wanted.told_level != 0
         and standing.unreachable_since_ms is None
     ]
     if not waiting:
         return []
-    waiting.sort(key=lambda w: (-w[0].contract.prices[w[1].level], w[0].contract.spread))
-    ways = handing_on(knowledge)
+    waiting.sort(key=lambda w: (not w[1].for_overload, -w[1].load, w[0].contract.spread))
+    ways = ways_on(knowledge)
     decisions, load = [], knowledge.load
     for standing, wanted in waiting:
-        room = _room(standing, wanted.load, wanted.smallest, wanted.for_overload, load, knowledge)
-        if room is None and wanted.for_overload:
-            band = knowledge.limits.dead_band
-            room = relay_room(ways, standing.contract.prices, band, wanted.load)
+        rooms = _rooms(standing, wanted, knowledge, load, ways)
+        told_level = wanted.told_level
+        if rooms and (told_level is None or rooms[0].level < told_level):
+            load += min(rooms[-1].load, wanted.load)
             ways = _less(ways, wanted.load)
-        elif room is not None:
-            load += min(room.load, wanted.load)
-        if room is not None:
             answer = Answer(
                 contract=standing.contract.name,
                 nonce=wanted.offer,
                 round=knowledge.round,
                 accepted=(),
-                room=room,
+                rooms=rooms,
                 reason=Reason.FULL,
             )
-            because = Because("there is room again", {"room": room.load, "level": room.level})
+            because = Because(
+                "there is room again", {"level": rooms[0].level, "room": rooms[-1].load}
+            )
             decisions.append(TellRoom(to=standing.contract.payer, answer=answer, because=because))
     return decisions
 
@@ -108,10 +115,10 @@ class _Taking:
         taken = [self._directly(received, standing) for received, standing in self._sound]
         hands_on: list[tuple[HandOn, ...]] = [()] * len(taken)
         relay = Relay(self._knowledge)
-        if not any(taken) and not relay.is_empty:
+        if not any(taken) and not relay.is_empty and not is_overloaded(self._knowledge):
             hands_on = [self._in_turn(r, standing, relay) for r, standing in self._sound]
             taken = [tuple(hand_on.item for hand_on in handed) for handed in hands_on]
-        ways = handing_on(self._knowledge)
+        ways = ways_on(self._knowledge)
         return [
             self._say(received, standing, items, handed, ways)
             for (received, standing), items, handed in zip(
@@ -165,61 +172,79 @@ class _Taking:
         knowledge, offer = self._knowledge, received.offer
         prices = standing.contract.prices
         declined = max(offer.load - sum(item.load for item in items), 0.0)
-        asks_on = offer.for_overload and _is_slack(standing, offer.items)
-        if asks_on and not items and knowledge.round < received.since_round + _rounds(knowledge):
-            limit = prices[offer.level] * (1.0 - self._band)
-            waits = any(s.relays and s.open is not None for s in knowledge.as_payer)
-            if waits or (ways and ways[0][0] < limit):
-                return KeepOpen(
-                    received=received,
-                    because=Because(
-                        "it may be handed on for less",
-                        {"price": prices[offer.level], "load": offer.load},
-                    ),
-                )
-        smallest = min(item.load for item in offer.items)
-        wanted = declined or offer.load
+        asks_on = (
+            offer.for_overload and not is_overloaded(knowledge) and _is_slack(standing, offer.items)
+        )
+        limit = prices[offer.level] * (1.0 - self._band)
+        if asks_on and not items and self._may_hand_on(received, limit, ways):
+            return KeepOpen(
+                received=received,
+                because=Because(
+                    "it may be handed on for less",
+                    {"price": prices[offer.level], "load": offer.load},
+                ),
+            )
         lies = sum(item.load for item in items)
-        room = _room(standing, wanted, smallest, offer.for_overload, self._load, knowledge, lies)
-        if room is None and asks_on:
-            room = relay_room(ways, prices, self._band, wanted)
+        wanted = Wanted(
+            offer=offer.nonce,
+            load=declined or offer.load,
+            smallest=min(item.load for item in offer.items),
+            for_overload=offer.for_overload,
+            told_level=None,
+        )
+        rooms = _rooms(standing, wanted, knowledge, self._load, ways, lies)
         reason = Reason.TAKEN
         if declined:
             reason = Reason.FULL if _is_slack(standing, offer.items) else Reason.LOAD_MAX
-        return _answer(received, standing, items, room, reason, knowledge, self._load, handed)
+        return _answer(received, standing, items, rooms, reason, knowledge, self._load, handed)
+
+    def _may_hand_on(
+        self, received: Received, limit: float, ways: list[tuple[float, float]]
+    ) -> bool:
+        """Whether an own offer for less waits, or there is time and somebody to ask for less. Who
+        waits for whom has a lower price each time, so none waits for itself."""
+        knowledge = self._knowledge
+        if any(
+            standing.open is not None
+            and standing.relays
+            and standing.unreachable_since_ms is None
+            and standing.contract.prices[standing.open.level] < limit
+            for standing in knowledge.as_payer
+        ):
+            return True
+        is_time = knowledge.round < received.since_round + knowledge.limits.relay_rounds
+        return is_time and bool(ways) and ways[0][0] < limit
 
 
-def _room(
+def _rooms(
     standing: ProviderStanding,
-    wanted: float,
-    smallest: float,
-    is_for_overload: bool,
-    load: float,
+    wanted: Wanted,
     knowledge: MarketKnowledge,
+    load: float,
+    ways: list[tuple[float, float]],
     lies: float = 0.0,
-) -> Room | None:
-    """The room for what is wanted under a contract, at the lowest level that has it; one that has
-    no overload pays the lowest price alone."""
+) -> tuple[Room, ...]:
+    """What could be taken under a contract, by level: into the room that there is, or by handing
+    on."""
     left = slack(standing.contract.load_max, standing.load_here + lies)
-    if left < smallest:
-        return None
-    prices, band = standing.contract.prices, knowledge.limits.dead_band
-    if not is_for_overload:
-        limit = prices[0] * (1.0 - band)
-        room = room_at(knowledge.cost, load, knowledge.threshold, limit, smallest)
-        found = Room(0, room) if room else None
-    else:
-        found = room_for(knowledge.cost, load, knowledge.threshold, prices, band, wanted, smallest)
-    if found is not None and found.load > left:
-        return Room(found.level, left)
-    return found
+    if left < wanted.smallest:
+        return ()
+    levels = some_levels(standing.contract.top)
+    prices = [standing.contract.prices[level] for level in levels]
+    band = knowledge.limits.dead_band
+    loads = rooms_by_level(knowledge.cost, load, knowledge.threshold, prices, band, wanted.smallest)
+    if ways:
+        loads = list(
+            map(max, loads, rooms_by_relay(ways, prices, knowledge, wanted.load, wanted.smallest))
+        )
+    return growing(levels, loads, left)
 
 
 def _answer(
     received: Received,
     standing: ProviderStanding,
     items: tuple[Item, ...],
-    room: Room | None,
+    rooms: tuple[Room, ...],
     reason: Reason,
     knowledge: MarketKnowledge,
     load: float,
@@ -239,7 +264,7 @@ def _answer(
             nonce=offer.nonce,
             round=knowledge.round,
             accepted=items,
-            room=room,
+            rooms=rooms,
             reason=reason,
         ),
         because=Because(_WHY[reason], numbers),
@@ -272,10 +297,6 @@ def _is_slack(standing: ProviderStanding, items: tuple[Item, ...]) -> bool:
     """Whether the contract lets one of them lie here at all."""
     left = slack(standing.contract.load_max, standing.load_here)
     return any(item.load <= left for item in items)
-
-
-def _rounds(knowledge: MarketKnowledge) -> int:
-    return knowledge.limits.relay_rounds
 
 
 def _less(ways: list[tuple[float, float]], load: float) -> list[tuple[float, float]]:

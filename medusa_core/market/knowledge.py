@@ -90,9 +90,9 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a provider said last: its room (None: none at any price), and in which round."""
+    """What a provider said last: its rooms (none: it has none at any price), and in which round."""
 
-    room: Room | None
+    rooms: tuple[Room, ...]
     round: int
 
 
@@ -126,15 +126,15 @@ class PayerStanding:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What a payer was declined: by its last offer at which level, how much in all, its smallest
-    item. It is told of room for it once (`is_told`), under the nonce of that offer."""
+    """What a payer has asked for last, and what it was told: under which nonce, the load that was
+    declined in all, its smallest item, the lowest level at which it was told of room (None: it was
+    told that there is none). It is told more, once there is room at a lower level."""
 
     offer: Nonce
-    level: int
     load: float
     smallest: float
     for_overload: bool
-    is_told: bool
+    told_level: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ a word of room. Messages that are none to what was said change nothing: `check_a
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from medusa_core.market.decisions import MakeOffer
@@ -14,8 +15,7 @@ from medusa_core.market.knowledge import (
     Told,
     Wanted,
 )
-from medusa_core.market.messages import Answer, Offer
-from medusa_core.market.rooms import SAME_LOAD
+from medusa_core.market.messages import Answer, Item, Offer
 
 
 def after_offering(standing: PayerStanding, made: MakeOffer) -> PayerStanding:
@@ -35,14 +35,23 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
         open=None,
         relays=False,
         accepted=accepted,
-        told=Told(answer.room, at_round),
+        told=Told(answer.rooms, at_round),
         unreachable_since_ms=None,
     )
 
 
 def after_being_told(standing: PayerStanding, answer: Answer, at_round: int) -> PayerStanding:
     """The payer was told of room."""
-    return replace(standing, told=Told(answer.room, at_round), unreachable_since_ms=None)
+    return replace(standing, told=Told(answer.rooms, at_round), unreachable_since_ms=None)
+
+
+def after_handing_on(standing: PayerStanding, items: Collection[Item]) -> PayerStanding:
+    """The payer hands on some of what it was granted; only the rest waits any longer."""
+    granted = standing.accepted
+    if granted is None:
+        return standing
+    left = tuple(item for item in granted.items if item not in items)
+    return replace(standing, accepted=Accepted(granted.level, left) if left else None)
 
 
 def after_round(standing: PayerStanding) -> PayerStanding:
@@ -54,24 +63,25 @@ def after_answering(standing: ProviderStanding, offer: Offer, answer: Answer) ->
     """The provider has answered: what the payer still wants is remembered."""
     taken = sum(item.load for item in answer.accepted)
     before = standing.wanted.load if standing.wanted is not None else 0.0
-    wanted = max(before, offer.load) - taken
-    if wanted <= SAME_LOAD * offer.load:
-        return standing if standing.wanted is None else replace(standing, wanted=None)
     return replace(
         standing,
         wanted=Wanted(
             offer=offer.nonce,
-            level=offer.level,
-            load=wanted,
+            load=max(before, offer.load) - taken,
             smallest=min(item.load for item in offer.items),
             for_overload=offer.for_overload,
-            is_told=answer.room is not None,
+            told_level=lowest_level(answer),
         ),
     )
 
 
-def after_telling(standing: ProviderStanding) -> ProviderStanding:
+def after_telling(standing: ProviderStanding, answer: Answer) -> ProviderStanding:
     """The provider has told the payer of room."""
     if standing.wanted is None:
         return standing
-    return replace(standing, wanted=replace(standing.wanted, is_told=True))
+    return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer)))
+
+
+def lowest_level(answer: Answer) -> int | None:
+    """The lowest level at which an answer tells of room."""
+    return answer.rooms[0].level if answer.rooms else None

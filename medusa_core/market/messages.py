@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from itertools import pairwise
 from math import isfinite
 from typing import Any, NewType, TypeVar
 
@@ -24,6 +25,7 @@ Nonce = NewType("Nonce", str)
 OFFER_FORMAT = "medusa.offer/1"
 ANSWER_FORMAT = "medusa.answer/1"
 ITEMS_MAX = 1_000
+ROOMS_MAX = 8
 LOAD_MAX = 1e9
 MESSAGE_BYTES_MAX = 256 * 1024
 COUNT_MAX = 2**53
@@ -51,7 +53,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """More load that a provider would take now, at a level of the contract's prices."""
+    """How much more load a provider would take now in all, at a level of the contract's prices."""
 
     level: int
     load: float
@@ -82,15 +84,16 @@ class Offer:
 class Answer:
     """The provider takes `accepted`, declines the rest of the offer that `nonce` names.
 
-    `room` is what it would take beyond that (None: nothing at any price of the contract). Without
-    anything accepted it may be sent once more later: the provider has room again.
+    `rooms` are what it would take beyond that, by rising level, where a higher level brings more
+    (none: nothing at any price of the contract). Without anything accepted it may be sent once more
+    later: the provider has room again.
     """
 
     contract: ContractName
     nonce: Nonce
     round: int
     accepted: tuple[Item, ...]
-    room: Room | None
+    rooms: tuple[Room, ...]
     reason: Reason
 
 
@@ -131,15 +134,12 @@ def answer_from(message: bytes) -> Answer:
     """The answer in a message; Refused unless it is canonical."""
     given = _fields(message, ANSWER_FORMAT)
     try:
-        room = given["room"]
         answer = Answer(
             contract=_contract(given["contract"]),
             nonce=checked_nonce(given["nonce"]),
             round=_whole(given["round"], COUNT_MAX),
             accepted=_items(given["accepted"]),
-            room=None
-            if room is None
-            else Room(_whole(room["level"], LEVELS_MAX), _load(room["load"])),
+            rooms=_rooms(given["rooms"]),
             reason=Reason(given["reason"]),
         )
     except (KeyError, TypeError, ValueError) as error:
@@ -179,14 +179,13 @@ def _offer_fields(offer: Offer) -> dict[str, Any]:
 
 
 def _answer_fields(answer: Answer) -> dict[str, Any]:
-    room = answer.room
     return {
         "format": ANSWER_FORMAT,
         "contract": answer.contract,
         "nonce": answer.nonce,
         "round": answer.round,
         "accepted": _item_fields(answer.accepted),
-        "room": None if room is None else {"level": room.level, "load": room.load},
+        "rooms": [{"level": room.level, "load": room.load} for room in answer.rooms],
         "reason": answer.reason.value,
     }
 
@@ -237,6 +236,15 @@ def _items(given: object) -> tuple[Item, ...]:
     if len({(item.fragment, item.partition) for item in items}) != len(items):
         raise Refused("a message names a fragment's partition twice: name each once")
     return items
+
+
+def _rooms(given: object) -> tuple[Room, ...]:
+    if not isinstance(given, list) or len(given) > ROOMS_MAX:
+        raise ValueError(f"{str(given)[:40]!r}, which is no list of {ROOMS_MAX} rooms at most")
+    rooms = tuple(Room(_whole(room["level"], LEVELS_MAX), _load(room["load"])) for room in given)
+    if any(b.level <= a.level or b.load <= a.load for a, b in pairwise(rooms)):
+        raise Refused("an answer's rooms do not grow with the level: tell each that brings more")
+    return rooms
 
 
 def _contract(given: object) -> ContractName:

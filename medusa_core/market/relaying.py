@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from medusa_core.market.costs import CostFunction
+from medusa_core.market.costs import CostFunction, marginal_cost_of_removing
 from medusa_core.market.decisions import HandOn, MakeOffer
 from medusa_core.market.knowledge import Carried, MarketKnowledge
-from medusa_core.market.messages import Item, Room
-from medusa_core.market.rooms import SAME_LOAD, pays_to_take
+from medusa_core.market.messages import Item
+from medusa_core.market.rooms import SAME_LOAD, above, pays_to_take, slack
 from medusa_core.market.shedding import (
     Candidate,
     candidates,
@@ -26,39 +26,58 @@ from medusa_core.market.shedding import (
     movable,
     offer_to,
     slots,
+    usable,
 )
 from medusa_core.market.terms import ContractName
 
 
-def handing_on(knowledge: MarketKnowledge) -> list[tuple[float, float]]:
-    """At which prices (dead band included, rising) load could be handed on, and how much at each as
-    far as known; nothing for one that has an overload of its own."""
-    if not knowledge.as_payer or is_overloaded(knowledge):
+def ways_on(knowledge: MarketKnowledge) -> list[tuple[float, float]]:
+    """At which prices (dead band included, rising) load could be handed on as far as known, and how
+    much more at each; none for one that has an overload of its own, or whose marginal cost is below
+    all prices."""
+    if not knowledge.as_payer or not knowledge.carried or is_overloaded(knowledge):
         return []
-    band, slope = _band(knowledge), knowledge.cost.slope(knowledge.load)
-    return sorted(
-        (candidate.price * band, candidate.room)
-        for candidate in candidates(knowledge, is_for_overload=True)
-        if candidate.price * band < slope
-    )
+    load, smallest = knowledge.load, knowledge.carried[-1].item.load
+    saves = marginal_cost_of_removing(knowledge.cost, load, smallest)
+    band = _band(knowledge)
+    ways = []
+    for standing, rooms, _ in usable(knowledge):
+        left = slack(standing.contract.load_max, standing.load_there)
+        before = 0.0
+        for room in rooms:
+            if room.level > standing.contract.top:
+                break
+            price = standing.contract.prices[room.level] * band
+            more = min(room.load, left) - before
+            if price < saves and more > 0.0:
+                ways.append((price, more))
+                before += more
+    ways.sort()
+    return ways
 
 
-def relay_room(
-    ways: Sequence[tuple[float, float]], prices: Sequence[float], band: float, wanted: float
-) -> Room | None:
-    """At which of these levels as much as is wanted could be handed on, else the most; `prices` pay
-    after the dead band (a share) is taken off."""
-    total, price = 0.0, 0.0
-    for way, load in ways:
-        if way >= prices[-1] * (1.0 - band):
-            break
-        total, price = total + load, way
-        if total >= wanted:
-            break
-    if total == 0.0:
-        return None
-    level = next(level for level, paid in enumerate(prices) if paid * (1.0 - band) > price)
-    return Room(level, min(total, wanted))
+def rooms_by_relay(
+    ways: Sequence[tuple[float, float]],
+    prices: Sequence[float],
+    knowledge: MarketKnowledge,
+    wanted: float,
+    item: float,
+) -> list[float]:
+    """How much could be handed on at each of these levels, in items of this size, no more than is
+    wanted. Of what is handed on, some may only bring one's own load down to the price."""
+    band = knowledge.limits.dead_band
+    rooms: list[float] = []
+    total, at = 0.0, 0
+    for price in prices:
+        while at < len(ways) and ways[at][0] < price * (1.0 - band):
+            total += ways[at][1]
+            at += 1
+        room = 0.0
+        if total:
+            too_much = above(knowledge.cost, knowledge.load, price * (1.0 - band), item)
+            room = max(min(total - max(too_much - item, 0.0), wanted), 0.0)
+        rooms.append(room)
+    return rooms
 
 
 def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
@@ -74,8 +93,15 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
         if offer.contract in prices
     ]
     pending = sum(s.open.load for s in knowledge.as_payer if s.open is not None and s.relays)
+    if not wanted:
+        return []
+    # To take one at that price one's own load may have to go first: it costs more than that.
+    dearest = max(price for price, _ in wanted)
+    smallest = min(item.load for offer in kept for item in offer.items)
+    pending -= max(above(knowledge.cost, knowledge.load, dearest, smallest) - smallest, 0.0)
+    most = sum(load for _, load in wanted) - pending
     asked = sorted(
-        candidates(knowledge, is_for_overload=True),
+        candidates(knowledge, is_for_overload=True, wanted=most, below=dearest / _band(knowledge)),
         key=lambda c: (c.price, not c.is_known, -c.room, c.standing.contract.spread),
     )
     left = deque(movable(knowledge))

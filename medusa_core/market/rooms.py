@@ -1,5 +1,4 @@
-"""How much load pays: what one would take at a price, and at which level it would take what is
-wanted.
+"""How much load pays: what one would take, by the price.
 
 Loads come in items, and a marginal cost is one by difference, so room is counted in items of the
 size that is asked for.
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from math import inf
 
 from medusa_core.market.costs import CostFunction
-from medusa_core.market.messages import LOAD_MAX, Room
+from medusa_core.market.messages import LOAD_MAX, ROOMS_MAX, Room
 
 SAME_LOAD = 1e-9
 """Relative to a load: what two ways of adding it up may differ by."""
@@ -26,52 +25,83 @@ def pays_to_take(
     return cost.cost(load + item) - cost.cost(load) < limit * item
 
 
-def room_at(cost: CostFunction, load: float, threshold: float, limit: float, item: float) -> float:
-    """The load, in items of this size, that could be taken one by one below `limit` a unit."""
-    if not pays_to_take(cost, load, threshold, limit, item):
+def room_at(
+    cost: CostFunction, load: float, threshold: float, limit: float, item: float, least: float = 0.0
+) -> float:
+    """The load, in items of this size, that could be taken one by one below `limit` a unit; `least`
+    of it is known to pay."""
+    if not least and not pays_to_take(cost, load, threshold, limit, item):
         return 0.0
-    most = min((threshold * (1.0 + SAME_LOAD) - load) // item, LOAD_MAX)
+    most = min((threshold * (1.0 + SAME_LOAD) - load) // item, LOAD_MAX // item)
     # By convexity items pay up to some number: double, then halve.
-    pays, step = 1.0, 1.0
+    pays, step = max(round(least / item), 1), 1
     while pays + step <= most and _pays(cost, load, limit, item, pays + step):
         pays += step
-        step *= 2.0
-    while step >= 1.0:
+        step *= 2
+    while step > 1:
+        step //= 2
         if pays + step <= most and _pays(cost, load, limit, item, pays + step):
             pays += step
-        step /= 2.0
     return pays * item
 
 
-def room_for(
+def above(cost: CostFunction, load: float, limit: float, item: float) -> float:
+    """The load, in items of this size, that is carried beyond what could be taken below `limit`: so
+    much goes before the next item can come."""
+
+    def pays(number: int) -> bool:
+        after = max(load - number * item, 0.0)
+        return cost.cost(after + item) - cost.cost(after) < limit * item
+
+    high = 1
+    if pays(0):
+        return 0.0
+    while not pays(high):
+        if high * item >= load:
+            return inf
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if pays(middle) else (middle, high)
+    return high * item
+
+
+def rooms_by_level(
     cost: CostFunction,
     load: float,
     threshold: float,
     prices: Sequence[float],
     band: float,
-    wanted: float,
     item: float,
-) -> Room | None:
-    """The lowest level at which all that is wanted would be taken, else the lowest at which as much
-    would be as at the highest; None if nothing would be at any. `prices` by level, rising, of which
-    a share, the dead band, is taken off."""
+) -> list[float]:
+    """The room at each of these levels; a share of the price, the dead band, is taken off."""
+    if not pays_to_take(cost, load, threshold, prices[-1] * (1.0 - band), item):
+        return [0.0] * len(prices)
+    rooms: list[float] = []
+    room = 0.0
+    for price in prices:
+        room = room_at(cost, load, threshold, price * (1.0 - band), item, room)
+        rooms.append(room)
+    return rooms
 
-    def room(level: int) -> float:
-        return room_at(cost, load, threshold, prices[level] * (1.0 - band), item)
 
-    top = len(prices) - 1
-    most = room(top)
-    if most == 0.0:
-        return None
-    enough = min(wanted * (1.0 - SAME_LOAD), most)
-    low, high = 0, top
-    while low < high:
-        middle = (low + high) // 2
-        if room(middle) >= enough:
-            high = middle
-        else:
-            low = middle + 1
-    return Room(low, room(low) if low < top else most)
+def some_levels(top: int) -> Sequence[int]:
+    """The levels that an answer tells of: all, or evenly spread ones with both ends."""
+    if top < ROOMS_MAX:
+        return range(top + 1)
+    return [top * number // (ROOMS_MAX - 1) for number in range(ROOMS_MAX)]
+
+
+def growing(levels: Sequence[int], loads: Sequence[float], most: float) -> tuple[Room, ...]:
+    """What an answer tells: the levels where there is more than at the one before."""
+    rooms: list[Room] = []
+    before = 0.0
+    for level, load in zip(levels, loads, strict=True):
+        if min(load, most) > before:
+            before = min(load, most)
+            rooms.append(Room(level, before))
+    return tuple(rooms)
 
 
 def slack(load_max: float, lies: float) -> float:
@@ -79,6 +109,6 @@ def slack(load_max: float, lies: float) -> float:
     return inf if load_max == inf else load_max * (1.0 + SAME_LOAD) - lies
 
 
-def _pays(cost: CostFunction, load: float, limit: float, item: float, number: float) -> bool:
-    before = load + (number - 1.0) * item
+def _pays(cost: CostFunction, load: float, limit: float, item: float, number: int) -> bool:
+    before = load + (number - 1) * item
     return cost.cost(before + item) - cost.cost(before) < limit * item

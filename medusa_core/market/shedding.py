@@ -20,7 +20,7 @@ from medusa_core.market.knowledge import Carried, MarketKnowledge, MarketLimits,
 from medusa_core.market.messages import Item, Offer, Room
 from medusa_core.market.rooms import SAME_LOAD, slack
 
-NOTHING_KNOWN = Room(0, inf)
+NOTHING_KNOWN = (Room(0, inf),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,20 +49,42 @@ def slots(knowledge: MarketKnowledge) -> int:
     return knowledge.limits.partners_max - open_now
 
 
-def candidates(knowledge: MarketKnowledge, *, is_for_overload: bool) -> Iterator[Candidate]:
-    """Providers that may be asked, in no order."""
+def candidates(
+    knowledge: MarketKnowledge, *, is_for_overload: bool, wanted: float, below: float = inf
+) -> Iterator[Candidate]:
+    """Providers that may be asked, in no order: each at the lowest level at which it would take all
+    that is wanted, else at the lowest at which it takes most, below a price."""
+    for standing, rooms, is_known in usable(knowledge):
+        best: Room | None = None
+        prices = standing.contract.prices
+        for room in rooms:
+            if room.level and not (is_for_overload and room.level < len(prices)):
+                break
+            if prices[room.level] >= below:
+                break
+            best = room
+            if room.load >= wanted:
+                break
+        if best is not None:
+            most = min(best.load, slack(standing.contract.load_max, standing.load_there))
+            if most > 0.0:
+                yield Candidate(standing, best.level, most, is_known)
+
+
+def usable(
+    knowledge: MarketKnowledge,
+) -> Iterator[tuple[PayerStanding, tuple[Room, ...], bool]]:
+    """Contracts under which an offer may be made now, what room there is as far as known, and
+    whether that was said."""
     limits, now = knowledge.limits, knowledge.round
     for standing in knowledge.as_payer:
         if standing.open is not None or standing.unreachable_since_ms is not None:
             continue
         told = standing.told
-        is_known = told is not None and told.round + limits.told_rounds > now
-        room = told.room if told is not None and is_known else NOTHING_KNOWN
-        if room is None or room.level > (standing.contract.top if is_for_overload else 0):
-            continue
-        most = min(room.load, slack(standing.contract.load_max, standing.load_there))
-        if most > 0.0:
-            yield Candidate(standing, room.level, most, is_known)
+        if told is None or told.round + limits.told_rounds <= now:
+            yield standing, NOTHING_KNOWN, False
+        elif told.rooms:
+            yield standing, told.rooms, True
 
 
 def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
@@ -71,12 +93,15 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     if free <= 0 or not knowledge.as_payer or not knowledge.carried:
         return []
     over = is_overloaded(knowledge)
+    if not over and any(standing.relays for standing in knowledge.as_payer):
+        return []
+    wanted = max(knowledge.load - knowledge.threshold, 0.0)
     band = 1.0 + knowledge.limits.dead_band
     slope = knowledge.cost.slope(knowledge.load)
     is_total = knowledge.load >= knowledge.capacity
     asked = [
         candidate
-        for candidate in candidates(knowledge, is_for_overload=over)
+        for candidate in candidates(knowledge, is_for_overload=over, wanted=wanted)
         if slope > candidate.price * band or is_total
     ]
     if not asked:

@@ -26,6 +26,7 @@ from medusa_core.market.learning import (
     after_answering,
     after_being_answered,
     after_being_told,
+    after_handing_on,
     after_offering,
     after_round,
     after_telling,
@@ -85,6 +86,7 @@ class _Home:
         "as_provider",
         "capacity",
         "carried",
+        "coming",
         "cost",
         "name",
         "received",
@@ -102,6 +104,7 @@ class _Home:
         self.as_payer: dict[ContractName, PayerStanding] = {}
         self.as_provider: dict[ContractName, ProviderStanding] = {}
         self.received: dict[ContractName, Received] = {}
+        self.coming = 0.0
 
     def knows(self, round_: int, load: float, limits: MarketLimits) -> MarketKnowledge:
         """What it knows now."""
@@ -113,7 +116,7 @@ class _Home:
             cost=self.cost,
             threshold=self.threshold,
             capacity=self.capacity,
-            load=load,
+            load=load + self.coming,
             carried=tuple(self.carried),
             as_payer=tuple(self.as_payer.values()),
             as_provider=tuple(self.as_provider.values()),
@@ -218,7 +221,7 @@ class _Rounds:
             name = word.answer.contract
             payer, provider = self._of[name]
             of, to = self._homes[provider].as_provider, self._homes[payer].as_payer
-            of[name] = after_telling(of[name])
+            of[name] = after_telling(of[name], word.answer)
             to[name] = after_being_told(to[name], word.answer, self.course.round)
             self._asks.update((payer, provider))
         self._offers += len(made)
@@ -268,6 +271,12 @@ class _Rounds:
             agreed[item.partition] = _Agreed(payer, provider, price, leaves.get(item.partition, ()))
             if not standing.relays:
                 firm.append(item.partition)
+            homes[provider].coming += item.load
+        for hand_on in decision.hands_on:
+            for name, item in hand_on.leaves:
+                on = homes[provider].as_payer
+                on[name] = after_handing_on(on[name], (item,))
+                homes[provider].coming -= item.load
         at_round = self.course.round
         homes[payer].as_payer[answer.contract] = after_being_answered(standing, answer, at_round)
         of = homes[provider].as_provider
@@ -280,6 +289,8 @@ class _Rounds:
     def _move(self, firm_and_agreed: tuple[list[int], dict[int, _Agreed]]) -> None:
         """Hand over what is firm, and before each fragment whatever makes room for it."""
         firm, agreed = firm_and_agreed
+        for taking in {agreement.provider for agreement in agreed.values()}:
+            self._homes[taking].coming = 0.0
         gone: dict[int, set[int]] = {}
         came: dict[int, list[Carried]] = {}
         todo = firm[::-1]
