@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections import Counter
 from collections.abc import Sequence
 
 from medusa_core.market.costs import CostFunction
@@ -64,6 +65,7 @@ class Course:
         self._scheme = scheme
         self._lies_at = array("l", [-1]) * len(world.homes)
         self._incomes = [0.0] * world.participants
+        self._flows: Counter[tuple[int, int]] = Counter()
         self._payments: dict[int, list[tuple[int, int, float]]] = {}
         self._changes = {change.round: change for change in world.changes}
         for fragment in range(world.initial):
@@ -108,6 +110,7 @@ class Course:
         self._take(fragment, giver)
         self._put(fragment, taker)
         self._moves += 1
+        self._flows[giver, taker] += 1
         self._payments.setdefault(fragment, [])
 
     def end_round(self, offers: int, answers: int) -> None:
@@ -139,6 +142,7 @@ class Course:
             incomes=tuple(self._incomes),
             lies_at=self._lies_at,
             moved=len(self._payments),
+            flows=self._flows,
             cpu_s=time.process_time() - self._started_s,
             violations=tuple(self.violations),
         )

@@ -96,7 +96,8 @@ class Outcome:
 
     `units` that each carries at the end, `incomes` per hour from partners less what is paid to
     them, `lies_at` the place of every fragment (-1: not there). `moved` counts the fragments moved
-    at least once. `violations` are sentences about laws that did not hold.
+    at least once, `flows` how many moves went from whom to whom. `violations` are sentences about
+    laws that did not hold.
     """
 
     scheme: str
@@ -106,8 +107,13 @@ class Outcome:
     incomes: tuple[float, ...]
     lies_at: Sequence[int]
     moved: int
+    flows: Mapping[tuple[int, int], int]
     cpu_s: float
     violations: tuple[str, ...] = ()
+
+    def dealt(self, participant: int) -> int:
+        """In how many moves it had a part."""
+        return sum(n for pair, n in self.flows.items() if participant in pair)
 
 
 class Scheme(Protocol):
