@@ -9,6 +9,8 @@ Source: NSDI 2004, the bounded-price mechanism, accepting; prices in a range.
 
 from __future__ import annotations
 
+from operator import add
+
 from medusa_core.decisions import Because
 from medusa_core.market.decisions import (
     GiveAnswer,
@@ -77,7 +79,7 @@ def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
     if not waiting:
         return []
     waiting.sort(key=lambda w: (not w[1].for_overload, -w[1].load, w[0].contract.spread))
-    ways = ways_on(knowledge)
+    ways = ways_on(knowledge, UNK * max(w[1].load for w in waiting))
     decisions, load = [], knowledge.load
     for standing, wanted in waiting:
         rooms = _rooms(standing, wanted, knowledge, load, ways)
@@ -100,6 +102,9 @@ def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
     return decisions
 
 
+UNK = 1.0
+
+
 class _Taking:
     """What is taken in a round, over all of its offers."""
 
@@ -118,7 +123,9 @@ class _Taking:
         if not any(taken) and not relay.is_empty and not is_overloaded(self._knowledge):
             hands_on = [self._in_turn(r, standing, relay) for r, standing in self._sound]
             taken = [tuple(hand_on.item for hand_on in handed) for handed in hands_on]
-        ways = ways_on(self._knowledge)
+        ways = ways_on(
+            self._knowledge, UNK * max((r.offer.load for r, _ in self._sound), default=0.0)
+        )
         return [
             self._say(received, standing, items, handed, ways)
             for (received, standing), items, handed in zip(
@@ -234,9 +241,7 @@ def _rooms(
     band = knowledge.limits.dead_band
     loads = rooms_by_level(knowledge.cost, load, knowledge.threshold, prices, band, wanted.smallest)
     if ways:
-        loads = list(
-            map(max, loads, rooms_by_relay(ways, prices, knowledge, wanted.load, wanted.smallest))
-        )
+        loads = list(map(add, loads, rooms_by_relay(ways, prices, knowledge, wanted.smallest)))
     return growing(levels, loads, left)
 
 

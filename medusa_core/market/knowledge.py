@@ -28,8 +28,8 @@ class MarketLimits:
     dead_band: float = 0.004
     residence_ms: int = 0
     partners_max: int = 2
-    relay_rounds: int = 8
-    told_rounds: int = 64
+    relay_rounds: int = 3
+    told_rounds: int = 1_000
     items_max: int = 1_000
 
 

@@ -31,7 +31,7 @@ from medusa_core.market.shedding import (
 from medusa_core.market.terms import ContractName
 
 
-def ways_on(knowledge: MarketKnowledge) -> list[tuple[float, float]]:
+def ways_on(knowledge: MarketKnowledge, unknown: float) -> list[tuple[float, float]]:
     """At which prices (dead band included, rising) load could be handed on as far as known, and how
     much more at each; none for one that has an overload of its own, or whose marginal cost is below
     all prices."""
@@ -41,14 +41,14 @@ def ways_on(knowledge: MarketKnowledge) -> list[tuple[float, float]]:
     saves = marginal_cost_of_removing(knowledge.cost, load, smallest)
     band = _band(knowledge)
     ways = []
-    for standing, rooms, _ in usable(knowledge):
+    for standing, rooms, is_known in usable(knowledge):
         left = slack(standing.contract.load_max, standing.load_there)
         before = 0.0
         for room in rooms:
             if room.level > standing.contract.top:
                 break
             price = standing.contract.prices[room.level] * band
-            more = min(room.load, left) - before
+            more = min(room.load if is_known else unknown, left) - before
             if price < saves and more > 0.0:
                 ways.append((price, more))
                 before += more
@@ -60,11 +60,9 @@ def rooms_by_relay(
     ways: Sequence[tuple[float, float]],
     prices: Sequence[float],
     knowledge: MarketKnowledge,
-    wanted: float,
     item: float,
 ) -> list[float]:
-    """How much could be handed on at each of these levels, in items of this size, no more than is
-    wanted. Of what is handed on, some may only bring one's own load down to the price."""
+    """How much could be handed on at each of these levels, in items of this size. Of what is handed on, some may only bring one's own load down to the price."""
     band = knowledge.limits.dead_band
     rooms: list[float] = []
     total, at = 0.0, 0
@@ -75,7 +73,7 @@ def rooms_by_relay(
         room = 0.0
         if total:
             too_much = above(knowledge.cost, knowledge.load, price * (1.0 - band), item)
-            room = max(min(total - max(too_much - item, 0.0), wanted), 0.0)
+            room = max(total - max(too_much - item, 0.0), 0.0)
         rooms.append(room)
     return rooms
 

@@ -10,7 +10,7 @@ Source: NSDI 2004, the bounded-price mechanism, shedding and prices in a range.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -121,6 +121,23 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     return offers
 
 
+def handed_over(
+    knowledge: MarketKnowledge, offer: Offer, accepted: Sequence[Item]
+) -> tuple[Item, ...]:
+    """What to hand over now of what a provider accepted of an own offer that does not relay: what
+    still pays. The rest lapses: one's load may have fallen since the offer was made."""
+    standing = next(s for s in knowledge.as_payer if s.contract.name == offer.contract)
+    limit = standing.contract.prices[offer.level] * (1.0 + knowledge.limits.dead_band)
+    load, items = knowledge.load, []
+    for item in accepted:
+        after = max(load - item.load, 0.0)
+        saves = knowledge.cost.cost(load) - knowledge.cost.cost(after)
+        if saves > limit * item.load or load >= knowledge.capacity:
+            items.append(item)
+            load = after
+    return tuple(items)
+
+
 def offer_to(
     candidate: Candidate,
     items: tuple[Item, ...],
@@ -199,14 +216,16 @@ class _Shed:
     def __init__(self, knowledge: MarketKnowledge) -> None:
         self._knowledge = knowledge
         self._left = list(movable(knowledge))
-        pending = sum(
-            standing.open.load
+        pending = [
+            (standing.contract.prices[standing.open.level], standing.open.load)
             for standing in knowledge.as_payer
             if standing.open is not None
             and standing.unreachable_since_ms is None
             and not standing.relays
-        )
-        self._load = max(knowledge.load - pending, 0.0)
+        ]
+        self._load = max(knowledge.load - sum(load for _, load in pending), 0.0)
+        # What waits must still pay when what is offered now has gone before it.
+        self._dearest = max((price for price, _ in pending), default=0.0)
 
     def take(self, candidate: Candidate, others: int) -> tuple[Item, ...]:
         """Items that pay at the candidate's price; with another beside it, half of them."""
@@ -229,7 +248,7 @@ class _Shed:
         knowledge, standing = self._knowledge, candidate.standing
         limits: MarketLimits = knowledge.limits
         cost = knowledge.cost.cost
-        limit = candidate.price * (1.0 + limits.dead_band)
+        limit = max(candidate.price, self._dearest) * (1.0 + limits.dead_band)
         room = candidate.room * (1.0 + SAME_LOAD)
         # Above the lowest price only the overload is handed over.
         least = knowledge.threshold * (1.0 + SAME_LOAD) if candidate.level else 0.0

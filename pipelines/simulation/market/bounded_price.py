@@ -32,12 +32,14 @@ from medusa_core.market.learning import (
     after_telling,
 )
 from medusa_core.market.messages import Item, Nonce
+from medusa_core.market.shedding import handed_over
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import FragmentName, Participant
 from pipelines.simulation.market.course import Course
 from pipelines.simulation.market.worlds import HONEST, Outcome, World
 
 ROUND_MS = 10_000
+UNTIL_TOLD_OTHERWISE = 10**9
 
 
 class BoundedPrice:
@@ -46,7 +48,8 @@ class BoundedPrice:
     name = "bounded price"
 
     def __init__(self, limits: MarketLimits | None = None) -> None:
-        self._limits = limits or MarketLimits()
+        # No message is lost here, so what was said holds until something else is.
+        self._limits = limits or MarketLimits(told_rounds=UNTIL_TOLD_OTHERWISE)
 
     def run(self, world: World, rounds_max: int) -> Outcome:
         """See `Scheme.run`."""
@@ -269,9 +272,13 @@ class _Rounds:
         price = standing.contract.prices[offer.level]
         for item in answer.accepted:
             agreed[item.partition] = _Agreed(payer, provider, price, leaves.get(item.partition, ()))
-            if not standing.relays:
-                firm.append(item.partition)
             homes[provider].coming += item.load
+        if not standing.relays:
+            over = answer.accepted
+            # An answer in the same round finds the load that the offer was made with.
+            if offer.round < self.course.round:
+                over = handed_over(self._knows(payer), offer, over)
+            firm.extend(item.partition for item in over)
         for hand_on in decision.hands_on:
             for name, item in hand_on.leaves:
                 on = homes[provider].as_payer
