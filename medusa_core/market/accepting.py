@@ -9,8 +9,6 @@ Source: NSDI 2004, the bounded-price mechanism, accepting; prices in a range.
 
 from __future__ import annotations
 
-from operator import add
-
 from medusa_core.decisions import Because
 from medusa_core.market.decisions import (
     GiveAnswer,
@@ -26,6 +24,7 @@ from medusa_core.market.rooms import (
     SAME_LOAD,
     growing,
     pays_to_take,
+    room_at,
     rooms_by_level,
     slack,
     some_levels,
@@ -79,7 +78,7 @@ def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
     if not waiting:
         return []
     waiting.sort(key=lambda w: (not w[1].for_overload, -w[1].load, w[0].contract.spread))
-    ways = ways_on(knowledge, UNK * max(w[1].load for w in waiting))
+    ways = ways_on(knowledge, max(w[1].load for w in waiting))
     decisions, load = [], knowledge.load
     for standing, wanted in waiting:
         rooms = _rooms(standing, wanted, knowledge, load, ways)
@@ -102,9 +101,6 @@ def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
     return decisions
 
 
-UNK = 1.0
-
-
 class _Taking:
     """What is taken in a round, over all of its offers."""
 
@@ -117,56 +113,78 @@ class _Taking:
         self._band = knowledge.limits.dead_band
 
     def answers(self) -> list[MarketDecision]:
-        taken = [self._directly(received, standing) for received, standing in self._sound]
-        hands_on: list[tuple[HandOn, ...]] = [()] * len(taken)
-        relay = Relay(self._knowledge)
-        if not any(taken) and not relay.is_empty and not is_overloaded(self._knowledge):
-            hands_on = [self._in_turn(r, standing, relay) for r, standing in self._sound]
-            taken = [tuple(hand_on.item for hand_on in handed) for handed in hands_on]
-        ways = ways_on(
-            self._knowledge, UNK * max((r.offer.load for r, _ in self._sound), default=0.0)
-        )
-        return [
-            self._say(received, standing, items, handed, ways)
-            for (received, standing), items, handed in zip(
-                self._sound, taken, hands_on, strict=True
-            )
-        ]
+        knowledge = self._knowledge
+        relay = Relay(knowledge)
+        most = max((received.offer.load for received, _ in self._sound), default=0.0)
+        ways = ways_on(knowledge, most)
+        kept: list[MarketDecision] = []
+        taken: list[tuple[Received, ProviderStanding, tuple[Item, ...], tuple[HandOn, ...]]] = []
+        for received, standing in self._sound:
+            if relay.is_empty and self._asks_on(received, standing, ways):
+                kept.append(_keep(received, standing))
+                continue
+            items, handed = self._take(received, standing, relay)
+            if not items and self._asks_on(received, standing, ways):
+                kept.append(_keep(received, standing))
+            else:
+                taken.append((received, standing, items, handed))
+        return [*(self._say(*one, ways) for one in taken), *kept]
 
-    def _directly(self, received: Received, standing: ProviderStanding) -> tuple[Item, ...]:
-        """What fits below the price, one on top of the other."""
+    def _asks_on(
+        self, received: Received, standing: ProviderStanding, ways: list[tuple[float, float]]
+    ) -> bool:
+        """Whether to keep an offer open: most of it does not fit, and either an own offer for less
+        waits, or there is time and somebody to ask for less. Who waits for whom has a lower price
+        each time, so none waits for itself."""
+        knowledge, offer = self._knowledge, received.offer
+        if not offer.for_overload or is_overloaded(knowledge):
+            return False
+        limit = standing.contract.prices[offer.level] * (1.0 - self._band)
+        waits = any(
+            own.open is not None
+            and own.relays
+            and own.unreachable_since_ms is None
+            and own.contract.prices[own.open.level] < limit
+            for own in knowledge.as_payer
+        )
+        is_time = knowledge.round < received.since_round + knowledge.limits.relay_rounds
+        if not waits and not (is_time and ways and ways[0][0] < limit):
+            return False
+        left = slack(standing.contract.load_max, standing.load_here)
+        load = sum(item.load for item in offer.items if item.load <= left)
+        smallest = min(item.load for item in offer.items)
+        room = room_at(knowledge.cost, self._load, knowledge.threshold, limit, smallest)
+        return room < load / 2.0
+
+    def _take(
+        self, received: Received, standing: ProviderStanding, relay: Relay
+    ) -> tuple[tuple[Item, ...], tuple[HandOn, ...]]:
+        """What fits below the price, one on top of the other; then as much as is handed on."""
         knowledge, offer = self._knowledge, received.offer
         cost = knowledge.cost
         limit = standing.contract.prices[offer.level] * (1.0 - self._band)
-        if cost.slope(self._load) >= limit:
-            return ()
         left = slack(standing.contract.load_max, standing.load_here)
-        items = []
+        is_full = cost.slope(self._load) >= limit
+        items: list[Item] = []
+        handed: list[HandOn] = []
         for item in offer.items:
-            if item.load <= left and pays_to_take(
+            if item.load > left:
+                continue
+            if not is_full and pays_to_take(
                 cost, self._load, knowledge.threshold, limit, item.load
             ):
-                items.append(item)
                 self._load += item.load
-                left -= item.load
-        return tuple(items)
-
-    def _in_turn(
-        self, received: Received, standing: ProviderStanding, relay: Relay
-    ) -> tuple[HandOn, ...]:
-        """What fits when as much is handed on before it."""
-        offer = received.offer
-        if not offer.for_overload:
-            return ()
-        limit = standing.contract.prices[offer.level] * (1.0 - self._band)
-        left = slack(standing.contract.load_max, standing.load_here)
-        handed = []
-        for item in offer.items:
-            hand_on = relay.make_room(item, limit) if item.load <= left else None
-            if hand_on is not None:
+            elif relay.is_empty or not offer.for_overload:
+                continue
+            else:
+                made = relay.make_room(self._load, item, limit)
+                if made is None:
+                    continue
+                hand_on, self._load = made
                 handed.append(hand_on)
-                left -= item.load
-        return tuple(handed)
+            items.append(item)
+            left -= item.load
+        return tuple(items), tuple(handed)
 
     def _say(
         self,
@@ -177,20 +195,7 @@ class _Taking:
         ways: list[tuple[float, float]],
     ) -> MarketDecision:
         knowledge, offer = self._knowledge, received.offer
-        prices = standing.contract.prices
         declined = max(offer.load - sum(item.load for item in items), 0.0)
-        asks_on = (
-            offer.for_overload and not is_overloaded(knowledge) and _is_slack(standing, offer.items)
-        )
-        limit = prices[offer.level] * (1.0 - self._band)
-        if asks_on and not items and self._may_hand_on(received, limit, ways):
-            return KeepOpen(
-                received=received,
-                because=Because(
-                    "it may be handed on for less",
-                    {"price": prices[offer.level], "load": offer.load},
-                ),
-            )
         lies = sum(item.load for item in items)
         wanted = Wanted(
             offer=offer.nonce,
@@ -205,22 +210,11 @@ class _Taking:
             reason = Reason.FULL if _is_slack(standing, offer.items) else Reason.LOAD_MAX
         return _answer(received, standing, items, rooms, reason, knowledge, self._load, handed)
 
-    def _may_hand_on(
-        self, received: Received, limit: float, ways: list[tuple[float, float]]
-    ) -> bool:
-        """Whether an own offer for less waits, or there is time and somebody to ask for less. Who
-        waits for whom has a lower price each time, so none waits for itself."""
-        knowledge = self._knowledge
-        if any(
-            standing.open is not None
-            and standing.relays
-            and standing.unreachable_since_ms is None
-            and standing.contract.prices[standing.open.level] < limit
-            for standing in knowledge.as_payer
-        ):
-            return True
-        is_time = knowledge.round < received.since_round + knowledge.limits.relay_rounds
-        return is_time and bool(ways) and ways[0][0] < limit
+
+def _keep(received: Received, standing: ProviderStanding) -> KeepOpen:
+    offer = received.offer
+    numbers = {"price": standing.contract.prices[offer.level], "load": offer.load}
+    return KeepOpen(received=received, because=Because("it may be handed on for less", numbers))
 
 
 def _rooms(
@@ -241,7 +235,7 @@ def _rooms(
     band = knowledge.limits.dead_band
     loads = rooms_by_level(knowledge.cost, load, knowledge.threshold, prices, band, wanted.smallest)
     if ways:
-        loads = list(map(add, loads, rooms_by_relay(ways, prices, knowledge, wanted.smallest)))
+        loads = rooms_by_relay(ways, prices, knowledge, loads, wanted.smallest)
     return growing(levels, loads, left)
 
 

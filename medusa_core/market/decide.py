@@ -15,7 +15,7 @@ from medusa_core.market.shedding import offers_of_own
 
 def decide_offers(knowledge: MarketKnowledge) -> list[MarketDecision]:
     """At the beginning of a round: offers, and to whom there is room again."""
-    offers = offers_of_own(knowledge) or offers_on(knowledge)
+    offers = offers_on(knowledge) or offers_of_own(knowledge)
     return [*offers, *rooms_to_tell(knowledge)]
 
 

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from medusa_core.market.costs import CostFunction, marginal_cost_of_removing
 from medusa_core.market.decisions import HandOn, MakeOffer
 from medusa_core.market.knowledge import Carried, MarketKnowledge
 from medusa_core.market.messages import Item
-from medusa_core.market.rooms import SAME_LOAD, above, pays_to_take, slack
+from medusa_core.market.rooms import SAME_LOAD, above, pays_to_take, room_at, slack
 from medusa_core.market.shedding import (
     Candidate,
     candidates,
@@ -30,15 +31,16 @@ from medusa_core.market.shedding import (
 )
 from medusa_core.market.terms import ContractName
 
+LEAVE_MAX = 64
+"""What leaves to make room for one item, at most."""
+
 
 def ways_on(knowledge: MarketKnowledge, unknown: float) -> list[tuple[float, float]]:
     """At which prices (dead band included, rising) load could be handed on as far as known, and how
-    much more at each; none for one that has an overload of its own, or whose marginal cost is below
-    all prices."""
+    much more at each; of whom nothing is known `unknown`. None for one that has an overload of its
+    own."""
     if not knowledge.as_payer or not knowledge.carried or is_overloaded(knowledge):
         return []
-    load, smallest = knowledge.load, knowledge.carried[-1].item.load
-    saves = marginal_cost_of_removing(knowledge.cost, load, smallest)
     band = _band(knowledge)
     ways = []
     for standing, rooms, is_known in usable(knowledge):
@@ -49,7 +51,7 @@ def ways_on(knowledge: MarketKnowledge, unknown: float) -> list[tuple[float, flo
                 break
             price = standing.contract.prices[room.level] * band
             more = min(room.load if is_known else unknown, left) - before
-            if price < saves and more > 0.0:
+            if more > 0.0:
                 ways.append((price, more))
                 before += more
     ways.sort()
@@ -60,22 +62,26 @@ def rooms_by_relay(
     ways: Sequence[tuple[float, float]],
     prices: Sequence[float],
     knowledge: MarketKnowledge,
+    rooms: Sequence[float],
     item: float,
 ) -> list[float]:
-    """How much could be handed on at each of these levels, in items of this size. Of what is handed on, some may only bring one's own load down to the price."""
+    """How much could be taken at each of these levels, in items of this size: into the `rooms` that
+    there are, and by handing on. Of what is handed on, some may only bring one's own load down."""
     band = knowledge.limits.dead_band
-    rooms: list[float] = []
-    total, at = 0.0, 0
-    for price in prices:
-        while at < len(ways) and ways[at][0] < price * (1.0 - band):
-            total += ways[at][1]
-            at += 1
-        room = 0.0
-        if total:
-            too_much = above(knowledge.cost, knowledge.load, price * (1.0 - band), item)
-            room = max(total - max(too_much - item, 0.0), 0.0)
-        rooms.append(room)
-    return rooms
+    loads: list[float] = []
+    for price, room in zip(prices, rooms, strict=True):
+        limit = price * (1.0 - band)
+        if ways[0][0] >= limit:
+            loads.append(room)
+            continue
+        too_much = 0.0
+        if not room:
+            too_much = max(above(knowledge.cost, knowledge.load, limit, item) - item, 0.0)
+        full = knowledge.load + room - too_much
+        pays = min(limit, marginal_cost_of_removing(knowledge.cost, full, item)) if full else 0.0
+        total = sum(load for way, load in ways if way < pays)
+        loads.append(max(room + total - too_much, room))
+    return loads
 
 
 def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
@@ -93,10 +99,14 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     pending = sum(s.open.load for s in knowledge.as_payer if s.open is not None and s.relays)
     if not wanted:
         return []
-    # To take one at that price one's own load may have to go first: it costs more than that.
     dearest = max(price for price, _ in wanted)
     smallest = min(item.load for offer in kept for item in offer.items)
-    pending -= max(above(knowledge.cost, knowledge.load, dearest, smallest) - smallest, 0.0)
+    cost, load = knowledge.cost, knowledge.load
+    room = room_at(cost, load, knowledge.threshold, dearest, smallest)
+    # To take one at that price one's own load may have to go first: it costs more than that.
+    too_much = 0.0 if room else max(above(cost, load, dearest, smallest) - smallest, 0.0)
+    full = load + room - too_much
+    pending += room - too_much
     most = sum(load for _, load in wanted) - pending
     asked = sorted(
         candidates(knowledge, is_for_overload=True, wanted=most, below=dearest / _band(knowledge)),
@@ -109,7 +119,7 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
         most = sum(load for price, load in wanted if price > limit) - pending
         if free > 1 and len(asked) > 1 and not candidate.is_known:
             most /= 2.0
-        items = _take(left, candidate, min(most, candidate.room), limit, knowledge)
+        items = _take(left, candidate, min(most, candidate.room), limit, full, knowledge)
         if items:
             offers.append(offer_to(candidate, items, knowledge, True, relays=True))
             pending += sum(item.load for item in items)
@@ -124,16 +134,18 @@ def _take(
     candidate: Candidate,
     most: float,
     limit: float,
+    full: float,
     knowledge: MarketKnowledge,
 ) -> tuple[Item, ...]:
-    """Items until `most` is reached, each of which pays to hand on by itself."""
-    cost, load = knowledge.cost, knowledge.load
-    carries, total = cost.cost(load), 0.0
+    """Items until `most` is reached, each of which pays to hand on when one is full at the price
+    that is paid."""
+    cost = knowledge.cost
+    carries, total = cost.cost(full), 0.0
     items: list[Item] = []
     passed: list[Carried] = []
     while left and total < most * (1.0 - SAME_LOAD) and len(items) < knowledge.limits.items_max:
         item = left[0].item
-        saves = carries - cost.cost(max(load - item.load, 0.0))
+        saves = carries - cost.cost(max(full - item.load, 0.0))
         fits = total + item.load <= candidate.room * (1.0 + SAME_LOAD)
         if saves > limit * item.load and fits and is_covered(item, candidate.standing):
             items.append(item)
@@ -150,51 +162,83 @@ def _sheds(knowledge: MarketKnowledge) -> bool:
     return any(s.open is not None and not s.relays for s in knowledge.as_payer)
 
 
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What leaves before an item is taken, and what after it; by how much the load has changed."""
+
+    before: int
+    after: int
+    load: float
+
+
+def exchange(
+    cost: CostFunction,
+    load: float,
+    threshold: float,
+    limit: float,
+    item: float,
+    leaves: Sequence[tuple[float, float]],
+) -> Exchange | None:
+    """How an item can be taken below `limit` a unit where these (price with its dead band, load)
+    may leave: as it pays at the margin, move by move, and together; None if it does not.
+
+    It is taken first where there is room, and only then something leaves; else what leaves makes
+    room. Of what may leave, no more goes than is needed for that.
+    """
+    if pays_to_take(cost, load, threshold, limit, item):
+        now, gone = load + item, 0
+        for price, leaving in leaves:
+            saves = cost.cost(now) - cost.cost(max(now - leaving, 0.0))
+            if gone or saves <= price * leaving:
+                break
+            now, gone = max(now - leaving, 0.0), gone + 1
+        return Exchange(0, gone, now)
+    now, gain = load, 0.0
+    for number, (price, leaving) in enumerate(leaves, 1):
+        after = max(now - leaving, 0.0)
+        saves = cost.cost(now) - cost.cost(after)
+        if price >= limit or saves <= price * leaving:
+            return None
+        now, gain = after, gain + saves - price * leaving
+        if pays_to_take(cost, now, threshold, limit, item):
+            gain += limit * item - (cost.cost(now + item) - cost.cost(now))
+            return Exchange(number, 0, now + item) if gain > 0.0 else None
+    return None
+
+
 class Relay:
     """What partners accepted of one's own relaying offers in this round: it leaves, cheapest first,
     as it is needed to make room."""
 
     def __init__(self, knowledge: MarketKnowledge) -> None:
+        self._knowledge = knowledge
         band = _band(knowledge)
-        self._cost: CostFunction = knowledge.cost
-        self._threshold = knowledge.threshold
-        self._load = knowledge.load
         leaving = [
             (s.contract.prices[s.accepted.level] * band, s.contract.name, item)
             for s in knowledge.as_payer
             if s.accepted is not None
             for item in s.accepted.items
         ]
-        self._leaving = sorted(leaving, key=_by_price)
+        leaving.sort(key=_by_price)
+        self._leaving = [] if is_overloaded(knowledge) else leaving
 
     @property
     def is_empty(self) -> bool:
         """Whether nothing may leave."""
         return not self._leaving
 
-    def make_room(self, item: Item, limit: float) -> HandOn | None:
-        """What leaves so that the item can be taken below `limit` a unit: all of it together must
-        gain; None if it does not."""
-        load, gain = self._load, 0.0
-        leaves: list[tuple[ContractName, Item]] = []
-        for price, contract, leaving in self._leaving:
-            if pays_to_take(self._cost, load, self._threshold, limit, item.load):
-                break
-            after = max(load - leaving.load, 0.0)
-            saves = self._cost.cost(load) - self._cost.cost(after)
-            if price >= limit or (not leaves and saves <= price * leaving.load):
-                return None
-            gain += saves - price * leaving.load
-            load = after
-            leaves.append((contract, leaving))
-        if not pays_to_take(self._cost, load, self._threshold, limit, item.load):
+    def make_room(self, load: float, item: Item, limit: float) -> tuple[HandOn, float] | None:
+        """What leaves so that the item can be taken below `limit` a unit, carrying `load`, and what
+        is carried then; None if it cannot."""
+        knowledge = self._knowledge
+        leaves = [(price, leaving.load) for price, _, leaving in self._leaving[:LEAVE_MAX]]
+        found = exchange(knowledge.cost, load, knowledge.threshold, limit, item.load, leaves)
+        if found is None:
             return None
-        gain += limit * item.load - (self._cost.cost(load + item.load) - self._cost.cost(load))
-        if gain <= 0.0:
-            return None
-        self._load = load + item.load
-        del self._leaving[: len(leaves)]
-        return HandOn(item, tuple(leaves))
+        gone = found.before + found.after
+        hand_on = HandOn(item, tuple((name, out) for _, name, out in self._leaving[:gone]))
+        del self._leaving[:gone]
+        return hand_on, found.load
 
 
 def _by_price(leaving: tuple[float, ContractName, Item]) -> float:

@@ -32,6 +32,7 @@ from medusa_core.market.learning import (
     after_telling,
 )
 from medusa_core.market.messages import Item, Nonce
+from medusa_core.market.relaying import exchange
 from medusa_core.market.shedding import handed_over
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import FragmentName, Participant
@@ -77,6 +78,7 @@ class _Agreed(NamedTuple):
 
     payer: int
     provider: int
+    contract: ContractName
     price: float
     leaves: tuple[int, ...]
 
@@ -269,9 +271,11 @@ class _Rounds:
             hand_on.item.partition: tuple(item.partition for _, item in hand_on.leaves)
             for hand_on in decision.hands_on
         }
-        price = standing.contract.prices[offer.level]
+        name_, price = answer.contract, standing.contract.prices[offer.level]
         for item in answer.accepted:
-            agreed[item.partition] = _Agreed(payer, provider, price, leaves.get(item.partition, ()))
+            agreed[item.partition] = _Agreed(
+                payer, provider, name_, price, leaves.get(item.partition, ())
+            )
             homes[provider].coming += item.load
         if not standing.relays:
             over = answer.accepted
@@ -300,21 +304,28 @@ class _Rounds:
             self._homes[taking].coming = 0.0
         gone: dict[int, set[int]] = {}
         came: dict[int, list[Carried]] = {}
-        todo = firm[::-1]
-        opened: set[int] = set()
-        while todo:
-            fragment = todo[-1]
-            payer, provider, price, leaves = agreed[fragment]
-            if leaves and fragment not in opened:
-                opened.add(fragment)
-                todo.extend(reversed(leaves))
-                continue
-            todo.pop()
-            self.course.move(fragment, payer, provider, price)
-            gone.setdefault(payer, set()).add(fragment)
-            name = FragmentName(f"p{self.world.homes[fragment]}")
-            item = Item(name, fragment, self.world.unit)
-            came.setdefault(provider, []).append(Carried(item, None, self.course.round * ROUND_MS))
+
+        def hand_over(fragment: int) -> bool:
+            """Whether it was: what a relay was to hand on may not pay any more."""
+            _, provider, _, _, leaves = agreed[fragment]
+            if not leaves:
+                self._hand_over(fragment, agreed[fragment], gone, came)
+                return True
+            home, unit = self._homes[provider], self.world.unit
+            load = self.course.units[provider] * unit
+            band = 1.0 + self._limits.dead_band
+            out = [(agreed[leaf].price * band, unit) for leaf in leaves]
+            paid = agreed[fragment].price * (1.0 - self._limits.dead_band)
+            how = exchange(home.cost, load, home.threshold, paid, unit, out)
+            if how is None or not all(hand_over(leaf) for leaf in leaves[: how.before]):
+                return False
+            self._hand_over(fragment, agreed[fragment], gone, came)
+            for leaf in leaves[: how.after]:
+                hand_over(leaf)
+            return True
+
+        for fragment in firm:
+            hand_over(fragment)
         for number, fragments in gone.items():
             home = self._homes[number]
             home.carried = [c for c in home.carried if c.item.partition not in fragments]
@@ -322,3 +333,17 @@ class _Rounds:
             self._homes[number].carried.extend(carried)
         self._asks.update(gone)
         self._asks.update(came)
+
+    def _hand_over(
+        self,
+        fragment: int,
+        agreed: _Agreed,
+        gone: dict[int, set[int]],
+        came: dict[int, list[Carried]],
+    ) -> None:
+        self.course.move(fragment, agreed.payer, agreed.provider, agreed.price)
+        gone.setdefault(agreed.payer, set()).add(fragment)
+        name = self._homes[self.world.homes[fragment]].name
+        item = Item(FragmentName(name), fragment, self.world.unit)
+        taken = Carried(item, agreed.contract, self.course.round * ROUND_MS)
+        came.setdefault(agreed.provider, []).append(taken)
