@@ -100,7 +100,7 @@ def simulate_market(asked: Asked) -> int:
         given = {part.key: done[part.key] for part in parts}
         print(json.dumps({"parts": given, "missed": failures}, indent=1))
     else:
-        for line in (*lines_of(parts, done), *verdict_lines(failures)):
+        for line in (*lines_of(parts, done), *verdict_lines(parts, failures)):
             print(line)
     return 1 if failures else 0
 

@@ -49,14 +49,13 @@ def _flows(
     most = world.thresholds
     left = units[giver]
     flows = []
-    full = units[giver] / most[giver]
     for taker in sorted(partners, key=lambda one: units[one] / most[one]):
-        # Half the difference, in units, would make both equally full.
-        half = (full - units[taker] / most[taker]) * most[giver] * most[taker]
-        half /= most[giver] + most[taker]
-        if half < 1 or left <= 0:
+        # In whole numbers: half the difference, in units, would make both equally full.
+        difference = units[giver] * most[taker] - units[taker] * most[giver]
+        together = most[giver] + most[taker]
+        if difference < together or left <= 0:
             break
-        shared = int(2 * half / (1 + max(degrees[giver], degrees[taker])))
+        shared = 2 * difference // (together * (1 + max(degrees[giver], degrees[taker])))
         count = min(shared, left)
         if not count and left * most[taker] > (units[taker] + 1) * most[giver]:
             count = 1

@@ -35,14 +35,16 @@ def lines_of(parts: Sequence[Part], done: Done) -> Iterator[str]:
             yield from _experiment(part, done[part.key])
 
 
-def verdict_lines(missed: Sequence[str]) -> Iterator[str]:
-    """What was missed, or that nothing was."""
+def verdict_lines(parts: Sequence[Part], missed: Sequence[str]) -> Iterator[str]:
+    """What was missed, or that nothing was; the targets are those of the bounded price."""
     for one in missed[:MISSED_SHOWN_MAX]:
         yield f"missed: {one}"
     if len(missed) > MISSED_SHOWN_MAX:
         yield f"missed: and {len(missed) - MISSED_SHOWN_MAX} more (--json names all)"
-    if not missed:
+    if not missed and any(BOUNDED in part.schemes for part in parts):
         yield "every target was reached, and every law held"
+    elif not missed:
+        yield "every law held (targets are set for the scheme bounded alone)"
 
 
 def _cells(cells: Sequence[Sequence[Part]], done: Done) -> Iterator[str]:
