@@ -14,6 +14,7 @@ from medusa_core.market.decisions import (
     GiveAnswer,
     HandOn,
     KeepOpen,
+    LowerLoad,
     MarketDecision,
     TellRoom,
 )
@@ -117,7 +118,7 @@ class _Taking:
         relay = Relay(knowledge)
         most = max((received.offer.load for received, _ in self._sound), default=0.0)
         ways = ways_on(knowledge, most)
-        kept: list[MarketDecision] = []
+        kept: list[KeepOpen] = []
         taken: list[tuple[Received, ProviderStanding, tuple[Item, ...], tuple[HandOn, ...]]] = []
         for received, standing in self._sound:
             if relay.is_empty and self._asks_on(received, standing, ways):
@@ -128,7 +129,24 @@ class _Taking:
                 kept.append(_keep(received, standing))
             else:
                 taken.append((received, standing, items, handed))
-        return [*(self._say(*one, ways) for one in taken), *kept]
+        said = [self._say(*one, ways) for one in taken]
+        return [*said, *kept, *self._lower(relay, [one.received for one in kept])]
+
+    def _lower(self, relay: Relay, kept: list[Received]) -> list[MarketDecision]:
+        """What is handed on already, for those whose offers stay open."""
+        if relay.is_empty or not kept:
+            return []
+        contracts = {standing.contract.name: standing.contract for _, standing in self._sound}
+        price = max(contracts[r.offer.contract].prices[r.offer.level] for r in kept)
+        smallest = min(item.load for received in kept for item in received.offer.items)
+        leaves = relay.lower(self._load, smallest, price * (1.0 - self._band))
+        if not leaves:
+            return []
+        because = Because(
+            "it pays by itself, and more load is offered than fits",
+            {"price": price, "load": self._load},
+        )
+        return [LowerLoad(leaves=tuple(leaves), because=because)]
 
     def _asks_on(
         self, received: Received, standing: ProviderStanding, ways: list[tuple[float, float]]

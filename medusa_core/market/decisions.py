@@ -52,6 +52,15 @@ class KeepOpen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LowerLoad:
+    """Hand on what partners accepted of one's own relaying offers, although nothing is taken for it
+    yet: it pays by itself, and one carries too much to take load at the price that is offered."""
+
+    leaves: tuple[tuple[ContractName, Item], ...]
+    because: Because
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TellRoom:
     """Tell a payer that was declined that there is room: an answer once more, without items."""
 
@@ -60,7 +69,7 @@ class TellRoom:
     because: Because
 
 
-MarketDecision = MakeOffer | GiveAnswer | KeepOpen | TellRoom
+MarketDecision = MakeOffer | GiveAnswer | KeepOpen | LowerLoad | TellRoom
 
 
 def explain(decisions: Iterable[MarketDecision]) -> list[str]:
@@ -80,6 +89,8 @@ def _what(decision: MarketDecision) -> str:
             return f"accept {_items(accepted)} of {len(offered)} from {decision.to}"
         case KeepOpen():
             return f"keep open the offer under {decision.received.offer.contract}"
+        case LowerLoad():
+            return f"hand on {_items(tuple(item for _, item in decision.leaves))}"
         case TellRoom():
             return f"tell {decision.to} of room"
 

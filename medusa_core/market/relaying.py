@@ -222,6 +222,23 @@ class Relay:
         leaving.sort(key=_by_price)
         self._leaving = [] if is_overloaded(knowledge) else leaving
 
+    def lower(self, load: float, item: float, limit: float) -> list[tuple[ContractName, Item]]:
+        """What leaves by itself, each as it pays, to come down to where such an item could be taken
+        below `limit` a unit once another leaves."""
+        cost = self._knowledge.cost
+        leaves: list[tuple[ContractName, Item]] = []
+        while self._leaving:
+            price, contract, leaving = self._leaving[0]
+            after = max(load - leaving.load, 0.0)
+            if above(cost, load, limit, item) <= item * (1.0 + SAME_LOAD):
+                break
+            if cost.cost(load) - cost.cost(after) <= price * leaving.load:
+                break
+            leaves.append((contract, leaving))
+            del self._leaving[0]
+            load = after
+        return leaves
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing may leave."""

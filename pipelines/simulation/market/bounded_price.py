@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from medusa_core.market.costs import CostFunction, Queue
 from medusa_core.market.decide import decide_answers, decide_offers
-from medusa_core.market.decisions import GiveAnswer, MakeOffer, TellRoom
+from medusa_core.market.decisions import GiveAnswer, LowerLoad, MakeOffer, TellRoom
 from medusa_core.market.knowledge import (
     Carried,
     ContractInForce,
@@ -248,6 +248,9 @@ class _Rounds:
                 for decision in decide_answers(self._knows(number)):
                     if isinstance(decision, GiveAnswer):
                         heard.update(self._say(decision, firm, agreed))
+                    elif isinstance(decision, LowerLoad):
+                        firm.extend(item.partition for _, item in decision.leaves)
+                        self._hands_on(number, decision.leaves)
             granted.update(heard)
             later -= heard
             now = sorted(number for number in heard if self._homes[number].received)
@@ -258,6 +261,11 @@ class _Rounds:
                     standings[name] = after_round(standing)
         self._asks.update(number for number in waiting if self._homes[number].received)
         return firm, agreed
+
+    def _hands_on(self, number: int, leaves: tuple[tuple[ContractName, Item], ...]) -> None:
+        standings = self._homes[number].as_payer
+        for name, item in leaves:
+            standings[name] = after_handing_on(standings[name], (item,))
 
     def _say(
         self, decision: GiveAnswer, firm: list[int], agreed: dict[int, _Agreed]
@@ -284,10 +292,8 @@ class _Rounds:
                 over = handed_over(self._knows(payer), offer, over)
             firm.extend(item.partition for item in over)
         for hand_on in decision.hands_on:
-            for name, item in hand_on.leaves:
-                on = homes[provider].as_payer
-                on[name] = after_handing_on(on[name], (item,))
-                homes[provider].coming -= item.load
+            self._hands_on(provider, hand_on.leaves)
+            homes[provider].coming -= sum(item.load for _, item in hand_on.leaves)
         at_round = self.course.round
         homes[payer].as_payer[answer.contract] = after_being_answered(standing, answer, at_round)
         of = homes[provider].as_provider
