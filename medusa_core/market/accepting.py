@@ -299,12 +299,14 @@ _WHY = {
 }
 
 
-def _dearest_first(sound: tuple[Received, ProviderStanding]) -> tuple[float, bool, int, int]:
+def _dearest_first(sound: tuple[Received, ProviderStanding]) -> tuple[float, bool, float, int, int]:
+    # Of equal prices the larger first: what is small finds room elsewhere, and less stays over.
     received, standing = sound
     offer = received.offer
     return (
         -standing.contract.prices[offer.level],
         not offer.for_overload,
+        -offer.load,
         received.since_round,
         standing.contract.spread,
     )

@@ -78,6 +78,9 @@ def rooms_by_relay(
         if not room:
             too_much = max(above(knowledge.cost, knowledge.load, limit, item) - item, 0.0)
         full = knowledge.load + room - too_much
+        if full < 0.0:
+            loads.append(room)
+            continue
         pays = min(limit, marginal_cost_of_removing(knowledge.cost, full, item)) if full else 0.0
         total = sum(load for way, load in ways if way < pays)
         loads.append(max(room + total - too_much, room))
@@ -106,6 +109,8 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     # To take one at that price one's own load may have to go first: it costs more than that.
     too_much = 0.0 if room else max(above(cost, load, dearest, smallest) - smallest, 0.0)
     full = load + room - too_much
+    if full < 0.0:
+        return []
     pending += room - too_much
     most = sum(load for _, load in wanted) - pending
     asked = sorted(
