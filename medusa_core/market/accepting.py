@@ -253,7 +253,9 @@ def _rooms(
     band = knowledge.limits.dead_band
     loads = rooms_by_level(knowledge.cost, load, knowledge.threshold, prices, band, wanted.smallest)
     if ways:
-        loads = rooms_by_relay(ways, prices, knowledge, loads, wanted.smallest)
+        relayed = rooms_by_relay(ways, prices, knowledge, loads, wanted.smallest)
+        # At the lowest price one that has no overload may ask too, for which nobody asks on.
+        loads = relayed if wanted.for_overload else [loads[0], *relayed[1:]]
     return growing(levels, loads, left)
 
 

@@ -28,6 +28,10 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
     granted waits to be handed on until `after_round`."""
     offer = standing.open
     accepted = None
+    rooms = answer.rooms
+    if offer is not None and not answer.accepted:
+        # Who takes nothing at a price is not believed to have room at it: else one asks for ever.
+        rooms = tuple(room for room in rooms if room.level > offer.level)
     if offer is not None and standing.relays and answer.accepted:
         accepted = Accepted(offer.level, answer.accepted)
     return replace(
@@ -35,7 +39,7 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
         open=None,
         relays=False,
         accepted=accepted,
-        told=Told(answer.rooms, at_round),
+        told=Told(rooms, at_round),
         unreachable_since_ms=None,
     )
 

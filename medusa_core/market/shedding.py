@@ -241,7 +241,7 @@ class _Shed:
             items = tuple(self._left[at].item for at in chosen)
             gone = set(chosen)
             self._left = [c for at, c in enumerate(self._left) if at not in gone]
-        self._load -= sum(item.load for item in items)
+        self._load = max(self._load - sum(item.load for item in items), 0.0)
         return items
 
     def _paying(self, candidate: Candidate) -> list[int]:
