@@ -182,14 +182,15 @@ class _Taking:
         cost = knowledge.cost
         limit = standing.contract.prices[offer.level] * (1.0 - self._band)
         left = slack(standing.contract.load_max, standing.load_here)
-        is_full = cost.slope(self._load) >= limit
+        on_top = min(limit, knowledge.taken_at * (1.0 - self._band))
+        is_full = cost.slope(self._load) >= on_top
         items: list[Item] = []
         handed: list[HandOn] = []
         for item in offer.items:
             if item.load > left:
                 continue
             if not is_full and pays_to_take(
-                cost, self._load, knowledge.threshold, limit, item.load
+                cost, self._load, knowledge.threshold, on_top, item.load
             ):
                 self._load += item.load
             elif relay.is_empty or not offer.for_overload:
@@ -198,7 +199,9 @@ class _Taking:
                 made = relay.make_room(self._load, item, limit)
                 if made is None:
                     continue
-                hand_on, self._load = made
+                hand_on, load = made
+                # An exchange may lapse, so nothing else is taken into what it would make free.
+                self._load = max(self._load, load)
                 handed.append(hand_on)
             items.append(item)
             left -= item.load

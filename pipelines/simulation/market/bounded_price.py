@@ -95,6 +95,7 @@ class _Home:
         "cost",
         "name",
         "received",
+        "taken_at",
         "threshold",
     )
 
@@ -110,6 +111,7 @@ class _Home:
         self.as_provider: dict[ContractName, ProviderStanding] = {}
         self.received: dict[ContractName, Received] = {}
         self.coming = 0.0
+        self.taken_at = inf
 
     def knows(self, round_: int, load: float, limits: MarketLimits) -> MarketKnowledge:
         """What it knows now."""
@@ -126,6 +128,7 @@ class _Home:
             as_payer=tuple(self.as_payer.values()),
             as_provider=tuple(self.as_provider.values()),
             received=tuple(self.received.values()),
+            taken_at=self.taken_at,
             limits=limits,
         )
 
@@ -285,6 +288,7 @@ class _Rounds:
                 payer, provider, name_, price, leaves.get(item.partition, ())
             )
             homes[provider].coming += item.load
+            homes[provider].taken_at = min(homes[provider].taken_at, price)
         if not standing.relays:
             over = answer.accepted
             # An answer in the same round finds the load that the offer was made with.
@@ -293,7 +297,8 @@ class _Rounds:
             firm.extend(item.partition for item in over)
         for hand_on in decision.hands_on:
             self._hands_on(provider, hand_on.leaves)
-            homes[provider].coming -= sum(item.load for _, item in hand_on.leaves)
+            leaving = sum(item.load for _, item in hand_on.leaves)
+            homes[provider].coming -= min(leaving, hand_on.item.load)
         at_round = self.course.round
         homes[payer].as_payer[answer.contract] = after_being_answered(standing, answer, at_round)
         of = homes[provider].as_provider
@@ -308,6 +313,7 @@ class _Rounds:
         firm, agreed = firm_and_agreed
         for taking in {agreement.provider for agreement in agreed.values()}:
             self._homes[taking].coming = 0.0
+            self._homes[taking].taken_at = inf
         gone: dict[int, set[int]] = {}
         came: dict[int, list[Carried]] = {}
 
