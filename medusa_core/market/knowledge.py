@@ -162,8 +162,8 @@ class MarketKnowledge:
     `load` is all that it computes once the moves under way are done: the background, which cannot
     move, and what is `carried`, in the order in which it would be offered (`in_order`). Above
     `threshold` it is overloaded; at `capacity` totally so. `nonce` was drawn for this round's
-    offers: one for all, since each partner gets one at most. `taken_at` is the lowest price at which
-    load was accepted in this round already: what comes on top of it may not cost more than that.
+    offers: one for all, since each partner gets one at most. `taken_at` is the lowest price at
+    which load was accepted in this round already: what comes on top may not cost more than that.
     """
 
     participant: Participant
