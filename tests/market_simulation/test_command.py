@@ -14,7 +14,7 @@ from pipelines.commands.simulate_market import Asked, parts_of
 from pipelines.simulation.market import running
 from pipelines.simulation.market.kept import kept_in
 from pipelines.simulation.market.making import Sizes
-from pipelines.simulation.market.parts import CELL, Part, matrix_parts, run_part
+from pipelines.simulation.market.parts import CELL, PUBLISHED, Part, matrix_parts, run_part
 from pipelines.simulation.market.running import run_parts
 from pipelines.simulation.market.shown import lines_of
 from pipelines.simulation.market.verdict import missed
@@ -169,6 +169,9 @@ def test_the_verdict_names_each_target_that_was_missed() -> None:
     assert "6.0 rounds to 95 %, the plain rule took 10.0" in one
     (one,) = verdict_on(few, figures(0.1, 5, is_at_rest=False), figures(0.1, 10))
     assert "bounded: it did not come to rest" in one
+    table = Part(kind=PUBLISHED, sizes=few, seed=1, schemes=("bounded", "plain"))
+    both = {"bounded": figures(0.3, 9), "plain": figures(0.1, 10)}
+    assert missed([table], {table.key: both}) == []
     (one,) = verdict_on(few, figures(0.1, 5), figures(0.1, 10, violations=["S4: ..."]))
     assert "plain: S4" in one
 
@@ -179,7 +182,7 @@ def test_the_matrix_is_what_is_run_when_nothing_says_which_world() -> None:
     assert len(cells) == 32
     assert {part.seed for part in parts if part.sizes in cells} >= set(range(1, 11))
     assert {part.kind for part in parts} == {
-        "cell", "spread", "changing", "misreport", "demo", "small",
+        "cell", "published", "spread", "changing", "misreport", "demo", "small",
     }  # fmt: skip
     assert len({part.key for part in parts}) == len(parts)
     (part,) = parts_of(Asked(levels=4, seed=7))

@@ -18,8 +18,9 @@ from pipelines.simulation.market.misreporting import measure_misreporting
 from pipelines.simulation.market.schemes import BOUNDED, NAMES, PLAIN, ROUNDS_MAX, scheme_named
 
 SEEDS = 10
-CELL, SPREAD, CHANGING, DEMO, SMALL, MISREPORT = (
+CELL, PUBLISHED, SPREAD, CHANGING, DEMO, SMALL, MISREPORT = (
     "cell",
+    "published",
     "spread",
     "changing",
     "demo",
@@ -79,7 +80,7 @@ def matrix_parts(first_seed: int, seeds: int = SEEDS, base: Sizes | None = None)
         )
         for levels in (0, 1, 2, 4)
     ]
-    parts += [Part(kind=CELL, sizes=s, seed=seed, schemes=PAIR) for seed in few for s in edges]
+    parts += [Part(kind=PUBLISHED, sizes=s, seed=seed, schemes=PAIR) for seed in few for s in edges]
     middling = replace(of, contracts=5, levels=2, utilisation=0.95, load=Load.UNIFORM)
     parts += [
         Part(kind=SPREAD, sizes=replace(middling, spread=spread), seed=seed, schemes=PAIR)
@@ -109,7 +110,7 @@ def run_part(part: Part) -> dict[str, Any]:
 def _run(part: Part, name: str) -> Any:
     scheme = scheme_named(name)
     match part.kind:
-        case "cell" | "spread":
+        case "cell" | "published" | "spread":
             world = make_world(part.sizes, part.seed)
             outcome = scheme.run(world, ROUNDS_MAX)
             return figures_of(world, outcome, part.sizes.levels).document()

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pipelines.simulation.market.parts import CHANGING, DEMO, MISREPORT, SMALL, SPREAD, Part
+from pipelines.simulation.market.parts import (
+    CELL,
+    CHANGING,
+    DEMO,
+    MISREPORT,
+    PUBLISHED,
+    SMALL,
+    SPREAD,
+    Part,
+)
 from pipelines.simulation.market.published import published_residual_percent
 from pipelines.simulation.market.schemes import BOUNDED, NAMES, PLAIN
 from pipelines.simulation.market.verdict import Done, cells_of, mean, title_of
@@ -31,7 +40,7 @@ def lines_of(parts: Sequence[Part], done: Done) -> Iterator[str]:
         yield ""
         yield from _schemes(cells, done)
     for part in parts:
-        if part.kind not in ("cell", SPREAD):
+        if part.kind not in (CELL, PUBLISHED, SPREAD):
             yield from _experiment(part, done[part.key])
 
 
@@ -68,7 +77,7 @@ def _cells(cells: Sequence[Sequence[Part]], done: Done) -> Iterator[str]:
 def _schemes(cells: Sequence[Sequence[Part]], done: Done) -> Iterator[str]:
     """Means over the cells in which all schemes were run."""
     names = max((cell[0].schemes for cell in cells), key=len)
-    all_ran = [cell for cell in cells if cell[0].schemes == names and cell[0].kind != SPREAD]
+    all_ran = [cell for cell in cells if cell[0].schemes == names and cell[0].kind == CELL]
     yield f"{'mean of all cells':20}" + " ".join(f"{head:>10}" for head, _, _ in HEADS)
     for scheme in (name for name in NAMES if name in names):
         figures = []

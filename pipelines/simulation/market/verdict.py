@@ -1,7 +1,8 @@
 """What a run is held to: sentences about what was missed, none if all was reached.
 
 Of each cell (a choice of contracts, levels, utilisation and load) the means over its seeds are
-compared; laws and rest are asked of every single world.
+compared, in the matrix alone: beyond it stand worlds that the published table names, and unlike
+participants. Laws and rest are asked of every single world.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pipelines.simulation.market.parts import CELL, CHANGING, SPREAD, Part
+from pipelines.simulation.market.parts import CELL, CHANGING, PUBLISHED, SPREAD, Part
 from pipelines.simulation.market.schemes import BOUNDED, PLAIN
 
 RESIDUAL_PERCENT_MAX = 0.05
@@ -36,7 +37,7 @@ def cells_of(parts: Iterable[Part]) -> list[list[Part]]:
     """The parts of each cell, which differ in the seed alone."""
     cells: dict[object, list[Part]] = {}
     for part in parts:
-        if part.kind in (CELL, SPREAD):
+        if part.kind in (CELL, PUBLISHED, SPREAD):
             cells.setdefault((part.kind, part.sizes), []).append(part)
     return list(cells.values())
 
@@ -88,7 +89,7 @@ def _broken(part: Part, given: Mapping[str, Any]) -> list[str]:
 
 def _of_scheme(part: Part, given: Any) -> list[str]:
     match part.kind:
-        case "cell" | "spread" | "changing":
+        case "cell" | "published" | "spread" | "changing":
             found = list(given["violations"])
             if not given["is_at_rest"]:
                 found.append("it did not come to rest")
