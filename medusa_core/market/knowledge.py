@@ -38,8 +38,9 @@ class ContractInForce:
     """A contract of kind movement as decisions need it; made once for each revision.
 
     `prices` by level, rising, in currency per hour and unit of load; `fragments` that may move
-    (None: any). `spread` differs between contracts: it orders what is equal otherwise, so that not
-    everybody asks the same partner first.
+    (None: any). `spread` is the provider's place in an order that is the same for all: whoever has a
+    choice among equals asks the earlier one, and room at the later ones is left to those who have
+    none (the ranking rule of online matching).
     """
 
     name: ContractName
@@ -52,7 +53,7 @@ class ContractInForce:
     spread: int = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "spread", crc32(self.name.encode()))
+        object.__setattr__(self, "spread", crc32(self.provider.encode()))
 
     @property
     def top(self) -> int:
