@@ -28,7 +28,7 @@ class MarketLimits:
     dead_band: float = 0.004
     residence_ms: int = 0
     partners_max: int = 2
-    relay_rounds: int = 3
+    relay_rounds: int = 20
     told_rounds: int = 1_000
     items_max: int = 1_000
 
@@ -38,9 +38,9 @@ class ContractInForce:
     """A contract of kind movement as decisions need it; made once for each revision.
 
     `prices` by level, rising, in currency per hour and unit of load; `fragments` that may move
-    (None: any). `spread` is the provider's place in an order that is the same for all: whoever has a
-    choice among equals asks the earlier one, and room at the later ones is left to those who have
-    none (the ranking rule of online matching).
+    (None: any). `spread` is the provider's place in an order that is the same for all: whoever has
+    a choice among equals asks the earlier one, and room at the later ones is left to those who have
+    no other (the ranking rule of online matching).
     """
 
     name: ContractName

@@ -115,7 +115,7 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     most = sum(load for _, load in wanted) - pending
     asked = sorted(
         candidates(knowledge, is_for_overload=True, wanted=most, below=dearest / _band(knowledge)),
-        key=lambda c: (c.price, not c.is_known, -c.room, c.standing.contract.spread),
+        key=lambda c: (c.price, c.standing.contract.spread),
     )
     left = deque(movable(knowledge))
     offers: list[MakeOffer] = []
