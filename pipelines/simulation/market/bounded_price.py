@@ -169,6 +169,7 @@ class _Rounds:
             home = world.homes[fragment]
             self._homes[home].carried.append(self._new(fragment))
         self._asks = set(range(world.participants))
+        self._lowered: set[int] = set()
         self._offers = 0
         self._answers = 0
 
@@ -239,6 +240,7 @@ class _Rounds:
     def _answer(self, waiting: set[int]) -> tuple[list[int], dict[int, _Agreed]]:
         """Everybody's answers: fragments that are handed over, and all that was agreed."""
         firm: list[int] = []
+        lowered: list[int] = []
         agreed: dict[int, _Agreed] = {}
         granted: set[int] = set()
         later = {number for number in waiting if self._homes[number].has_asked_on()}
@@ -252,7 +254,7 @@ class _Rounds:
                     if isinstance(decision, GiveAnswer):
                         heard.update(self._say(decision, firm, agreed))
                     elif isinstance(decision, LowerLoad):
-                        firm.extend(item.partition for _, item in decision.leaves)
+                        lowered.extend(item.partition for _, item in decision.leaves)
                         self._hands_on(number, decision.leaves)
             granted.update(heard)
             later -= heard
@@ -263,7 +265,8 @@ class _Rounds:
                 if standing.accepted is not None:
                     standings[name] = after_round(standing)
         self._asks.update(number for number in waiting if self._homes[number].received)
-        return firm, agreed
+        self._lowered = set(lowered)
+        return firm + lowered, agreed
 
     def _hands_on(self, number: int, leaves: tuple[tuple[ContractName, Item], ...]) -> None:
         standings = self._homes[number].as_payer
@@ -337,7 +340,8 @@ class _Rounds:
             return True
 
         for fragment in firm:
-            hand_over(fragment)
+            if fragment not in self._lowered or self._still_pays(agreed[fragment]):
+                hand_over(fragment)
         for number, fragments in gone.items():
             home = self._homes[number]
             home.carried = [c for c in home.carried if c.item.partition not in fragments]
@@ -345,6 +349,13 @@ class _Rounds:
             self._homes[number].carried.extend(carried)
         self._asks.update(gone)
         self._asks.update(came)
+
+    def _still_pays(self, agreed: _Agreed) -> bool:
+        """Whether a relay gains by handing on a fragment now, by itself."""
+        home, unit = self._homes[agreed.payer], self.world.unit
+        load = self.course.units[agreed.payer] * unit
+        saves = home.cost.cost(load) - home.cost.cost(max(load - unit, 0.0))
+        return saves > agreed.price * (1.0 + self._limits.dead_band) * unit
 
     def _hand_over(
         self,
