@@ -78,7 +78,7 @@ class Ticked:
 
 
 class ParticipantLoop:
-    """What a participant does, a tick at a time."""
+    """What a participant does, a tick at a time; `meter` knows what that costs."""
 
     def __init__(
         self,
@@ -106,7 +106,7 @@ class ParticipantLoop:
         self._housekeeper = housekeeper
         self._deliveries = deliveries
         self._chooser = chooser
-        self._meter = meter
+        self.meter = meter
         self._now_s = now_s
         self._imports = [
             (StreamName(a.fragment.removeprefix(IMPORT_PREFIX)), 0)
@@ -128,13 +128,13 @@ class ParticipantLoop:
         began_s = self._now_s()
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
-        self._meter.turn()
-        self._meter.did(kind=Kind.DECIDING)
+        self.meter.turn()
+        self.meter.did(kind=Kind.DECIDING)
         landed = self._poll_sources()
         self._leases.check()
         imported = self._import()
         chosen = 0 if self._chooser is None else self._chooser.turn()
-        self._meter.did(kind=Kind.DECIDING)
+        self.meter.did(kind=Kind.DECIDING)
         lead_ms = (self._now_s() - began_s) * 1_000
         applied: list[Applied] = []
         away: Unavailable | None = None
@@ -150,7 +150,7 @@ class ParticipantLoop:
         self._importer.tell_room(self._room_ms(patience))
         if self._chooser is not None:
             self._chooser.tell_patience(patience)
-        self._meter.did(kind=Kind.DECIDING)
+        self.meter.did(kind=Kind.DECIDING)
         if away is not None:
             raise away
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
@@ -179,7 +179,7 @@ class ParticipantLoop:
             brought.append((imported.stream, imported.segments))
 
         moved = self._importer.poll(told)
-        self._meter.did(*import_works(brought or self._imports))
+        self.meter.did(*import_works(brought or self._imports))
         return moved
 
     def _poll_sources(self) -> int:
@@ -190,9 +190,9 @@ class ParticipantLoop:
                 polled = source.poll(self._catalog.read_clock_ms())
             except (Refused, Unavailable) as error:
                 self._said.error(error)
-                self._meter.did(*landing_works(stream, None))
+                self.meter.did(*landing_works(stream, None))
                 continue
-            self._meter.did(*landing_works(stream, polled))
+            self.meter.did(*landing_works(stream, polled))
             if polled.batches or polled.has_more:
                 landed += 1
             self._said.polled(stream, polled)
@@ -226,13 +226,13 @@ class ParticipantLoop:
                 conflicts = 0
                 if self._deliveries is not None:
                     self._deliveries.look()
-                    self._meter.did(kind=Kind.DELIVERY)
+                    self.meter.did(kind=Kind.DELIVERY)
                 has_more = self._keep_house(is_idle=is_idle)
-                self._meter.did(kind=Kind.HOUSEKEEPING)
+                self.meter.did(kind=Kind.HOUSEKEEPING)
                 if not has_more and is_idle:
                     wait(self._wakes_in_ms())
-                    self._meter.did()
-                self._meter.look()
+                    self.meter.did()
+                self.meter.look()
             except Conflict as error:
                 if was_lost:
                     raise

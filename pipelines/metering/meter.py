@@ -25,7 +25,7 @@ PERIOD_S = 10.0
 PENDING_MAX = 360
 """How many samples wait for a catalog that is away: an hour's; then the oldest are given up."""
 
-CLOSE_S_MAX = 5.0
+FLUSH_S_MAX = 5.0
 
 
 class Meter(Protocol):
@@ -44,8 +44,11 @@ class Meter(Protocol):
     def look(self) -> None:
         """Record a period that is over."""
 
+    def flush(self) -> None:
+        """Record what was spent until now, and come back when that is done, or cannot be."""
+
     def close(self) -> None:
-        """Record what is left."""
+        """Record what is left; nothing is told it any more."""
 
 
 class NoMeter:
@@ -63,6 +66,9 @@ class NoMeter:
         yield
 
     def look(self) -> None:
+        """See `Meter`."""
+
+    def flush(self) -> None:
         """See `Meter`."""
 
     def close(self) -> None:
@@ -136,22 +142,23 @@ class CpuMeter:
             self._end_period()
             self._send()
 
-    def close(self) -> None:
+    def flush(self) -> None:
         """See `Meter`."""
         self.did()
         self._end_period()
-        if self._sent is not None:
-            self._wait()
-        self._send()
-        self._wait()
-        self._sender.shutdown(wait=False)
+        for _ in range(2):  # what was under way when this period ended, and what came behind it
+            self._send()
+            try:
+                assert self._sent is not None
+                self._sent.result(timeout=FLUSH_S_MAX)
+            except TimeoutError:
+                self._told(Unavailable("the last load is not recorded: the catalog is silent"))
+                return
 
-    def _wait(self) -> None:
-        try:
-            if self._sent is not None:
-                self._sent.result(timeout=CLOSE_S_MAX)
-        except TimeoutError:
-            self._told(Unavailable("the last load was not recorded: the catalog does not answer"))
+    def close(self) -> None:
+        """See `Meter`."""
+        self.flush()
+        self._sender.shutdown(wait=False)
 
     def _end_period(self) -> None:
         now_s = self._now_s()
