@@ -4084,11 +4084,12 @@ CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa.load_part
 CREATE FUNCTION medusa.trim_loads(samples_max integer) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    gone bigint;
+    before timestamptz := clock_timestamp() - medusa.load_kept();
+    gone   bigint;
 BEGIN
     DELETE FROM medusa.load_sample AS s WHERE s.sample_id IN (
         SELECT o.sample_id FROM medusa.load_sample AS o
-        WHERE o.ended_at < clock_timestamp() - medusa.load_kept()
+        WHERE o.ended_at < before
         ORDER BY o.ended_at LIMIT greatest(samples_max, 0)
         FOR UPDATE SKIP LOCKED);
     GET DIAGNOSTICS gone = ROW_COUNT;

@@ -17,6 +17,7 @@ from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.postgres_errors import error_of
+from pipelines.catalog.queries import query
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 
@@ -24,6 +25,18 @@ QUEUE = "INSERT INTO medusa_api.cost (kind, capacity, scale, threshold, currency
 PIECEWISE = "INSERT INTO medusa_api.cost (kind, points, threshold, currency) VALUES "
 PRIVATE = ("medusa.cost_function", "medusa_api.cost", "medusa.load_sample", "medusa.load_part",
            "medusa.load_retention", "medusa_api.load_samples")  # fmt: skip
+MANY = """
+    INSERT INTO medusa.load_sample (driver, number, lane, length_ms, total_us, ended_at)
+    SELECT 'many', n, 'live', 10000, 10, clock_timestamp() - n * interval '10 s'
+    FROM generate_series(1, 20000) AS n;
+    INSERT INTO medusa.load_part (sample_id, kind, cpu_us)
+    SELECT s.sample_id, k.kind::medusa.load_kind, 5
+    FROM medusa.load_sample AS s, unnest(ARRAY['unattributed', 'starting']) AS k (kind)
+"""
+OLDEST = """
+    SELECT sample_id FROM medusa.load_sample
+    WHERE ended_at < statement_timestamp() - medusa.load_kept() ORDER BY ended_at LIMIT 100
+"""
 CANARY = 48_151.625
 NUMBER = re.compile(r"-?\b\d[\d.]*(?:e[+-]?\d+)?|-?\b(?:nan|inf|infinity)\b", re.IGNORECASE)
 
@@ -213,6 +226,16 @@ def test_samples_stay_until_they_are_older_than_kept(
     assert run(log_in, "owner", counts) == [(1, 1)]
     with pytest.raises(psycopg2.errors.CheckViolation):
         run(log_in, "owner", "UPDATE medusa.load_retention SET keep = '5 minutes'")
+
+
+def test_the_load_of_now_is_found_without_reading_what_is_kept(log_in: LogIn) -> None:
+    run(log_in, "owner", MANY)
+    run(log_in, "owner", "ANALYZE medusa.load_sample, medusa.load_part")
+    looked = query("loads_since").text.replace(":window_ms", "60000")
+    plan = "\n".join(str(line) for (line,) in run(log_in, "job", f"EXPLAIN {looked}"))
+    assert "Seq Scan" not in plan, plan
+    plan = "\n".join(str(line) for (line,) in run(log_in, "owner", f"EXPLAIN {OLDEST}"))
+    assert "load_sample_ended" in plan, plan
 
 
 def refused_with(log_in: LogIn, statement: str) -> str:
