@@ -37,12 +37,10 @@ CREATE TABLE medusa.load_part (
 );
 COMMENT ON TABLE medusa.load_part IS
     'On what a sample''s CPU was spent: fragments by cause, and kinds that are no fragment''s.';
-CREATE UNIQUE INDEX load_part_of_work
-    ON medusa.load_part (sample_id, fragment, partition, cause) WHERE kind = 'work';
-COMMENT ON INDEX medusa.load_part_of_work IS 'One row for a fragment, partition and cause.';
-CREATE UNIQUE INDEX load_part_of_kind
-    ON medusa.load_part (sample_id, kind) WHERE kind <> 'work';
-COMMENT ON INDEX medusa.load_part_of_kind IS 'One row for any other kind.';
+CREATE UNIQUE INDEX load_part_once
+    ON medusa.load_part (sample_id, fragment, partition, cause, kind) NULLS NOT DISTINCT;
+COMMENT ON INDEX medusa.load_part_once IS
+    'One row for a fragment, partition and cause, or another kind; the parts of a sample.';
 
 CREATE TABLE medusa.load_retention (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
