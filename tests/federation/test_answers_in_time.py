@@ -164,10 +164,10 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     delta.loop.meter.flush()
     load = load_of(delta.seat.home.catalog.loads_since(HOUR_MS), *now_and_window(delta))
     assert load is not None
-    spent = {key.cause for key, cores in load.works.items() if key.fragment == "joined.main"}
+    spent = {key.cause for key, cores in load.works.items() if key.fragment == "joined/main"}
     assert spent == {Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION}
     assert 0 < load.corrections < load.total
-    assert load.of("joined.main") < load.carried, "corrections are metered apart"
+    assert load.of("joined/main") < load.carried, "corrections are metered apart"
 
     states = [t.state for t in delta.seat.home.catalog.transitions()]
     assert states[-1] is State.STABLE
