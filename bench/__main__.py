@@ -1,8 +1,8 @@
 """`python -m bench`: a table on standard output, everything as JSON beside it.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
-    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|market
-                    [--help]
+    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
+                    |market [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is no fault. 1 where results differ.
 """
@@ -109,6 +109,7 @@ MEASUREMENTS = (
     "panes",
     "dpc",
     "market",
+    "metering",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 
