@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
-from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.agreements import (
     DocumentTold,
     LetGoTold,
@@ -20,6 +19,7 @@ from medusa_core.market.agreements import (
     WantTold,
     WithdrawalTold,
 )
+from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
 

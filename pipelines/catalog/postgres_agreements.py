@@ -10,8 +10,6 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from medusa_core.errors import Refused
-from medusa_core.market.documents import terms_of
-from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.agreements import (
     DocumentTold,
     LetGoTold,
@@ -19,6 +17,8 @@ from medusa_core.market.agreements import (
     WantTold,
     WithdrawalTold,
 )
+from medusa_core.market.documents import terms_of
+from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
 from pipelines.catalog.agreements import (
