@@ -208,6 +208,25 @@ def test_a_provider_that_takes_back_what_the_payer_has_just_signed_has_agreed(
     assert alpha.shows() == beta.shows() == ("agreed", ONE_THIRTY)
 
 
+def test_what_the_payer_lets_go_is_one_proposal_and_no_later_one_that_says_the_same(
+    alpha: Party, beta: Party
+) -> None:
+    agree(alpha, beta)
+    beta.sql(RAISE_PRICE, ONE_THIRTY)
+    both(alpha, beta)
+    beta.sql("SELECT medusa_api.withdraw_contract('spare_load')")
+    beta.sql(RAISE_PRICE, ONE_THIRTY)
+    beta.desk.turn()
+    alpha.post.cut.add(beta.name)
+    alpha.desk.turn()
+    alpha.sql("SELECT medusa_api.accept_contract('spare_load')")
+    alpha.desk.turn()
+    beta.sql("SELECT medusa_api.withdraw_contract('spare_load')")
+    alpha.post.cut.clear()
+    both(alpha, beta)
+    assert alpha.shows() == beta.shows() == ("agreed", ONE_THIRTY)
+
+
 def test_a_proposal_expires_in_both_homes(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     soon = "clock_timestamp() + interval '1.5 s'"

@@ -23,7 +23,8 @@ TABLES = (
 JOBS = (
     "learn_first_key('beta', '', '')", "propose_document('', 1, '')", "sign_contract('', '', '')",
     "take_document(1, '', NULL, NULL, NULL, NULL)", "take_notice(1, '', '', 1)",
-    "expire_proposals()", "verify_envelope(1)", "refuse_envelope(1, '')", "seal_message(1, '', 1, 1, '')",
+    "expire_proposals()", "verify_envelope(1)", "refuse_envelope(1, '')",
+    "seal_message(1, '', 1, 1, '')",
     "put_message('beta', 'offer', 'x', '')",
 )  # fmt: skip
 
