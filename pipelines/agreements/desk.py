@@ -24,7 +24,7 @@ from itertools import groupby
 from medusa_core.errors import Conflict, Diverged, Refused, Unavailable
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import Envelope, check_envelope, contract_bytes
-from medusa_core.market.messages import DocumentTold, read_message
+from medusa_core.market.agreements import DocumentTold, read_message
 from medusa_core.names import Participant
 from pipelines.agreements.signing import SigningKey, is_signed
 from pipelines.catalog.agreements import Agreements, Message, Received, Sealed

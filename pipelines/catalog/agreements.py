@@ -13,7 +13,7 @@ from enum import Enum
 from typing import Protocol
 
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
-from medusa_core.market.messages import (
+from medusa_core.market.agreements import (
     DocumentTold,
     LetGoTold,
     NoticeTold,

@@ -12,7 +12,7 @@ from sqlalchemy import RowMapping
 from medusa_core.errors import Refused
 from medusa_core.market.documents import terms_of
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
-from medusa_core.market.messages import (
+from medusa_core.market.agreements import (
     DocumentTold,
     LetGoTold,
     NoticeTold,
