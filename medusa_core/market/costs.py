@@ -24,6 +24,9 @@ UTILISATION_MAX = 0.99
 
 POINTS_MAX = 1_000
 
+SLOPE_TOLERANCE = 1e-9
+"""By which part a slope may seem to fall: a straight line in binary numbers does, by their last."""
+
 
 class CostFunction(Protocol):
     """What a load costs; increasing and convex from 0 on, at any finite load."""
@@ -112,8 +115,13 @@ def check_points(points: Sequence[tuple[float, float]]) -> None:
             raise Refused(
                 f"cost {next_cost} follows cost {cost} (point {number + 1}): more load costs more"
             )
-    for number, (slope, next_slope) in enumerate(pairwise(_slopes(points)), 2):
-        if next_slope < slope:
+    slopes = _slopes(points)
+    if not all(isfinite(slope) and slope > 0 for slope in slopes):
+        raise Refused(
+            "a cost function rises too steeply or too little: write slopes that a number can hold"
+        )
+    for number, (slope, next_slope) in enumerate(pairwise(slopes), 2):
+        if next_slope < slope * (1 - SLOPE_TOLERANCE):
             raise Refused(
                 f"behind point {number} the cost rises by {next_slope:g} a unit of load, before it "
                 f"by {slope:g}: a cost function is convex, let no later slope be smaller"

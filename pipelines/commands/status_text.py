@@ -41,6 +41,8 @@ SOURCES = (Column("source", 22), Column("fed by", 9), Column("files wait", 10, T
            Column("told", 14))  # fmt: skip
 SINKS = (Column("delivered to", 22), Column("by", 9), Column("through", 20),
          Column("behind by", 10), Column("rows", 10, True), Column("told", 14))  # fmt: skip
+LOADS = (Column("fragment", 29), Column("p", 2, True), Column("load", 7, True),
+         Column("marginal cost", 16, True), Column("by cause", 38))  # fmt: skip
 REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("records", 10, True))
 
 
@@ -58,6 +60,7 @@ def status_text(document: Mapping[str, Any]) -> str:
     changed = [state for state in document["fragments"] if state["since"]]
     if changed:
         parts.append(fixed(STATES, [_state(state) for state in changed]))
+    parts += load_parts(document["load"])
     if document["sources"]:
         parts.append(fixed(SOURCES, [_source(source) for source in document["sources"]]))
         parts += [_unclaimed(source) for source in document["sources"] if source["unclaimed"]]
@@ -175,6 +178,44 @@ def _state(state: Mapping[str, Any]) -> Sequence[str]:
         state["state"],
         f"{_span(state['since_ago_ms'])} ago",
         state["because"],
+    )
+
+
+def load_parts(load: Mapping[str, Any] | None) -> list[str]:
+    """What the drivers of this home spend now, on which fragments, and what that costs."""
+    if load is None:
+        return []
+    declared = load["declared"]
+    parts = []
+    if load["fragments"]:
+        parts.append(fixed(LOADS, [_load(fragment, declared) for fragment in load["fragments"]]))
+    kinds = ", ".join(f"{cores:.3f} {kind}" for kind, cores in load["kinds"].items())
+    said = (
+        f"load {load['carried']:.3f} CPU seconds per second"
+        + (f" beside {load['corrections']:.3f} of corrections" if load["corrections"] else "")
+        + f", {load['unattributed_percent']:.1f} % unattributed, "
+        + f"over the last {_span(load['window_ms'])}"
+        + (f" ({kinds})" if kinds else "")
+    )
+    if declared is None:
+        said += "; what it costs is not declared: see docs/load.md"
+    else:
+        said += (
+            f"; threshold {declared['threshold']:g}"
+            f"{', which it is above' if declared['is_above'] else ''}; the next unit costs "
+            f"{declared['marginal_cost']:.4g} {declared['currency']} an hour"
+        )
+    return [*parts, _wrapped(said, 0)]
+
+
+def _load(fragment: Mapping[str, Any], declared: Mapping[str, Any] | None) -> Sequence[str]:
+    cost = fragment["marginal_cost"]
+    return (
+        fragment["fragment"],
+        str(fragment["partition"]),
+        f"{fragment['load']:.3f}",
+        "" if cost is None or declared is None else f"{cost:.4g} {declared['currency']}",
+        ", ".join(f"{cores:.3f} {cause}" for cause, cores in fragment["by_cause"].items()),
     )
 
 

@@ -26,6 +26,7 @@ from pipelines.report.deployed import decisions_of
 from pipelines.report.times import iso
 from pipelines.sinks.facts import SinkFacts, sink_facts
 from pipelines.watching.backlog import backlog_facts
+from pipelines.watching.load_facts import load_facts
 
 REASONS_MAX = 20
 WITHOUT_STATE = ("landing/", "import/")
@@ -77,6 +78,7 @@ def home_status(home: Home) -> dict[str, Any]:
         "steps": sum(counts.values()),
         "steps_by_cause": {cause.value: n for cause, n in counts.items()},
         "last_step": _step(last[-1], clock_ms) if last else None,
+        "load": load_facts(catalog, clock_ms),
         "storage_bytes": _stored_bytes(home.storage),
         "next": [*choices_of(catalog), *explain(decisions_of(catalog))],
     }

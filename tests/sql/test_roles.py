@@ -18,7 +18,8 @@ OTHERS = ("job", "airflow", "analyst", "reader")
 VIEWS = {
     "job": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
-            "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls"},
+            "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls",
+            "cost", "load_samples"},
     "analyst": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
                 "published_files", "published_segments", "quarantine", "segments", "sinks",
                 "steps", "streams", "transitions", "bounds", "cursors", "divergences", "disputed",
