@@ -6492,6 +6492,11 @@ DECLARE
     role text;
     kind text;
 BEGIN
+    PERFORM medusa.grant_all_to_owner();
+    role := current_database() || '_owner';
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON medusa_api.cost TO %I', role);
+    END IF;
     FOREACH kind IN ARRAY ARRAY['job', 'airflow', 'analyst', 'reader'] LOOP
         role := current_database() || '_' || kind;
         CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
@@ -6865,7 +6870,7 @@ DECLARE
 BEGIN
     PERFORM medusa.begin_market();
     now_is := clock_timestamp();
-    now_in := medusa.this_round();
+    SELECT coalesce(max(r.number), 0) INTO now_in FROM medusa.round AS r;
     FOR waiting IN SELECT * FROM medusa.open_offer AS o WHERE o.expires_at <= now_is
         ORDER BY o.offer_id
     LOOP
@@ -6875,7 +6880,7 @@ BEGIN
         INSERT INTO medusa.silent_partner AS s (partner, missed, since, asks_round)
         VALUES (waiting.partner, 1, now_is, now_in + 2)
         ON CONFLICT (partner) DO UPDATE SET missed = s.missed + 1,
-            asks_round = now_in + 1 + least(1 << least(s.missed, 5), 16);
+            asks_round = now_in + 1 + least(1 << least(s.missed, 4), 16);
     END LOOP;
     UPDATE medusa.agreed_move AS m SET state = 'lapsed', ended_at = now_is
     WHERE m.state = 'granted' AND m.round < now_in
@@ -6899,7 +6904,6 @@ DECLARE
     waiting  medusa.open_offer;
     made     medusa.offer;
     here     text := medusa.here();
-    lies     text;
 BEGIN
     -- 1 Under which contract, in which round?
     envelope := medusa.end_envelope(take_offer.envelope_id);
@@ -6945,14 +6949,11 @@ BEGIN
         RAISE EXCEPTION '% has made 64 offers in this round: it may make no more', envelope.sender
             USING ERRCODE = 'MD001';
     END IF;
-    SELECT m.fragment INTO lies FROM medusa.agreed_move AS m
-    JOIN jsonb_to_recordset(given->'items') AS i (fragment text, partition bigint)
-        ON (i.fragment, i.partition) = (m.fragment, m.partition)
-    WHERE NOT m.is_given AND m.partner = envelope.sender AND m.state <> 'lapsed' LIMIT 1;
-    IF FOUND THEN
-        RAISE EXCEPTION 'fragment % was accepted from % already', lies, envelope.sender
-            USING ERRCODE = 'MD001';
-    END IF;
+    -- What it offers it has not given: an acceptance that came too late for it binds nobody.
+    UPDATE medusa.agreed_move AS m SET state = 'lapsed', ended_at = clock_timestamp()
+    FROM jsonb_to_recordset(given->'items') AS i (fragment text, partition bigint)
+    WHERE (i.fragment, i.partition) = (m.fragment, m.partition)
+        AND NOT m.is_given AND m.partner = envelope.sender AND m.state = 'accepted';
 
     -- 3 It waits for an answer.
     terms := medusa.terms_in_force(agreed.contract, given->>'revision');
@@ -7048,7 +7049,7 @@ COMMENT ON FUNCTION medusa.take_answer(bigint) IS
 CREATE FUNCTION medusa.make_offer(made_offer jsonb, trades medusa.market) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    body  bytea := convert_to(made_offer->>'body', 'UTF8');
+    message bytea := convert_to(made_offer->>'body', 'UTF8');
     given jsonb := (made_offer->>'body')::jsonb;
     terms medusa.contract_revision;
     made  medusa.offer;
@@ -7066,7 +7067,7 @@ BEGIN
     SELECT true, terms.provider, terms.contract, terms.revision, given->>'nonce',
         (given->>'round')::bigint, (given->>'level')::integer,
         medusa.price_of(terms, (given->>'level')::integer), count(*), sum(i.load),
-        (given->>'for_overload')::boolean, (made_offer->>'relays')::boolean, make_offer.body,
+        (given->>'for_overload')::boolean, (made_offer->>'relays')::boolean, message,
         made_offer->>'because', medusa.this_round()
     FROM jsonb_to_recordset(given->'items') AS i (load double precision)
     RETURNING * INTO made;
@@ -7077,7 +7078,7 @@ BEGIN
     SELECT i.fragment, i.partition, made.offer_id
     FROM jsonb_to_recordset(given->'items') AS i (fragment text, partition bigint);
     INSERT INTO medusa.outbox (receiver, kind, about, body)
-    VALUES (made.partner, 'offer', 'offer/' || made.nonce, make_offer.body);
+    VALUES (made.partner, 'offer', 'offer/' || made.nonce, message);
     PERFORM medusa.write_audit('offers', made.contract, NULL, jsonb_build_object('to',
         made.partner, 'nonce', made.nonce, 'level', made.level, 'load', made.load));
 EXCEPTION WHEN unique_violation THEN
@@ -7090,9 +7091,9 @@ COMMENT ON FUNCTION medusa.make_offer(jsonb, medusa.market) IS
 CREATE FUNCTION medusa.give_answer(given_answer jsonb, trades medusa.market) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-    body    bytea := convert_to(given_answer->>'body', 'UTF8');
+    message bytea := convert_to(given_answer->>'body', 'UTF8');
     given   jsonb := (given_answer->>'body')::jsonb;
-    is_more boolean := (given_answer->>'is_more')::boolean;
+    tells   boolean := (given_answer->>'is_more')::boolean;
     made    medusa.offer;
     said    medusa.answer;
     taken   record;
@@ -7105,7 +7106,7 @@ BEGIN
     IF (convert_from(made.body, 'UTF8')::jsonb->'items' @> (given->'accepted')) IS NOT TRUE THEN
         RAISE EXCEPTION 'an answer that is none to the offer: read it again' USING ERRCODE = 'MD002';
     END IF;
-    IF NOT give_answer.is_more THEN
+    IF NOT tells THEN
         DELETE FROM medusa.open_offer AS o WHERE o.offer_id = made.offer_id;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'the offer % is open no more: read again', made.nonce
@@ -7120,8 +7121,8 @@ BEGIN
     END IF;
     INSERT INTO medusa.answer (offer_id, is_own, is_more, said_round, reason, accepted, load, rooms,
         body, because, round)
-    SELECT made.offer_id, true, give_answer.is_more, (given->>'round')::bigint, given->>'reason',
-        count(*), coalesce(sum(i.load), 0), given->'rooms', give_answer.body,
+    SELECT made.offer_id, true, tells, (given->>'round')::bigint, given->>'reason',
+        count(*), coalesce(sum(i.load), 0), given->'rooms', message,
         given_answer->>'because', medusa.this_round()
     FROM jsonb_to_recordset(given->'accepted') AS i (load double precision)
     RETURNING * INTO said;
@@ -7146,7 +7147,7 @@ BEGIN
         RAISE EXCEPTION 'what was to make room has lapsed: read again' USING ERRCODE = 'MD002';
     END IF;
     INSERT INTO medusa.outbox (receiver, kind, about, body)
-    VALUES (made.partner, 'answer', 'answer/' || said.answer_id, give_answer.body);
+    VALUES (made.partner, 'answer', 'answer/' || said.answer_id, message);
     IF said.reason = 'revision' THEN
         agreed := medusa.agreed_revision(made.contract);
         PERFORM medusa.tell_agreements(made.contract, made.partner, agreed.number);

@@ -2,9 +2,9 @@
 
 Numbered, and the same numbers stand in the code:
 
-1. the agreements' turn: documents travel, envelopes come in and are verified, what waits is sent
-2. open the round, if `round_ms` have passed since the last one of this home
-3. end what has lapsed
+1. end what has lapsed, so that it is not sent any more
+2. the agreements' turn: documents travel, envelopes come in and are verified, what waits is sent
+3. open the round, if `round_ms` have passed since the last one of this home
 4. take what partners said: answers, then offers; what is wrong is refused with the reason
 5. in a round that has not been decided yet: decide what to offer, write it down
 6. decide what to answer to each offer that waits, and what to offer on for it; write it down
@@ -88,12 +88,15 @@ class MarketTurns:
 
         Raises Unavailable if this home is away, Conflict if others were faster again and again.
         """
-        agreements = self._desk.turn()  # 1
+        if self._rounds.waits():
+            self._rounds.expire()  # 1
+        agreements = self._desk.turn()  # 2
         if opens is None and not self._rounds.waits():
             return MarketTurn(agreements=agreements)
-        opened = self._open(opens)  # 2
+        opened = self._open(opens)  # 3
+        if opened is not None:
+            self._rounds.expire()  # what was granted in the round before has lapsed
         reached("round.opened")
-        self._rounds.expire()  # 3
         taken, refused = self._take()  # 4
         decisions = [*self._offer(), *self._answer()]  # 5, 6
         if decisions:
