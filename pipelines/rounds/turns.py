@@ -117,6 +117,10 @@ class MarketTurns:
             *decide_answers(knowledge),
         ]
 
+    def facts(self) -> MarketFacts:
+        """What the home knows of the market now."""
+        return self._rounds.read()
+
     def _open(self, opens: str | None) -> int | None:
         if opens is not None:
             return self._agreements.open_round(0, opens)
