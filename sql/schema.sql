@@ -6525,7 +6525,7 @@ SELECT medusa.grant_loads_to_roles();
 
 CREATE TABLE medusa.market (
     is_only       boolean PRIMARY KEY DEFAULT true CHECK (is_only),
-    round_ms      bigint NOT NULL DEFAULT 60000 CHECK (round_ms BETWEEN 100 AND 86400000),
+    round_ms      bigint NOT NULL DEFAULT 60000 CHECK (round_ms BETWEEN 1000 AND 86400000),
     move_ms       bigint NOT NULL DEFAULT 300000 CHECK (move_ms BETWEEN 100 AND 604800000),
     residence_ms  bigint NOT NULL DEFAULT 300000 CHECK (residence_ms BETWEEN 0 AND 604800000),
     dead_band     double precision NOT NULL DEFAULT 0.004

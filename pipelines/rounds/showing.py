@@ -31,7 +31,9 @@ def decision_lines(decisions: Iterable[MarketDecision]) -> list[str]:
     """Decisions with their reasons, a line each, and under it what they are about."""
     lines = []
     for decision in decisions:
-        lines += explain([decision])
+        because = decision.because
+        numbers = ", ".join(f"{name} {value:.6g}" for name, value in because.numbers.items())
+        lines.append(f"{_what(decision)}: {because.reason}" + (f" ({numbers})" if numbers else ""))
         lines += [f"  {_item(item)}" for item in _items(decision)]
     return lines
 
@@ -101,9 +103,8 @@ def _contract(
 
 
 def _decision(decision: MarketDecision) -> dict[str, Any]:
-    (line,) = explain([decision])
     return {
-        "what": line.split(":", 1)[0],
+        "what": _what(decision),
         "because": decision.because.reason,
         "numbers": dict(decision.because.numbers),
         "items": [
@@ -111,6 +112,11 @@ def _decision(decision: MarketDecision) -> dict[str, Any]:
             for item in _items(decision)
         ],
     }
+
+
+def _what(decision: MarketDecision) -> str:
+    (line,) = explain([decision])
+    return line.split(":", 1)[0]
 
 
 def _items(decision: MarketDecision) -> tuple[Item, ...]:
