@@ -28,7 +28,7 @@ def run_round(settings: Settings, participant: str | None, *, explain: bool, as_
         take_seat(settings, chosen) as seat,
         open_turns(
             settings.directory, chosen, seat.urls[0], seat.partners,
-            lambda error: problems.append(str(error)),
+            lambda error: problems.append(str(error)), is_patient=True,
         ) as turns,
     ):  # fmt: skip
         if explain:

@@ -24,9 +24,12 @@ def open_turns(
     url: str,
     partners: Mapping[Participant, Partner],
     told: Callable[[Exception], None],
+    *,
+    is_patient: bool = False,
 ) -> Iterator[MarketTurns]:
     """Turns that sign with the participant's key; `url` is its job's, `directory` that of homes.
 
+    Those that are patient wait for partners as long as they need; beside a loop they do not.
     Raises Unavailable if it has no key, Refused if others may read it.
     """
     key = load_key(directory, participant)
@@ -36,7 +39,8 @@ def open_turns(
         rounds = open_postgres_rounds(url, participant)
         stack.callback(rounds.close)
         ways = DrilledWays(directory, participant, told)
-        post = PatientPost(LocalExchange(participant, partners, ways))
+        exchange = LocalExchange(participant, partners, ways)
+        post = exchange if is_patient else PatientPost(exchange)
         stack.callback(post.close)
         desk = AgreementDesk(agreements, key, post, told)
         yield MarketTurns(desk, agreements, rounds, told)

@@ -88,10 +88,11 @@ class MarketTurns:
 
         Raises Unavailable if this home is away, Conflict if others were faster again and again.
         """
-        if self._rounds.waits():
+        waits = self._rounds.waits()
+        if waits:
             self._rounds.expire()  # 1
         agreements = self._desk.turn()  # 2
-        if opens is None and not self._rounds.waits():
+        if not (waits or opens) and (agreements.is_idle or not self._rounds.waits()):
             return MarketTurn(agreements=agreements)
         opened = self._open(opens)  # 3
         if opened is not None:

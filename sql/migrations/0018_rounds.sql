@@ -303,7 +303,7 @@ DECLARE
 BEGIN
     UPDATE medusa.market AS m SET changes = m.changes + 1 RETURNING * INTO trades;
     IF NOT FOUND THEN
-        INSERT INTO medusa.market (changes) VALUES (1) ON CONFLICT DO NOTHING;
+        INSERT INTO medusa.market DEFAULT VALUES ON CONFLICT DO NOTHING;
         UPDATE medusa.market AS m SET changes = m.changes + 1 RETURNING * INTO trades;
     END IF;
     RETURN trades;
@@ -352,9 +352,17 @@ DECLARE
     moves  integer;
     now_in bigint;
 BEGIN
-    PERFORM medusa.begin_market();
     now_is := clock_timestamp();
     SELECT coalesce(max(r.number), 0) INTO now_in FROM medusa.round AS r;
+    IF NOT EXISTS (SELECT FROM medusa.open_offer AS o WHERE o.expires_at <= now_is)
+        AND NOT EXISTS (
+            SELECT FROM medusa.agreed_move AS m
+            WHERE m.state = 'granted' AND m.round < now_in
+                OR m.state = 'accepted' AND m.expires_at <= now_is)
+    THEN
+        RETURN 0;
+    END IF;
+    PERFORM medusa.begin_market();
     FOR waiting IN SELECT * FROM medusa.open_offer AS o WHERE o.expires_at <= now_is
         ORDER BY o.offer_id
     LOOP
