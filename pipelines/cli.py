@@ -317,6 +317,13 @@ def parser() -> UsageParser:
     text = "contracts between participants: check them, export what a stream promises"
     add_contract_commands(commands.add_parser("contract", help=text, description=text))
 
+    added = add("round", _round, "a round of the market now: offer load, answer partners' offers")
+    added.add_argument(
+        "--explain", action="store_true", help="print what would be decided, change nothing"
+    )
+    _home(added, "who (default: the only one)")
+    _json(added)
+
     added = add("migrate", _migrate, "bring a catalog to this version's schema")
     _home(added)
 
@@ -525,6 +532,12 @@ def _tick(options: argparse.Namespace, settings: Settings) -> int:
     if options.explain:
         return explain_tick(settings, order)
     return tick(settings, order, as_json=options.json)
+
+
+def _round(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.round import run_round
+
+    return run_round(settings, options.participant, explain=options.explain, as_json=options.json)
 
 
 def _apply(options: argparse.Namespace, settings: Settings) -> int:

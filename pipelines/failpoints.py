@@ -58,6 +58,15 @@ AGREEMENT_POINTS = (
 )
 """Those of a turn about contracts, which goes on beside."""
 
+ROUND_POINTS = (
+    "round.opened",
+    "round.taken",
+    "round.decided",
+    "round.applied",
+    "round.sent",
+)
+"""Those of a turn in the market, which goes on beside."""
+
 CHOICE_POINTS = ("choice.decided", "choice.committed")
 """Those of choosing among several producers of a stream, in homes where there are some."""
 

@@ -123,6 +123,11 @@ class PostgresCatalog:
         """Whose home this is."""
         return self._participant
 
+    @property
+    def engine(self) -> Engine:
+        """For the rooms beside it, in the same home."""
+        return self._engine
+
     def close(self) -> None:
         """Give connections back."""
         self._engine.dispose()

@@ -323,6 +323,11 @@ DECLARE
     role text;
     kind text;
 BEGIN
+    PERFORM medusa.grant_all_to_owner();
+    role := current_database() || '_owner';
+    IF EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+        EXECUTE format('GRANT INSERT, UPDATE, DELETE ON medusa_api.cost TO %I', role);
+    END IF;
     FOREACH kind IN ARRAY ARRAY['job', 'airflow', 'analyst', 'reader'] LOOP
         role := current_database() || '_' || kind;
         CONTINUE WHEN NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);

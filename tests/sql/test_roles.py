@@ -26,7 +26,7 @@ VIEWS = {
             "assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
             "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls",
-            "cost", "load_samples"},
+            "cost", "load_samples", "offers", "answers", "agreed_moves", "trading"},
     "analyst": {*AGREED, "assignments", "certificates", "holds", "leases", "lineage",
                 "published_boundaries",
                 "published_files", "published_segments", "quarantine", "segments", "sinks",
