@@ -10,9 +10,9 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
 
 from medusa_core.errors import MedusaError
-from pipelines.agreements.desk import AgreementDesk, Turn
 
 LOOK_S = 0.5
 WAITS_S = 2.0
@@ -26,15 +26,34 @@ TOLD_ALIKE = 40
 """So many first characters make two sentences one and the same that is told once a minute."""
 
 
+class Made(Protocol):
+    """What a turn did."""
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing moved."""
+
+    @property
+    def waiting(self) -> int:
+        """How much could not be done yet."""
+
+
+class Turns(Protocol):
+    """Who makes turns: a desk, or the market with its desk."""
+
+    def turn(self) -> Made:
+        """Make one."""
+
+
 class TurnsBeside:
-    """Makes a desk's turns; `told` hears what went wrong, each thing once a minute at most.
+    """Makes turns of a desk; `told` hears what went wrong, each thing once a minute at most.
 
     `heard` is where the desk puts what it tells: it is told in the loop's thread.
     """
 
     def __init__(
         self,
-        desk: AgreementDesk,
+        desk: Turns,
         heard: deque[Exception],
         told: Callable[[Exception], None],
         *,
@@ -47,7 +66,7 @@ class TurnsBeside:
         self._now_s = now_s
         self._closes = closes
         self._thread = ThreadPoolExecutor(1, "medusa-agreements")
-        self._turn: Future[Turn] | None = None
+        self._turn: Future[Made] | None = None
         self._next_s = now_s()
         self._told_at_s: dict[str, float] = {}
 
@@ -68,7 +87,7 @@ class TurnsBeside:
         self._thread.shutdown(wait=True, cancel_futures=True)
         self._closes()
 
-    def _collect(self, turn: Future[Turn]) -> None:
+    def _collect(self, turn: Future[Made]) -> None:
         error = turn.exception()
         if error is None:
             made = turn.result()

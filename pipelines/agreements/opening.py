@@ -19,6 +19,7 @@ from pipelines.catalog.postgres_agreements import PostgresAgreements
 from pipelines.drills.ways import DrilledWays
 from pipelines.exchange.in_process import LocalExchange, Partner
 from pipelines.exchange.patience import PatientPost
+from pipelines.rounds.opening import open_turns
 
 
 @contextmanager
@@ -55,14 +56,16 @@ def turns_beside(
     partners: Mapping[Participant, Partner],
     told: Callable[[Exception], None],
 ) -> TurnsBeside | None:
-    """Turns beside a loop; None without a key, as a home has that no contracts were applied to.
+    """Turns in the market beside a loop, which begin with its desk's.
+
+    None without a key, as a home has that no contracts were applied to.
 
     A key that is not kept as it must be is told of, and none is used.
     """
     heard: deque[Exception] = deque(maxlen=1_000)
-    opened = open_desk(directory, participant, url, partners, heard.append)
+    opened = open_turns(directory, participant, url, partners, heard.append)
     try:
-        desk, _ = opened.__enter__()
+        turns = opened.__enter__()
     except Unavailable:
         return None
     except Refused as error:
@@ -72,4 +75,4 @@ def turns_beside(
     def close() -> None:
         opened.__exit__(None, None, None)
 
-    return TurnsBeside(desk, heard, told, closes=close)
+    return TurnsBeside(turns, heard, told, closes=close)
