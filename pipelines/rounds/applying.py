@@ -12,14 +12,17 @@ from typing import Any, assert_never
 from medusa_core.decisions import Because
 from medusa_core.market.decisions import (
     GiveAnswer,
+    HandOn,
     KeepOpen,
+    LowerLoad,
     MakeOffer,
     MarketDecision,
     TellRoom,
 )
 from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received
 from medusa_core.market.learning import after_answering, after_telling
-from medusa_core.market.messages import Answer, Reason, answer_bytes, offer_bytes
+from medusa_core.market.messages import Answer, Item, Reason, answer_bytes, offer_bytes
+from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.catalog.rounds import MarketFacts
 from pipelines.rounds.knowing import can_be_weighed, received
@@ -45,6 +48,7 @@ def request_of(
         "decides": decides,
         "offers": writing.offers,
         "answers": writing.answers,
+        "leaves": writing.leaves,
         "wanted": list(writing.wanted.values()),
     }
 
@@ -90,8 +94,12 @@ class _Writing:
         self._asked = {waiting.partner for waiting in facts.open if waiting.is_own}
         as_provider = () if knowledge is None else knowledge.as_provider
         self._standings = {standing.contract.name: standing for standing in as_provider}
+        self._granted = {
+            _leaf(m.contract, m.item): m.move_id for m in facts.moves if m.is_given and m.is_granted
+        }
         self.offers: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
+        self.leaves: list[int] = []
         self.wanted: dict[str, dict[str, Any]] = {}
 
     def add(self, decision: MarketDecision) -> None:
@@ -99,13 +107,15 @@ class _Writing:
             case MakeOffer():
                 self._offer(decision)
             case GiveAnswer(to=to, answer=answer, because=because):
-                self._say(to, answer, because, leaves=self._leaves(decision))
+                self._say(to, answer, because, leaves=self._leaves(decision.hands_on))
                 standing = self._standings.get(answer.contract)
                 if standing is not None and answer.reason in LEARNING:
                     self._learn(after_answering(standing, decision.received.offer, answer))
             case TellRoom(to=to, answer=answer, because=because):
                 self._say(to, answer, because, is_more=True)
                 self._learn(after_telling(self._standings[answer.contract], answer))
+            case LowerLoad(leaves=leaves):
+                self.leaves += [self._granted[_leaf(*leaf)] for leaf in leaves]
             case KeepOpen():
                 pass
             case _:
@@ -142,21 +152,16 @@ class _Writing:
             }
         )
 
-    def _leaves(self, decision: GiveAnswer) -> list[dict[str, Any]]:
+    def _leaves(self, hands_on: Iterable[HandOn]) -> list[dict[str, Any]]:
         """Which granted moves make room for which items."""
-        granted = {
-            (m.contract, m.item.fragment, m.item.partition): m.move_id
-            for m in self._facts.moves
-            if m.is_given and m.is_granted
-        }
         return [
             {
-                "move_id": granted[contract, item.fragment, item.partition],
+                "move_id": self._granted[_leaf(*leaf)],
                 "fragment": hand_on.item.fragment,
                 "partition": hand_on.item.partition,
             }
-            for hand_on in decision.hands_on
-            for contract, item in hand_on.leaves
+            for hand_on in hands_on
+            for leaf in hand_on.leaves
         ]
 
     def _learn(self, standing: ProviderStanding) -> None:
@@ -172,3 +177,7 @@ class _Writing:
             "for_overload": wanted.for_overload,
             "told_level": wanted.told_level,
         }
+
+
+def _leaf(contract: ContractName, item: Item) -> tuple[ContractName, str, int]:
+    return contract, item.fragment, item.partition

@@ -11,6 +11,7 @@ from typing import Any
 from medusa_core.market.decisions import (
     GiveAnswer,
     KeepOpen,
+    LowerLoad,
     MakeOffer,
     MarketDecision,
     TellRoom,
@@ -127,6 +128,8 @@ def _items(decision: MarketDecision) -> tuple[Item, ...]:
             return decision.answer.accepted
         case KeepOpen():
             return decision.received.offer.items
+        case LowerLoad():
+            return tuple(item for _, item in decision.leaves)
         case TellRoom():
             return ()
 

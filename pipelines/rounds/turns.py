@@ -202,7 +202,7 @@ class MarketTurns:
             decisions = decide(facts, knowledge)
             reached("round.decided")
             request = request_of(facts, knowledge, decisions, decides=decides)
-            if not (decides or request["offers"] or request["answers"]):
+            if not (decides or any(request[of] for of in ("offers", "answers", "leaves"))):
                 return decisions
             try:
                 self._rounds.apply(request)

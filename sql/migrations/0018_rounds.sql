@@ -665,6 +665,7 @@ AS $$
 DECLARE
     trades medusa.market := medusa.begin_market();
     one    jsonb;
+    going  integer;
 BEGIN
     IF trades.changes - 1 IS DISTINCT FROM (request->>'changes')::bigint
         OR medusa.this_round() IS DISTINCT FROM (request->>'round')::bigint
@@ -678,6 +679,13 @@ BEGIN
     FOR one IN SELECT * FROM jsonb_array_elements(request->'answers') LOOP
         PERFORM medusa.give_answer(one, trades);
     END LOOP;
+    UPDATE medusa.agreed_move AS m SET state = 'accepted'
+    WHERE m.move_id IN (SELECT l::bigint FROM jsonb_array_elements_text(request->'leaves') AS l)
+        AND m.is_given AND m.state = 'granted';
+    GET DIAGNOSTICS going = ROW_COUNT;
+    IF going <> jsonb_array_length(request->'leaves') THEN
+        RAISE EXCEPTION 'what was to be handed on has lapsed: read again' USING ERRCODE = 'MD002';
+    END IF;
     INSERT INTO medusa.wanted_load AS w (contract, revision, nonce, load, smallest, for_overload,
         told_level)
     SELECT r.contract, r.revision, r.nonce, r.load, r.smallest, r.for_overload, r.told_level

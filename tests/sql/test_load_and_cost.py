@@ -9,16 +9,20 @@ from collections.abc import Callable, Mapping
 import psycopg2
 import psycopg2.errors
 import pytest
+from sqlalchemy import text
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import Refused
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
+from pipelines.catalog.homes import HomeUrls
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.postgres_errors import error_of
 from pipelines.catalog.queries import query
+from pipelines.catalog.server import EmbeddedServer
 from tests.catalog import building as a
+from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn
 
 QUEUE = "INSERT INTO medusa_api.cost (kind, capacity, scale, threshold, currency) VALUES "
@@ -228,9 +232,13 @@ def test_samples_stay_until_they_are_older_than_kept(
         run(log_in, "owner", "UPDATE medusa.load_retention SET keep = '5 minutes'")
 
 
-def test_the_load_of_now_is_found_without_reading_what_is_kept(log_in: LogIn) -> None:
+def test_the_load_of_now_is_found_without_reading_what_is_kept(
+    log_in: LogIn, postgres_server: EmbeddedServer, attacked_urls: HomeUrls
+) -> None:
     run(log_in, "owner", MANY)
-    run(log_in, "owner", "ANALYZE medusa.load_sample, medusa.load_part")
+    superuser_url = postgres_server.superuser_url(attacked_urls.database)
+    with watcher_of(superuser_url) as watcher, watcher.connect() as connection:
+        connection.execute(text("ANALYZE medusa.load_sample, medusa.load_part"))
     looked = query("loads_since").text.replace(":window_ms", "60000")
     plan = "\n".join(str(line) for (line,) in run(log_in, "job", f"EXPLAIN {looked}"))
     assert "Seq Scan" not in plan, plan
