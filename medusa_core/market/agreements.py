@@ -108,7 +108,7 @@ def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
                 )
             case _:
                 return None
-    except (ValueError, TypeError, RecursionError):
+    except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise Refused(f"this is no {kind.value}: send one as Medusa writes it") from None
 
 

@@ -27,6 +27,9 @@ ANSWER_FORMAT = "medusa.answer/1"
 ITEMS_MAX = 1_000
 ROOMS_MAX = 8
 LOAD_MAX = 1e9
+LOAD_MIN = 1e-6
+"""A microsecond of CPU a second: nothing smaller is measured, and too many would fit anywhere."""
+
 MESSAGE_BYTES_MAX = 256 * 1024
 COUNT_MAX = 2**53
 
@@ -229,7 +232,7 @@ def _items(given: object) -> tuple[Item, ...]:
         Item(
             FragmentName(check_name("fragment", item["fragment"])),
             _whole(item["partition"], COUNT_MAX),
-            _load(item["load"]),
+            _load(item["load"], LOAD_MIN),
         )
         for item in given
     )
@@ -259,10 +262,10 @@ def _whole(given: object, most: int) -> int:
     raise ValueError(f"{str(given)[:40]!r}, which is no whole number from 0 to {most}")
 
 
-def _load(given: object) -> float:
-    if isinstance(given, float) and isfinite(given) and 0 < given <= LOAD_MAX:
+def _load(given: object, least: float = 0.0) -> float:
+    if isinstance(given, float) and isfinite(given) and 0 < given <= LOAD_MAX and given >= least:
         return given
-    raise ValueError(f"{str(given)[:40]!r}, which is no load above 0")
+    raise ValueError(f"{str(given)[:40]!r}, which is no load above {least:f}")
 
 
 def _truth(given: object) -> bool:

@@ -12,8 +12,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Protocol
 
-from medusa_core.errors import MedusaError
-
 LOOK_S = 0.5
 WAITS_S = 2.0
 """How long after a turn in which something could not be sent the next one is made."""
@@ -94,8 +92,9 @@ class TurnsBeside:
             wait_s = 0.0 if not made.is_idle else WAITS_S if made.waiting else LOOK_S
             self._next_s = self._now_s() + wait_s
             return
-        if not isinstance(error, MedusaError):
+        if not isinstance(error, Exception):
             raise error
+        # Also what is a fault of ours: streams go on without the market.
         self._next_s = self._now_s() + AGAIN_S
         self._tell(error)
 

@@ -105,13 +105,10 @@ class AgreementDesk:
                 kept += 1
                 continue
             try:
-                self._take(received, keys.get(sender))
-                taken += 1
-            except Refused as error:
-                self._agreements.refuse(received.envelope_id, str(error))
-                kind = received.envelope.kind.value
-                self._told(Refused(f"a {kind} in the name of {sender} is refused: {error}"))
-                refused += 1
+                if self._is_taken(received, keys.get(sender)):
+                    taken += 1
+                else:
+                    refused += 1
             except Unavailable:
                 # One that somebody else has hold of must not keep other senders' from being taken;
                 # what follows it must not come before it.
@@ -123,6 +120,19 @@ class AgreementDesk:
                 self._agreements.keep(received.envelope_id, str(error))
                 kept += 1
         return taken, refused, kept
+
+    def _is_taken(self, received: Received, key: bytes | None) -> bool:
+        """Take an envelope; False, and noted with the reason, where it is refused."""
+        try:
+            self._take(received, key)
+        except Refused as error:
+            self._agreements.refuse(received.envelope_id, str(error))
+            envelope = received.envelope
+            kind = envelope.kind.value
+            told = f"a {kind} in the name of {envelope.sender} is refused: {error}"
+            self._told(Refused(told))
+            return False
+        return True
 
     def _take(self, received: Received, key: bytes | None) -> None:
         envelope = received.envelope

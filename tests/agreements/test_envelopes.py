@@ -102,7 +102,14 @@ def _signed_by(party: str, **changes: Any) -> Callable[[Party], Envelope]:
     return make
 
 
+def _with_signatures(signatures: Any) -> Callable[[Party], Envelope]:
+    return lambda party: an_envelope(party, a_body(some_terms(), signatures=signatures))
+
+
 BAD: dict[str, tuple[Callable[[Party], Envelope], str]] = {
+    "with signatures that are a list": (_with_signatures([]), ""),
+    "with signatures that are a text": (_with_signatures("beta"), ""),
+    "with a signature that is a number": (_with_signatures({BETA: 1}), ""),
     "forged with another key": (_another(key=a_key(GAMMA)), "forged or altered"),
     "altered": (lambda party: _altered(an_envelope(party)), "forged or altered"),
     "said to be from another time": (
