@@ -160,11 +160,11 @@ class PayerEstimate:
         self._times = [one.at_ms for one in self.asked]
 
     def between(self, after_ms: int, until_ms: int) -> Asked | None:
-        """The last that it offered in `[after, until)`."""
-        at = bisect_left(self._times, until_ms)
-        if at and self._times[at - 1] >= after_ms:
-            return self.asked[at - 1]
-        return None
+        """What it offered at the highest price in `[after, until)`, the last of that."""
+        offered = self.asked[
+            bisect_left(self._times, after_ms) : bisect_left(self._times, until_ms)
+        ]
+        return max(reversed(offered), key=lambda one: one.price, default=None)
 
 
 def level_up_to(contract: ContractInForce, price: float) -> int | None:

@@ -1,8 +1,9 @@
 """Recorded load as rounds: at each, what the participant's loop would have known of its own load.
 
-The rounds are `round_ms` apart, from the beginning of the span on. A round knows the samples that
-had ended by then, through the very function that a live round reads them with; what was carried
-until the next one is measured by the same samples, each counted where it lies.
+The rounds are `round_ms` apart, and the last one is at the end of the span: a round that began now.
+Each knows the samples that had ended by then, through the very function that a live round reads
+them with; what was carried until the next one is measured by the same samples, each counted where
+it lies.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from medusa_core.errors import Refused
 from medusa_core.market.loads import WINDOW_MS, Recorded, load_between
@@ -33,7 +35,7 @@ def check_rounds(over_ms: int, round_ms: int) -> None:
 def recorded_rounds(
     facts: MarketFacts, samples: Sequence[Recorded], from_ms: int, until_ms: int
 ) -> Iterator[RecordedRound]:
-    """The rounds of `[from_ms, until_ms]`; what load costs must be declared.
+    """The rounds of `[from_ms, until_ms]`, one at either end; what load costs must be declared.
 
     Samples may begin before: the first round looks back as any does.
     """
@@ -42,11 +44,12 @@ def recorded_rounds(
     longest_ms = max((sample.to_ms - sample.from_ms for sample in ordered), default=0)
     bare = replace(facts, contracts=(), open=(), moves=(), told={}, wanted={}, silent={})
     round_ms = facts.trading.round_ms
-    for at_ms in range(from_ms, until_ms + 1, round_ms):
+    first_ms = until_ms - (until_ms - from_ms) // round_ms * round_ms
+    times = [*([from_ms] if from_ms < first_ms else []), *range(first_ms, until_ms + 1, round_ms)]
+    for at_ms, next_ms in pairwise([*times, until_ms]):
         known = ordered[bisect_right(ends, at_ms - WINDOW_MS) : bisect_right(ends, at_ms)]
         knowledge = knowledge_of(replace(bare, clock_ms=at_ms, loads=tuple(known)), Nonce("0" * 32))
         assert knowledge is not None, "what load costs is declared"
-        next_ms = min(at_ms + round_ms, until_ms)
         follows = ordered[bisect_right(ends, at_ms) : bisect_right(ends, next_ms + longest_ms)]
         load = load_between(follows, at_ms, next_ms) if next_ms > at_ms else None
         yield RecordedRound(

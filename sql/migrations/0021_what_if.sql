@@ -246,12 +246,18 @@ CREATE FUNCTION medusa.grant_what_if_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     role text;
+    kind text;
 BEGIN
-    FOREACH role IN ARRAY ARRAY[current_database() || '_owner', current_database() || '_job'] LOOP
+    FOREACH kind IN ARRAY ARRAY['owner', 'job'] LOOP
+        role := current_database() || '_' || kind;
         CONTINUE WHEN role = current_user
             OR NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
         EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.what_if_edited, medusa.what_if_document '
             'TO %I', role);
+        IF kind = 'owner' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.check_proposal, medusa.edited_terms '
+                'TO %I', role);
+        END IF;
     END LOOP;
 END $$;
 COMMENT ON FUNCTION medusa.grant_what_if_to_roles() IS

@@ -69,12 +69,16 @@ def test_an_answer_takes_what_fits_and_tells_what_more_by_level() -> None:
 
 
 def test_a_payer_offers_what_it_offered_when_it_did() -> None:
-    asked = [Asked(at_ms=at, price=2.0, items=(an_item(at),), for_overload=True) for at in (5, 9)]
+    asked = [
+        Asked(at_ms=at, price=price, items=(an_item(at),), for_overload=True)
+        for at, price in ((5, 2.0), (9, 3.0), (11, 3.0), (12, 1.0))
+    ]
     estimate = PayerEstimate(asked)
     assert estimate.between(0, 5) is None
-    assert estimate.between(0, 10) == asked[1]
+    assert estimate.between(0, 10) == asked[1], "the dearest"
     assert estimate.between(5, 9) == asked[0]
-    assert estimate.between(10, 99) is None
+    assert estimate.between(5, 99) == asked[2], "the last of the dearest"
+    assert estimate.between(13, 99) is None
 
 
 prices = st.integers(1, 9).map(float)
