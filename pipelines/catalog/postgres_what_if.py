@@ -6,15 +6,14 @@ Everything comes from read-only transactions, so that nothing can be written or 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Engine, RowMapping, text
 
 from medusa_core.market.documents import terms_of
-from medusa_core.market.estimating import Asked, Word
+from medusa_core.market.estimating import Asked, Priced, Word
 from medusa_core.market.loads import Recorded
 from medusa_core.market.messages import offer_from
 from medusa_core.market.terms import ContractName, Terms
@@ -26,6 +25,8 @@ from pipelines.catalog.queries import query
 
 WORDS_MAX = 20_000
 """So many of the newest answers and offers are looked at."""
+
+MOVES_MAX = 200_000
 
 SLICE_MS = 6 * 3_600_000
 """Samples are read for so much time at once: what is read of them is larger than what is kept."""
@@ -69,10 +70,12 @@ class PostgresWhatIf:
 
     def words(self, from_ms: int) -> dict[tuple[Participant, str], list[Word]]:
         """What providers said since then, by provider and currency."""
+        rows = self._rows("words_of_providers", from_ms=from_ms, most=WORDS_MAX)
+        moves = self._rows("given_moves", from_ms=from_ms, most=MOVES_MAX)
         found: dict[tuple[Participant, str], list[Word]] = {}
-        for row in self._rows("words_of_providers", from_ms=from_ms, most=WORDS_MAX):
+        for row, lay in with_what_lay(map(dict, rows), map(dict, moves)):
             of = Participant(row["partner"]), str(row["currency"])
-            found.setdefault(of, []).append(_word(row))
+            found.setdefault(of, []).append(_word(row, lay))
         return found
 
     def asked(self, from_ms: int) -> dict[tuple[ContractName, str], list[Asked]]:
@@ -113,10 +116,27 @@ class PostgresWhatIf:
                     connection.execute(text("ROLLBACK"))
 
 
-def _word(row: RowMapping) -> Word:
-    at: Callable[[int], float] = lambda level: float(  # noqa: E731 - it is said once, here
-        row["price_low"] + level * row["price_step"]
-    )
+def with_what_lay(
+    rows: Iterable[Mapping[str, Any]], moves: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[Mapping[str, Any], Priced]]:
+    """Words from the oldest on, each with what had been agreed before, and lay with the provider
+    then: price and load."""
+    coming = sorted(moves, key=lambda move: -int(move["from_ms"]))
+    lying: dict[str, list[Mapping[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: int(row["at_ms"])):
+        at_ms, partner = row["at_ms"], row["partner"]
+        while coming and coming[-1]["from_ms"] < at_ms:
+            move = coming.pop()
+            lying.setdefault(move["partner"], []).append(move)
+        there = [move for move in lying.get(partner, ()) if move["until_ms"] > at_ms]
+        lying[partner] = there
+        yield row, tuple((float(move["price"]), float(move["load"])) for move in there)
+
+
+def _word(row: Mapping[str, Any], lay: Priced) -> Word:
+    def price_of(level: int) -> float:
+        return float(row["price_low"] + level * row["price_step"])
+
     return Word(
         at_ms=row["at_ms"],
         low=float(row["price_low"]),
@@ -124,8 +144,8 @@ def _word(row: RowMapping) -> Word:
         price=float(row["price"]),
         level=row["level"],
         took=row["load"],
-        rooms=tuple((at(room["level"]), float(room["load"])) for room in row["rooms"]),
-        lay=tuple((float(Decimal(price)), float(load)) for price, load in row["lies"]),
+        rooms=tuple((price_of(room["level"]), float(room["load"])) for room in row["rooms"]),
+        lay=lay,
         is_more=row["is_more"],
         is_silence=row["reason"] is None,
     )

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from medusa_core.decisions import Because
-from medusa_core.market.outcomes import ContractOutcome, Outcome
+from medusa_core.market.documents import fields_of
+from medusa_core.market.outcomes import ContractOutcome, LargestChange, Outcome
 from medusa_core.market.terms import ContractName, Movement, Terms, plain
 from medusa_core.names import Participant
 from pipelines.commands.tables import table
@@ -15,15 +16,23 @@ from pipelines.what_if.asking import Estimated, WhatIf
 
 COLUMNS = ("", "before", "after", "difference")
 NOTHING = ContractOutcome()
+RECORDED = 0.99
+"""Which share of a span is all of it."""
 
 
 def lines_of(found: WhatIf) -> list[str]:
     """The answer as text."""
-    lines = [_span(found), table(COLUMNS, _rows(found))]
+    lines = _span(found)
+    for name in sorted(found.changed):
+        changes = _changes(found, name)
+        lines += [f"  {name}: {field} {was} -> {to}" for field, was, to in changes]
+        if not changes:
+            lines.append(f"  {name}: nothing is changed")
+    lines.append(table(COLUMNS, _rows(found)))
     if found.largest is None:
         lines.append("nothing moves otherwise")
     else:
-        lines.append(_largest(found))
+        lines += _largest(found.largest)
     lines += [_estimate(found, name) for name in sorted(found.estimates)]
     lines += _unseen(found)
     lines.append("nothing was written, and no partner was told")
@@ -43,6 +52,11 @@ def document_of(found: WhatIf) -> dict[str, Any]:
         "currency": found.currency,
         "threshold": found.threshold,
         "changed": sorted(found.changed),
+        "changes": [
+            {"contract": name, "field": field, "from": was, "to": to}
+            for name in sorted(found.changed)
+            for field, was, to in _changes(found, name)
+        ],
         "before": _outcome(found, found.before),
         "after": _outcome(found, found.after),
         "difference": _difference(_outcome(found, found.before), _outcome(found, found.after)),
@@ -64,15 +78,42 @@ def document_of(found: WhatIf) -> dict[str, Any]:
 # ---------------------------------------------------------------- the span, the table
 
 
-def _span(found: WhatIf) -> str:
+def _span(found: WhatIf) -> list[str]:
     replayed_ms, recorded_ms = found.until_ms - found.from_ms, found.before.recorded_ms
-    span = f"{iso(found.from_ms * 1_000)} to {iso(found.until_ms * 1_000)}"
-    line = f"{found.participant}'s load of {duration(replayed_ms * 1_000)}, {span}"
+    span = f"{_second(found.from_ms)} to {_second(found.until_ms)}"
+    lines = [f"{found.participant}'s load of {duration(replayed_ms * 1_000)}, {span}"]
     if replayed_ms < found.asked_ms:
-        line += f" (of {duration(found.asked_ms * 1_000)} asked for: nothing older is recorded)"
-    if recorded_ms < 0.99 * replayed_ms:
-        line += f"; {duration((replayed_ms - recorded_ms) * 1_000)} of it without a record"
-    return line
+        asked = duration(found.asked_ms * 1_000)
+        lines.append(f"  of {asked} asked for: nothing older is recorded")
+    if recorded_ms < RECORDED * replayed_ms:
+        gaps = duration((replayed_ms - recorded_ms) * 1_000)
+        lines.append(f"  {gaps} of it without a record: nothing is reckoned for it")
+    return lines
+
+
+def _second(at_ms: int) -> str:
+    return iso(at_ms // 1_000 * 1_000_000)
+
+
+def _changes(found: WhatIf, name: ContractName) -> list[tuple[str, object, object]]:
+    """What would be said otherwise than it was agreed on: field, before (None: nothing), after."""
+    was = _terms(found.agreed.get(name))
+    return [
+        (field, was.get(field), to)
+        for field, to in _terms(found.changed[name]).items()
+        if was.get(field) != to
+    ]
+
+
+def _terms(terms: Terms | None) -> dict[str, object]:
+    """The terms as a document has them, without what follows from them."""
+    if terms is None:
+        return {}
+    fields = fields_of(terms)
+    fields |= fields.pop("subject")
+    fields |= fields.pop("availability")
+    follows = ("format", "contract", "number", "supersedes", "kind")
+    return {field: value for field, value in fields.items() if field not in follows}
 
 
 def _rows(found: WhatIf) -> list[Sequence[object]]:
@@ -116,14 +157,13 @@ def _shown(amount: float) -> str:
 # ---------------------------------------------------------------- why, and from what
 
 
-def _largest(found: WhatIf) -> str:
-    largest = found.largest
-    assert largest is not None
+def _largest(largest: LargestChange) -> list[str]:
     what = "less" if largest.is_less else "more"
     line = f"largest change: {abs(largest.load_s):.6g} load-seconds {what} under {largest.contract}"
     if largest.because is None:
-        return line
-    return f"{line}; {'before' if largest.is_less else 'after'}, {_reason(largest.because)}"
+        return [line]
+    when = "before the edit" if largest.is_less else "after the edit"
+    return [line, f"  because {when} {_reason(largest.because)}"]
 
 
 def _reason(because: Because) -> str:
@@ -137,7 +177,7 @@ def _estimate(found: WhatIf, name: ContractName) -> str:
         words, last = estimate.provider, estimate.provider.last
         line = f"{estimate.partner} ({name}) is estimated from {counted(words.answers, 'answer')}"
         if words.answers:
-            line += f" since {iso(words.words[0].at_ms * 1_000)}"
+            line += f" since {_second(words.words[0].at_ms)}"
         if last is not None:
             line += f", the last at level {last.level} ({last.price:g} {currency})"
         return line if words.answers else f"{line}: nothing is taken"
@@ -146,7 +186,7 @@ def _estimate(found: WhatIf, name: ContractName) -> str:
     line = f"{estimate.partner} ({name}) is estimated from {counted(len(asked), 'offer')}"
     if not asked:
         return f"{line}: nothing is offered"
-    return f"{line} since {iso(asked[0].at_ms * 1_000)}, the last at {asked[-1].price:g} {currency}"
+    return f"{line} since {_second(asked[0].at_ms)}, the last at {asked[-1].price:g} {currency}"
 
 
 def _unseen(found: WhatIf) -> list[str]:

@@ -10,19 +10,21 @@ from medusa_core.commits import Cause, Lane
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from pipelines.what_if.asking import WhatIf, ask_what_if
 from pipelines.what_if.editing import parse_edit
-from tests.rounds.building import FORGET, PERIOD_MS, Trader
+from tests.rounds.building import FORGET, PERIOD_MS, Trader, parts
 
 HOUR_MS = 3_600_000
+BUSY, QUIET = parts(9), parts(9, 0.01)
+Pair = tuple[Trader, Trader]
 
 
 def records(trader: Trader, minutes: Sequence[Mapping[str, float]]) -> None:
     """The load of these minutes, by fragment, the last one ending now, as its loop records it."""
     with trader.watcher.connect() as connection:
         connection.execute(text(FORGET))
-    for number, parts in enumerate(minutes, 1):
+    for number, minute in enumerate(minutes, 1):
         works = {
             WorkKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
-            for name, load in parts.items()
+            for name, load in minute.items()
         }
         trader.catalog.record_load(
             LoadSample(
