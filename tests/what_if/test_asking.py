@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from medusa_core.errors import Refused
 from medusa_core.market.terms import ContractName
+from pipelines.what_if.showing import lines_of
 from tests.rounds.building import Trader
 from tests.what_if.building import Pair, ask
 
@@ -57,6 +58,18 @@ def test_a_price_that_no_answer_speaks_of_brings_no_more_than_what_was_seen(trad
     nine = ask(alpha, "contract spare SET price_high = 9").after.contracts[SPARE]
     assert nine.moves_out == six.moves_out
     assert isclose(nine.paid, six.paid, rel_tol=1e-3)
+
+
+def test_what_is_not_known_of_a_partner_is_said(traded: Pair) -> None:
+    alpha, beta = traded
+    said = "\n".join(lines_of(ask(alpha, "contract spare SET price_high = 9")))
+    assert "beta was never asked above 6 EUR: no more is expected of it there" in said
+    said = "\n".join(lines_of(ask(alpha, "contract spare SET currency = 'USD'")))
+    assert "spare is in USD, and load costs EUR: nothing moves" in said
+    assert "estimated from 0 answers: nothing is taken" in said
+    said = "\n".join(lines_of(ask(beta, "contract spare SET price_high = 9")))
+    assert "alpha (spare) is estimated from" in said
+    assert "spare: earned, EUR" in said
 
 
 def test_a_lower_most_load_brings_the_overload_back(traded: Pair) -> None:
