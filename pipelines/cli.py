@@ -314,7 +314,7 @@ def parser() -> UsageParser:
     _home(added)
     _json(added)
 
-    text = "contracts between participants: check them, export what a stream promises"
+    text = "contracts between participants: check them, ask what-if, export what a stream promises"
     add_contract_commands(commands.add_parser("contract", help=text, description=text))
 
     added = add("round", _round, "a round of the market now: offer load, answer partners' offers")

@@ -5011,21 +5011,17 @@ END $$;
 COMMENT ON FUNCTION medusa.with_number(medusa.contract_revision, bigint, text) IS
     'These terms as a revision of that number.';
 
-CREATE FUNCTION medusa.propose(
-    given medusa.contract_revision, expires_at timestamptz, because text
-) RETURNS text
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
-AS $$
+CREATE FUNCTION medusa.check_proposal(given medusa.contract_revision)
+RETURNS medusa.contract_revision
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     terms  medusa.contract_revision := given;
     agreed medusa.contract_revision;
-    own    medusa.contract_proposal;
     here   text := medusa.here();
     other  text;
     ends   timestamptz;
 BEGIN
     -- 1 Whose contract, and what is agreed of it?
-    PERFORM medusa.lock_contract(terms.contract);
     IF (here IN (terms.payer, terms.provider)) IS NOT TRUE THEN
         RAISE EXCEPTION 'this is the home of %, no party of contract %: let its payer or its '
             'provider edit it', here, terms.contract USING ERRCODE = 'MD001';
@@ -5063,6 +5059,28 @@ BEGIN
         RAISE EXCEPTION 'no key of participant % is known here: if it is one, call '
             'medusa_api.learn_key with the key that it shows', other USING ERRCODE = 'MD001';
     END IF;
+    RETURN terms;
+END $$;
+COMMENT ON FUNCTION medusa.check_proposal(medusa.contract_revision) IS
+    'Refuse terms that this home may not propose now; else the same terms as the next revision.';
+
+CREATE FUNCTION medusa.propose(
+    given medusa.contract_revision, expires_at timestamptz, because text
+) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    terms  medusa.contract_revision := given;
+    agreed medusa.contract_revision;
+    own    medusa.contract_proposal;
+    here   text := medusa.here();
+    other  text;
+BEGIN
+    -- 1 May this home propose it, and are the terms sound?
+    PERFORM medusa.lock_contract(terms.contract);
+    terms := medusa.check_proposal(terms);
+    agreed := medusa.agreed_revision(terms.contract);
+    other := CASE here WHEN terms.payer THEN terms.provider ELSE terms.payer END;
     IF (expires_at > clock_timestamp() AND expires_at <= clock_timestamp() + interval '31 days')
         IS NOT TRUE
     THEN
@@ -5070,7 +5088,7 @@ BEGIN
             USING ERRCODE = 'MD001';
     END IF;
 
-    -- 3 What does this home propose already?
+    -- 2 What does this home propose already?
     SELECT * INTO own FROM medusa.contract_proposal AS p
     WHERE p.contract = terms.contract AND p.proposed_by = here AND p.state = 'open';
     terms := medusa.with_number(terms, terms.number, terms.supersedes);
@@ -5088,7 +5106,7 @@ BEGIN
         PERFORM medusa.end_proposal(own, 'superseded');
     END IF;
 
-    -- 4 Propose it. The provider's goes out with its signature, which the program makes.
+    -- 3 Propose it. The provider's goes out with its signature, which the program makes.
     terms.known_at := clock_timestamp();
     INSERT INTO medusa.contract_revision SELECT terms.* ON CONFLICT DO NOTHING;
     INSERT INTO medusa.contract_proposal (contract, revision, proposed_by, because, expires_at)
@@ -5966,6 +5984,56 @@ CREATE VIEW medusa_api.audit WITH (security_invoker = true) AS
 COMMENT ON VIEW medusa_api.audit IS
     'What was done about agreements; medusa.verify_audit() says whether it is whole.';
 
+CREATE FUNCTION medusa.edited_terms(old medusa_api.contract, new medusa_api.contract)
+RETURNS medusa.contract_revision
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    terms medusa.contract_revision;
+BEGIN
+    IF old.contract IS NOT NULL AND (new.contract, new.kind, new.payer, new.provider)
+        IS DISTINCT FROM (old.contract, old.kind, old.payer, old.provider)
+    THEN
+        RAISE EXCEPTION 'contract % keeps its name, kind, payer and provider: make another one',
+            old.contract USING ERRCODE = 'MD001';
+    END IF;
+    IF (new.state, new.number, new.ends_at, new.revision, new.active_revision, new.partner_proposes)
+        IS DISTINCT FROM (old.state, old.number, old.ends_at, old.revision, old.active_revision,
+            old.partner_proposes)
+    THEN
+        RAISE EXCEPTION 'state, number, ends_at, revision, active_revision and partner_proposes of '
+            'contract % follow from what is agreed: edit its terms', new.contract
+            USING ERRCODE = 'MD001';
+    END IF;
+    terms.contract := new.contract;
+    terms.kind := new.kind;
+    terms.payer := new.payer;
+    terms.provider := new.provider;
+    terms.currency := new.currency;
+    terms.validity := new.validity;
+    terms.settlement_ms := new.settlement_ms;
+    terms.notice_ms := new.notice_ms;
+    terms.price_low := new.price_low;
+    terms.price_high := new.price_high;
+    terms.price_step := new.price_step;
+    terms.fragments := new.fragments;
+    terms.load_max := new.load_max;
+    terms.billed := new.billed;
+    terms.recovery := new.recovery;
+    terms.method := new.method;
+    terms.replicas := new.replicas;
+    terms.bound_ms := new.bound_ms;
+    terms.penalty := new.penalty;
+    terms.hold_ms_max := new.hold_ms_max;
+    terms.stream := new.stream;
+    terms.price := new.price;
+    terms.per := new.per;
+    terms.instead := new.instead;
+    RETURN terms;
+END $$;
+COMMENT ON FUNCTION medusa.edited_terms(medusa_api.contract, medusa_api.contract) IS
+    'What an edit of a row makes of its terms (old is NULL where the contract is new); refused where '
+    'it changes what is no term.';
+
 CREATE FUNCTION medusa.edit_contract() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
@@ -5992,44 +6060,7 @@ BEGIN
         PERFORM medusa.end_contract(OLD.contract);
         RETURN OLD;
     END IF;
-    IF TG_OP = 'UPDATE' AND (NEW.contract, NEW.kind, NEW.payer, NEW.provider)
-        IS DISTINCT FROM (OLD.contract, OLD.kind, OLD.payer, OLD.provider)
-    THEN
-        RAISE EXCEPTION 'contract % keeps its name, kind, payer and provider: make another one',
-            OLD.contract USING ERRCODE = 'MD001';
-    END IF;
-    IF (NEW.state, NEW.number, NEW.ends_at, NEW.revision, NEW.active_revision, NEW.partner_proposes)
-        IS DISTINCT FROM (OLD.state, OLD.number, OLD.ends_at, OLD.revision, OLD.active_revision,
-            OLD.partner_proposes)
-    THEN
-        RAISE EXCEPTION 'state, number, ends_at, revision, active_revision and partner_proposes of '
-            'contract % follow from what is agreed: edit its terms', NEW.contract
-            USING ERRCODE = 'MD001';
-    END IF;
-    terms.contract := NEW.contract;
-    terms.kind := NEW.kind;
-    terms.payer := NEW.payer;
-    terms.provider := NEW.provider;
-    terms.currency := NEW.currency;
-    terms.validity := NEW.validity;
-    terms.settlement_ms := NEW.settlement_ms;
-    terms.notice_ms := NEW.notice_ms;
-    terms.price_low := NEW.price_low;
-    terms.price_high := NEW.price_high;
-    terms.price_step := NEW.price_step;
-    terms.fragments := NEW.fragments;
-    terms.load_max := NEW.load_max;
-    terms.billed := NEW.billed;
-    terms.recovery := NEW.recovery;
-    terms.method := NEW.method;
-    terms.replicas := NEW.replicas;
-    terms.bound_ms := NEW.bound_ms;
-    terms.penalty := NEW.penalty;
-    terms.hold_ms_max := NEW.hold_ms_max;
-    terms.stream := NEW.stream;
-    terms.price := NEW.price;
-    terms.per := NEW.per;
-    terms.instead := NEW.instead;
+    terms := medusa.edited_terms(OLD, NEW);
     PERFORM medusa.propose(terms,
         CASE WHEN TG_OP = 'INSERT' OR NEW.expires_at IS DISTINCT FROM OLD.expires_at
             THEN coalesce(NEW.expires_at, clock_timestamp() + interval '7 days')
@@ -7324,3 +7355,71 @@ COMMENT ON FUNCTION medusa.grant_rounds_to_roles() IS
     'Jobs offer and answer, the owner looks on and says how to trade; no other role sees anything.';
 REVOKE ALL ON FUNCTION medusa.grant_rounds_to_roles() FROM PUBLIC;
 SELECT medusa.grant_rounds_to_roles();
+
+-- Before signing: what an edit would say, written nowhere -----------------------------------------
+
+CREATE FUNCTION medusa.what_if_edited(contract text, edits jsonb) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' AS $$
+DECLARE
+    stands medusa_api.contract;
+    edited medusa_api.contract;
+    terms  medusa.contract_revision;
+    edit   jsonb;
+BEGIN
+    SELECT c.* INTO stands FROM medusa_api.contract AS c
+    WHERE c.contract = what_if_edited.contract;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT r.* INTO terms FROM medusa.contract_revision AS r
+    WHERE r.revision = coalesce(stands.partner_proposes, stands.revision);
+    FOR edit IN SELECT * FROM jsonb_array_elements(edits) LOOP
+        edited := jsonb_populate_record(stands, edit);
+        terms := medusa.check_proposal(medusa.edited_terms(stands, edited));
+        stands := edited;
+    END LOOP;
+    terms := medusa.check_proposal(terms);
+    RETURN (medusa.with_number(terms, terms.number, terms.supersedes)).document;
+EXCEPTION WHEN data_exception THEN
+    RAISE EXCEPTION 'contract % cannot be edited so: %', contract, SQLERRM USING ERRCODE = 'MD001';
+END $$;
+COMMENT ON FUNCTION medusa.what_if_edited(text, jsonb) IS
+    'What a contract would say after these edits (objects of columns and texts), each checked as an '
+    'UPDATE of medusa_api.contract is; without any, what the partner proposes, else what stands. '
+    'Nothing is written. NULL: there is no such contract.';
+
+CREATE FUNCTION medusa.what_if_document(document bytea) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    terms medusa.contract_revision := medusa.check_proposal(medusa.terms_of(document));
+BEGIN
+    RETURN (medusa.with_number(terms, terms.number, terms.supersedes)).document;
+END $$;
+COMMENT ON FUNCTION medusa.what_if_document(bytea) IS
+    'What this home would propose with a document, checked as that; nothing is written.';
+REVOKE ALL ON FUNCTION medusa.check_proposal, medusa.edited_terms, medusa.what_if_edited,
+    medusa.what_if_document FROM PUBLIC;
+
+CREATE FUNCTION medusa.grant_what_if_to_roles() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    role text;
+    kind text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['owner', 'job'] LOOP
+        role := current_database() || '_' || kind;
+        CONTINUE WHEN role = current_user
+            OR NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.what_if_edited, medusa.what_if_document '
+            'TO %I', role);
+        IF kind = 'owner' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.check_proposal, medusa.edited_terms '
+                'TO %I', role);
+        END IF;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.grant_what_if_to_roles() IS
+    'Owner and jobs ask what an edit would say; no other role does.';
+REVOKE ALL ON FUNCTION medusa.grant_what_if_to_roles() FROM PUBLIC;
+SELECT medusa.grant_what_if_to_roles();

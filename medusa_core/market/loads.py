@@ -216,16 +216,25 @@ def load_of(samples: Sequence[Recorded], now_ms: int, window_ms: int = WINDOW_MS
     Of a period that reaches in only partly, that part of what it spent counts. What is not recorded
     yet is not counted as idle: the average is over the time from the first to the last sample.
     """
-    begins_ms = now_ms - window_ms
-    within = [s for s in samples if s.to_ms > begins_ms and s.to_ms > s.from_ms]
+    last_ms = max((sample.to_ms for sample in samples), default=now_ms)
+    return load_between(samples, now_ms - window_ms, last_ms)
+
+
+def load_between(samples: Sequence[Recorded], from_ms: int, until_ms: int) -> Load | None:
+    """The load over `[from_ms, until_ms)`, as `load_of` that of a window: the average over the time
+    between them from the first to the last sample; None where there is none."""
+    within = [
+        s for s in samples if s.to_ms > from_ms and s.from_ms < until_ms and s.to_ms > s.from_ms
+    ]
     if not within:
         return None
-    from_ms = max(min(s.from_ms for s in within), begins_ms)
-    length_ms = max(s.to_ms for s in within) - from_ms
+    first_ms = max(min(s.from_ms for s in within), from_ms)
+    length_ms = min(max(s.to_ms for s in within), until_ms) - first_ms
     works: dict[WorkKey, float] = {}
     kinds: dict[Kind, float] = {}
     for sample in sorted(within, key=lambda s: (s.to_ms, s.from_ms)):
-        inside = (sample.to_ms - max(sample.from_ms, begins_ms)) / (sample.to_ms - sample.from_ms)
+        inside_ms = min(sample.to_ms, until_ms) - max(sample.from_ms, from_ms)
+        inside = inside_ms / (sample.to_ms - sample.from_ms)
         scale = inside / (length_ms * 1_000)
         for key, spent_us in sample.shares.works.items():
             works[key] = works.get(key, 0.0) + spent_us * scale

@@ -16,7 +16,7 @@ Run = Callable[[argparse.Namespace, Settings], int]
 
 
 def add_contract_commands(contract: argparse.ArgumentParser) -> None:
-    """Add `check`, `export` and what else there is behind `medusa contract`."""
+    """Add `check`, `export`, `what-if` and what else there is behind `medusa contract`."""
     commands = contract.add_subparsers(title="commands", required=True, metavar="COMMAND")
     for add in COMMANDS:
         add(commands)
@@ -67,6 +67,33 @@ def _export(options: argparse.Namespace, settings: Settings) -> int:
     )
 
 
+def _add_what_if(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "replay recorded load with a changed contract: moves, payments, overload"
+    added = add_command(commands, "what-if", _what_if, text)
+    edit = "a change, as `contract NAME SET price_high = 1.30`, or as SQL says it; repeatable"
+    added.add_argument("--edit", action="append", default=[], metavar="EDIT", help=edit)
+    file = "a contract's file, as if it were agreed on; repeatable"
+    added.add_argument("--file", action="append", default=[], type=Path, metavar="FILE", help=file)
+    over = "how far back, such as 24h (the default), 7d at most"
+    added.add_argument("--over", default="24h", metavar="DURATION", help=over)
+    whose = "whose home (default: the only one)"
+    added.add_argument("--participant", metavar="P", help=whose)
+    added.add_argument("--json", action="store_true", help="print one JSON document")
+
+
+def _what_if(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.contract_what_if import what_if
+
+    return what_if(
+        settings,
+        options.participant,
+        options.edit,
+        options.file,
+        over=options.over,
+        as_json=options.json,
+    )
+
+
 def _contracts(added: argparse.ArgumentParser) -> None:
     folder = "the contracts folder (default: contracts)"
     added.add_argument(
@@ -77,4 +104,5 @@ def _contracts(added: argparse.ArgumentParser) -> None:
 COMMANDS: tuple[Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], None], ...] = (
     _add_check,
     _add_export,
+    _add_what_if,
 )

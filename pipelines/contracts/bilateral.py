@@ -23,7 +23,13 @@ from pipelines.contracts.folder import SUFFIX, check_inside
 from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.yaml_values import Value, read_yaml
 
-__all__ = ["BilateralContract", "Examined", "examine_bilateral", "read_bilateral"]
+__all__ = [
+    "BilateralContract",
+    "Examined",
+    "examine_bilateral",
+    "read_bilateral",
+    "read_bilateral_file",
+]
 
 FOLDER = "bilateral"
 FILES_MAX = 2_000
@@ -78,6 +84,17 @@ def examine_bilateral(
         contracts=tuple(contracts),
         findings=tuple(sorted(findings, key=lambda finding: finding.order)),
     )
+
+
+def read_bilateral_file(path: Path) -> BilateralContract:
+    """One bilateral contract's file, alone: what others say is not looked at.
+
+    Raises Refused, naming file, line and field of the first thing that is wrong.
+    """
+    contract, findings = _contract(read_yaml(path, str(path)), path)
+    refuse_all(findings)
+    assert contract is not None, "what is not read has a finding"
+    return contract
 
 
 def _contract(document: Value, path: Path) -> tuple[BilateralContract | None, list[Finding]]:

@@ -64,7 +64,7 @@ def knowledge_of(facts: MarketFacts, nonce: Nonce) -> MarketKnowledge | None:
         threshold=declared.threshold,
         capacity=cost.capacity if isinstance(cost, Queue) else inf,
         load=max(carried - given, 0.0) + taken,
-        carried=in_order(tuple(_carried(load, facts.moves))) if load is not None else (),
+        carried=in_order(tuple(carried_of(load, facts.moves))) if load is not None else (),
         as_payer=tuple(_as_payer(c, facts) for c in known if _may_ask(c, facts)),
         as_provider=tuple(_as_provider(c, facts) for c in known if c.provider == facts.participant),
         received=tuple(
@@ -98,7 +98,7 @@ def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
     )
 
 
-def _carried(load: Load, moves: tuple[AgreedMove, ...]) -> Iterator[Carried]:
+def carried_of(load: Load, moves: tuple[AgreedMove, ...] = ()) -> Iterator[Carried]:
     """What may be named in a contract and has load, by that name."""
     leaving = {(m.item.fragment, m.item.partition) for m in moves if m.is_given}
     parts = sorted({(key.fragment, key.partition) for key in load.works})

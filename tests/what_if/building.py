@@ -1,0 +1,41 @@
+"""Homes with recorded load, and questions about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import text
+
+from medusa_core.commits import Cause, Lane
+from medusa_core.market.loads import LoadSample, Shares, WorkKey
+from pipelines.what_if.asking import WhatIf, ask_what_if
+from pipelines.what_if.editing import parse_edit
+from tests.rounds.building import FORGET, PERIOD_MS, Trader, parts
+
+HOUR_MS = 3_600_000
+BUSY, QUIET = parts(9), parts(9, 0.01)
+Pair = tuple[Trader, Trader]
+
+
+def records(trader: Trader, minutes: Sequence[Mapping[str, float]]) -> None:
+    """The load of these minutes, by fragment, the last one ending now, as its loop records it."""
+    with trader.watcher.connect() as connection:
+        connection.execute(text(FORGET))
+    for number, minute in enumerate(minutes, 1):
+        works = {
+            WorkKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
+            for name, load in minute.items()
+        }
+        trader.catalog.record_load(
+            LoadSample(
+                driver=f"a recording of {trader.name}", number=number, lane=Lane.LIVE,
+                length_ms=PERIOD_MS, shares=Shares(works=works),
+                ended_ago_ms=(len(minutes) - number) * PERIOD_MS,
+            )
+        )  # fmt: skip
+
+
+def ask(trader: Trader, *edits: str, over_ms: int = HOUR_MS) -> WhatIf:
+    """What if its contracts were edited so?"""
+    parsed = [parse_edit(edit) for edit in edits]
+    return ask_what_if(trader.party.urls.job, trader.name, parsed, (), over_ms)
