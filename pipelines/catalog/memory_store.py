@@ -55,7 +55,7 @@ class Table(Generic[K, V]):
 
 
 Tables = Mapping[str, Mapping[Hashable, Any]]
-_GONE = object()
+_GONE: Any = object()
 
 
 @dataclass(slots=True)
@@ -80,20 +80,18 @@ class Transaction:
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """A row as this transaction sees it."""
-        changed = self.changes.get(table.name)
-        value = None if changed is None else changed.get(key)
-        if value is None:
-            base = self._base.get(table.name)
-            value = None if base is None else base.get(key)
-        return None if value is _GONE else cast("V | None", value)
+        value: V | None = None
+        if self.changes and (changed := self.changes.get(table.name)) is not None:
+            value = changed.get(key)
+        if value is None and (base := self._base.get(table.name)) is not None:
+            value = base.get(key)
+        return None if value is _GONE else value
 
-    def rows(self, table: Table[K, V]) -> dict[K, V]:
-        """All rows as this transaction sees them."""
+    def rows(self, table: Table[K, V]) -> Mapping[K, V]:
+        """All rows as this transaction sees them now; later writes do not change the answer."""
         base, changed = self._base.get(table.name, {}), self.changes.get(table.name)
-        if not changed:
-            return cast("dict[K, V]", dict(base))  # what was committed holds nothing that is gone
-        merged = {**base, **changed}
-        return cast("dict[K, V]", {k: v for k, v in merged.items() if v is not _GONE})
+        # What was committed is never written again, so it need not be copied.
+        return cast("Mapping[K, V]", _with(base, changed) if changed else base)
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """Write a row."""
@@ -137,15 +135,9 @@ class Transaction:
     def end(self, *, keep: bool) -> None:
         """Make the changes visible to all, or forget them; locks go either way."""
         if keep and not self.has_failed:
-            changed = {
-                name: {
-                    k: v
-                    for k, v in {**self.store.committed.get(name, {}), **rows}.items()
-                    if v is not _GONE
-                }
-                for name, rows in self.changes.items()
-            }
-            self.store.committed = {**self.store.committed, **changed}
+            committed = self.store.committed
+            changed = {n: _with(committed.get(n, {}), rows) for n, rows in self.changes.items()}
+            self.store.committed = {**committed, **changed}
         self._let_go()
 
     @contextmanager
@@ -181,3 +173,12 @@ class Transaction:
             holders.discard(self)
             if not holders:
                 del self.store.shared[name]
+
+
+def _with(base: Mapping[Hashable, Any], changed: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+    """A table with changes made to it."""
+    # Merging takes the keys' hashes over; a comprehension would compute that of each key again.
+    merged = {**base, **changed}
+    for key in [key for key, value in changed.items() if value is _GONE]:
+        del merged[key]
+    return merged
