@@ -41,10 +41,10 @@ def read_standing(
     lines: list[Line] = []
     landed: dict[int, dict[int, int]] = {}
     for line_id, ((stream, producer), row) in enumerate(_lines(work)):
-        record = work.get(tables.STREAMS, stream)
-        assert record is not None, f"a line of {stream} implies the stream"
         if stream not in wanted:
             continue
+        record = work.get(tables.STREAMS, stream)
+        assert record is not None, f"a line of {stream} implies the stream"
         bound, lag_ms = work.get(tables.BOUNDS, stream) or (None, 0)
         newest = [r.segment for r in row.live if r.segment.range.to_us == row.boundary_us]
         lines.append(
@@ -81,9 +81,13 @@ def read_standing(
 
 def _newest(work: Transaction) -> Iterator[Assigned]:
     newest: dict[tuple[str, int, int], Assignment] = {}
+    plans: dict[tuple[str, int, int], list[PlannedFrom]] = {}
     for (fragment, partition, _), row in sorted(work.rows(tables.ASSIGNMENTS).items()):
-        newest[fragment, partition, row.producer.replica] = row
-    for (fragment, partition, _), row in sorted(newest.items()):
+        of = (fragment, partition, row.producer.replica)
+        newest[of] = row
+        plans.setdefault(of, []).append(PlannedFrom(row.plan, row.from_us))
+    for of, row in sorted(newest.items()):
+        fragment, partition, _ = of
         wiring = work.get(tables.FRAGMENTS, fragment)
         assert wiring is not None, "an assignment implies its fragment"
         yield Assigned(
@@ -91,12 +95,7 @@ def _newest(work: Transaction) -> Iterator[Assigned]:
             partition=partition,
             producer=row.producer,
             epoch=row.epoch,
-            plans=tuple(
-                PlannedFrom(line.plan, line.from_us)
-                for (name, part, _), line in sorted(work.rows(tables.ASSIGNMENTS).items())
-                if (name, part, line.producer.replica)
-                == (fragment, partition, row.producer.replica)
-            ),
+            plans=tuple(plans[of]),
             inputs=wiring.inputs,
             outputs=wiring.outputs,
             is_corrected_apart=_is_held(
