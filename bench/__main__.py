@@ -1,7 +1,8 @@
 """`python -m bench`: a table on standard output, everything as JSON beside it.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
-    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc [--help]
+    python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
+                    |market [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is no fault. 1 where results differ.
 """
@@ -107,6 +108,8 @@ MEASUREMENTS = (
     "quality",
     "panes",
     "dpc",
+    "market",
+    "metering",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg2
+from sqlalchemy import make_url
 
 from bench.contender import Milliseconds
 from bench.product import PARTICIPANT, WIDTH_US, Site
@@ -135,7 +136,7 @@ def _filled(admin_url: str, size: int, folder: Path) -> Iterator[tuple[Site, int
         checked = check_network(WORKLOAD.network)
         with Site(catalog, folder / f"storage_{size}", checked, lambda: engine) as site:
             windows = max(round(size / SEGMENTS_PER_WINDOW), 1)
-            yield site, windows, _fill(urls.owner, site.plan.id, windows)
+            yield site, windows, _fill(urls.keeper, site.plan.id, windows)
     finally:
         catalog.close()
 
@@ -149,7 +150,9 @@ def _fill(owner_url: str, plan: str, windows: int) -> int:
         "width_us": WIDTH_US,
         "participant": PARTICIPANT,
     }
-    connection = psycopg2.connect(owner_url.replace("+psycopg2", "", 1))
+    url = make_url(owner_url)
+    words = url.translate_connect_args(username="user", database="dbname")
+    connection = psycopg2.connect(**words, options=url.query.get("options", ""))
     try:
         with connection, connection.cursor() as cursor:
             cursor.execute(FILL.read_text(), values)

@@ -28,6 +28,7 @@ from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_
 from pipelines.driver import Driver
 from pipelines.home import make_home
 from pipelines.leases import LeaseKeeper
+from pipelines.metering.meter import NO_METER, Meter
 from pipelines.networks.check import CheckedNetwork, check_network
 from pipelines.settings import Settings
 from pipelines.streams.landing import landed_batch, landing_fragment
@@ -72,7 +73,9 @@ class Site:
     def __exit__(self, *error: Any) -> None:
         self.leases.__exit__(None, None, None)
 
-    def driver(self, fragments: Sequence[Fragment], limits: Limits) -> Driver:
+    def driver(
+        self, fragments: Sequence[Fragment], limits: Limits, meter: Meter = NO_METER
+    ) -> Driver:
         """A driver of these fragments (none: it only closes what has landed)."""
         return Driver(
             catalog=self.catalog,
@@ -83,6 +86,7 @@ class Site:
             leases=self.leases,
             engine=self._engine,
             limits=limits,
+            meter=meter,
         )
 
     def land(self, workload: Workload, windows: Sequence[int], origin_us: int) -> None:

@@ -38,6 +38,9 @@ SLOPE_MAX = 1.0
 COST_RATIO_MAX = 1.2
 """CPU of a stream and bucket with the most streams, to that with the fewest."""
 
+THREADS_MAX = 8
+"""Threads of the participant's Python more at the end than at the beginning: they stay flat."""
+
 BEGIN_S_MAX = 600
 
 LOOK_AGAIN_S = 2
@@ -170,6 +173,8 @@ def figures_of(streams: int, samples: Sequence[Sample]) -> dict[str, float]:
         **cpu,
         "CPU ms per stream": 1_000 * sum(cpu.values()) / streams,
         "python RSS MiB": last["python RSS MiB"],
+        "RSS slope MiB/min": 60 * slope([(s["at_s"], s["python RSS MiB"]) for s in samples]),
+        "threads begun": last["threads"] - first["threads"],
         "JVM RSS MiB": last.get("JVM RSS MiB", 0.0),
     }
 
@@ -192,6 +197,11 @@ def broken_bounds(measured: Sequence[Mapping[str, Any]]) -> list[str]:
         f"{m['streams']:,} streams: the lag grows by {slope_of_lag:.2f} s a minute"
         for m in measured
         if (slope_of_lag := m["figures"]["lag slope s/min"]) > SLOPE_MAX
+    ]
+    broken += [
+        f"{m['streams']:,} streams: {begun:.0f} threads more than at the beginning"
+        for m in measured
+        if (begun := m["figures"]["threads begun"]) > THREADS_MAX
     ]
     fewest, most = measured[0], measured[-1]
     ratio = most["figures"]["CPU ms per stream"] / fewest["figures"]["CPU ms per stream"]

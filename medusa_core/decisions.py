@@ -21,7 +21,7 @@ class Because:
     """Why, in a phrase and in the numbers that it was decided by."""
 
     reason: str
-    numbers: Mapping[str, int]
+    numbers: Mapping[str, int | float]
 
     def __post_init__(self) -> None:
         freeze(self, "numbers")

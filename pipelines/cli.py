@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from medusa_core.errors import MedusaError, Refused
+from pipelines.commands.contract import add_contract_commands
 from pipelines.settings import Settings
 from pipelines.usage import UsageParser
 
@@ -204,10 +205,11 @@ def parser() -> UsageParser:
     added.add_argument("--explain", action="store_true", help="print the plan, change nothing")
     _json(added)
 
-    added = add("simulate", _simulate, "run seeded schedules of faults and check the laws")
-    added.add_argument("what", choices=("faults",), metavar="faults")
-    added.add_argument("--schedules", type=_positive, default=100, metavar="N")
-    added.add_argument("--seed", type=int, default=1, help="the first schedule's (default: 1)")
+    added = add("simulate", _simulate, "run seeded faults, or markets, and check the laws")
+    added.add_argument("what", choices=("faults", "market"), metavar="faults|market")
+    added.add_argument("--schedules", type=_positive, metavar="N", help="of faults (default: 100)")
+    first = "the first schedule's or world's (default: 1)"
+    added.add_argument("--seed", type=int, default=1, help=first)
     short = "short schedules in which trims, reads and kills come between each other"
     of_kind = added.add_mutually_exclusive_group()
     of_kind.add_argument("--trims", action="store_true", help=short)
@@ -220,6 +222,19 @@ def parser() -> UsageParser:
     shown = added.add_mutually_exclusive_group()
     shown.add_argument("--explain", action="store_true", help="print a line for each event")
     _json(shown)
+    market = added.add_argument_group("a market (default: the matrix of all that are compared)")
+    market.add_argument("--participants", type=int, metavar="N", help="how many (default: 995)")
+    market.add_argument("--contracts", type=int, metavar="N", help="each has so many at least")
+    levels = "price levels above the lowest; each is worth one fragment"
+    market.add_argument("--levels", type=int, metavar="N", help=levels)
+    share = "the total load as a share of all thresholds"
+    market.add_argument("--utilisation", type=float, metavar="SHARE", help=share)
+    market.add_argument("--load", metavar="uniform|pareto", help="how it is spread at first")
+    units = "fragments that make up a threshold (default: 80)"
+    market.add_argument("--fragments", type=int, metavar="N", help=units)
+    scheme = "only this one, such as bounded or plain; may be repeated"
+    market.add_argument("--scheme", action="append", metavar="NAME", help=scheme)
+    market.add_argument("--seeds", type=int, metavar="N", help="how many worlds of each kind")
 
     added = add("fault", _fault, "drills: cut and slow down links, kill and freeze participants")
     verbs = ("cut", "slow", "heal", "kill", "freeze", "list")
@@ -297,6 +312,16 @@ def parser() -> UsageParser:
     page = "write a page there: how late answers came, what was tentative and corrected"
     added.add_argument("--report", type=Path, metavar="FILE", help=page)
     _home(added)
+    _json(added)
+
+    text = "contracts between participants: check them, export what a stream promises"
+    add_contract_commands(commands.add_parser("contract", help=text, description=text))
+
+    added = add("round", _round, "a round of the market now: offer load, answer partners' offers")
+    added.add_argument(
+        "--explain", action="store_true", help="print what would be decided, change nothing"
+    )
+    _home(added, "who (default: the only one)")
     _json(added)
 
     added = add("migrate", _migrate, "bring a catalog to this version's schema")
@@ -509,6 +534,12 @@ def _tick(options: argparse.Namespace, settings: Settings) -> int:
     return tick(settings, order, as_json=options.json)
 
 
+def _round(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.round import run_round
+
+    return run_round(settings, options.participant, explain=options.explain, as_json=options.json)
+
+
 def _apply(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.commands.apply import run_apply
 
@@ -523,10 +554,15 @@ def _apply(options: argparse.Namespace, settings: Settings) -> int:
 
 
 def _simulate(options: argparse.Namespace, settings: Settings) -> int:
-    from pipelines.commands.simulate import simulate_faults
+    if options.what == "market":
+        from pipelines.commands.simulate_market import market_of
 
+        return market_of(options)
+    from pipelines.commands.simulate import refuse_market_options, simulate_faults
+
+    refuse_market_options(options)
     return simulate_faults(
-        schedules=options.schedules,
+        schedules=options.schedules or 100,
         seed=options.seed,
         explain=options.explain,
         as_json=options.json,

@@ -21,6 +21,7 @@ from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, U
 from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
+from medusa_core.market.loads import Kind
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Port
 from medusa_core.paths import paths_ms
@@ -31,6 +32,8 @@ from medusa_core.states import State, Transition, state_of
 from pipelines.catalog.interface import Catalog
 from pipelines.failpoints import reached
 from pipelines.leases import LeaseKeeper
+from pipelines.metering.meter import NO_METER, Meter
+from pipelines.metering.works import work_of
 from pipelines.networks.check import CheckedNetwork
 from pipelines.streams.closing import Closing, close_together
 from pipelines.streams.landing import close_buckets, landing_fragment
@@ -124,8 +127,10 @@ class Driver:
         stands_for: Collection[PlanId] = (),
         close: Close = close_buckets,
         lane: Lane = Lane.LIVE,
+        meter: Meter = NO_METER,
     ) -> None:
         self._catalog = catalog
+        self._meter = meter
         self._root = root
         self._plan_id: PlanId = plan.id
         self._stands_for = frozenset({plan.id, *stands_for})
@@ -218,12 +223,14 @@ class Driver:
 
         `lead_ms` is what the loop has done since it woke up.
         """
+        self._meter.turn()
         work = []
         for decision in self.decide():
             if self._said:
                 self._said.decided(decision)
             if not isinstance(decision, Wait):
                 work.append(decision)
+        self._meter.did(kind=Kind.DECIDING)
         applied: list[Applied] = []
         away: list[Unavailable] = []
         if len(work) <= ONE_BY_ONE_MAX:
@@ -255,8 +262,10 @@ class Driver:
             except Unavailable as error:
                 # A file or the disk: what another fragment needs may be there.
                 away.append(error)
+                self._meter.did(work_of(decision))
                 continue
             self._note(decision, commit, commit_until_known(self._catalog, commit), applied)
+            self._meter.did(work_of(decision, commit))
 
     def _apply_many(
         self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
@@ -265,9 +274,10 @@ class Driver:
         steps = [d for d in work if isinstance(d, ComputeStep)]
         left = {id(step): step for step in steps}
         try:
-            for batch in self._engine().compute_together(steps) if steps else ():
+            for batch in self._started().compute_together(steps) if steps else ():
                 made = [(step, self._commit_of_step(step, result)) for step, result in batch]
                 self._commit_all(made, applied)
+                self._meter.did(*(work_of(step, commit) for step, commit in made))
                 for step, _ in batch:
                     del left[id(step)]
         except Unavailable:
@@ -306,6 +316,7 @@ class Driver:
             return
         reached("close.written")
         self._commit_all(list(zip(closes, commits, strict=True)), applied)
+        self._meter.did(*map(work_of, closes, commits))
 
     def _commit_all(self, made: Sequence[tuple[Doable, Commit]], applied: list[Applied]) -> None:
         """Commit each (5), many in one call; all are over when this returns or raises."""
@@ -399,10 +410,16 @@ class Driver:
 
     def _compute(self, step: ComputeStep) -> Commit:
         reached("step.decided")
-        engine = self._engine()
+        engine = self._started()
         result = engine.compute(step)
         engine.swear_in(step, result)
         return self._commit_of_step(step, result)
+
+    def _started(self) -> Engine:
+        """The engine; what starting it costs, the first time, is no step's."""
+        engine = self._engine()
+        self._meter.did(kind=Kind.STARTING)
+        return engine
 
     def _commit_of_step(self, step: ComputeStep, result: StepResult) -> Commit:
         from pipelines.spark.step import commit_of

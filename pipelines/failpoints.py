@@ -48,6 +48,25 @@ DELIVERY_POINTS = (
 )
 """Those of delivering a run to a sink, which goes on beside; a table has no `sink.renamed`."""
 
+AGREEMENT_POINTS = (
+    "agreement.verified",
+    "agreement.taken",
+    "agreement.signed",
+    "agreement.sealed",
+    "agreement.sent",
+    "agreement.acknowledged",
+)
+"""Those of a turn about contracts, which goes on beside."""
+
+ROUND_POINTS = (
+    "round.opened",
+    "round.taken",
+    "round.decided",
+    "round.applied",
+    "round.sent",
+)
+"""Those of a turn in the market, which goes on beside."""
+
 CHOICE_POINTS = ("choice.decided", "choice.committed")
 """Those of choosing among several producers of a stream, in homes where there are some."""
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.names import Epoch, Participant, check_name
 from medusa_core.nearest import did_you_mean
-from pipelines.catalog.homes import create_home, database_of, drop_home, home_urls
+from pipelines.catalog.homes import HomeUrls, create_home, database_of, drop_home, home_urls
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.deploying import FIRST_EPOCH
@@ -136,13 +136,13 @@ def open_home(
 
 @contextmanager
 def migration_url(settings: Settings, participant: Participant) -> Iterator[str]:
-    """The URL under which a home's catalog may be migrated: its owner's."""
+    """The URL under which a home's catalog may be migrated: its keeper's."""
     homes = known_homes(settings.directory)
     url = settings.catalog_url_of(participant)
     if participant in homes or url is None:
         with _server_of(settings) as admin_url:
             # Creating a home that is there changes nothing but brings it up to date.
-            yield create_home(admin_url, participant, homes.get(participant)).owner
+            yield create_home(admin_url, participant, homes.get(participant)).keeper
         return
     yield url
 
@@ -190,6 +190,13 @@ class Homes:
             return None
         opened = create_home if self._alone and not as_it_is else home_urls
         return opened(self._admin_url(), participant, homes[participant]).job
+
+    def urls(self, participant: Participant) -> HomeUrls | None:
+        """How each role logs in to a home as it is; None if it was not made yet."""
+        homes = known_homes(self._settings.directory)
+        if participant not in homes:
+            return None
+        return home_urls(self._admin_url(), participant, homes[participant])
 
     def make(self, participant: Participant, storage: str | None) -> Home:
         """Make a home, or open the one that is there; it is closed with the block.

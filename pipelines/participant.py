@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
+from medusa_core.exchange import IMPORT_PREFIX
+from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
 from medusa_core.patience import Patience, together
 from pipelines.catalog.interface import Assignment, Catalog
@@ -25,6 +27,8 @@ from pipelines.driver import Said as DriverSaid
 from pipelines.exchange.importing import Imported, Importer, NoImports
 from pipelines.housekeeping import Housekeeper, TrimmedLine
 from pipelines.leases import LeaseKeeper
+from pipelines.metering.meter import NO_METER, Meter
+from pipelines.metering.works import import_works, landing_works
 from pipelines.streams.live.interface import LiveSource, Polled
 from pipelines.works import leases_wanted, newest_assignments
 
@@ -47,6 +51,13 @@ class Said(DriverSaid, Protocol):
     def delivered(self, turn: Turn) -> None: ...
     def trimmed(self, line: TrimmedLine) -> None: ...
     def error(self, error: Exception) -> None: ...
+
+
+class Beside(Protocol):
+    """What goes on beside the loop: it is looked at, and never waited for."""
+
+    def look(self) -> None: ...
+    def close(self) -> None: ...
 
 
 class Deliveries(Protocol):
@@ -74,7 +85,7 @@ class Ticked:
 
 
 class ParticipantLoop:
-    """What a participant does, a tick at a time."""
+    """What a participant does, a tick at a time; `meter` knows what that costs."""
 
     def __init__(
         self,
@@ -89,6 +100,8 @@ class ParticipantLoop:
         housekeeper: Housekeeper | None = None,
         deliveries: Deliveries | None = None,
         chooser: Chooser | None = None,
+        agreements: Beside | None = None,
+        meter: Meter = NO_METER,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._catalog = catalog
@@ -101,7 +114,14 @@ class ParticipantLoop:
         self._housekeeper = housekeeper
         self._deliveries = deliveries
         self._chooser = chooser
+        self._agreements = agreements
+        self.meter = meter
         self._now_s = now_s
+        self._imports = [
+            (StreamName(a.fragment.removeprefix(IMPORT_PREFIX)), 0)
+            for a in assignments
+            if a.fragment.startswith(IMPORT_PREFIX)
+        ]
 
     def take_leases(self) -> None:
         """Take the leases of everything that is assigned here; Conflict while another has one."""
@@ -117,10 +137,13 @@ class ParticipantLoop:
         began_s = self._now_s()
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
+        self.meter.turn()
+        self.meter.did(kind=Kind.DECIDING)
         landed = self._poll_sources()
         self._leases.check()
-        imported = self._importer.poll(self._said.imported)
+        imported = self._import()
         chosen = 0 if self._chooser is None else self._chooser.turn()
+        self.meter.did(kind=Kind.DECIDING)
         lead_ms = (self._now_s() - began_s) * 1_000
         applied: list[Applied] = []
         away: Unavailable | None = None
@@ -136,6 +159,7 @@ class ParticipantLoop:
         self._importer.tell_room(self._room_ms(patience))
         if self._chooser is not None:
             self._chooser.tell_patience(patience)
+        self.meter.did(kind=Kind.DECIDING)
         if away is not None:
             raise away
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
@@ -155,6 +179,18 @@ class ParticipantLoop:
         dues = [driver.wakes_in_ms for driver in self._drivers if driver.wakes_in_ms is not None]
         return min([*dues, *(one.wait_ms for one in patience.values())])
 
+    def _import(self) -> int:
+        """Bring in partners' news; asking in vain is the work of all that is imported."""
+        brought: list[tuple[StreamName, int]] = []
+
+        def told(imported: Imported) -> None:
+            self._said.imported(imported)
+            brought.append((imported.stream, imported.segments))
+
+        moved = self._importer.poll(told)
+        self.meter.did(*import_works(brought or self._imports))
+        return moved
+
     def _poll_sources(self) -> int:
         """Let every source land what has come; one that cannot be read holds up no other."""
         landed = 0
@@ -163,7 +199,9 @@ class ParticipantLoop:
                 polled = source.poll(self._catalog.read_clock_ms())
             except (Refused, Unavailable) as error:
                 self._said.error(error)
+                self.meter.did(*landing_works(stream, None))
                 continue
+            self.meter.did(*landing_works(stream, polled))
             if polled.batches or polled.has_more:
                 landed += 1
             self._said.polled(stream, polled)
@@ -197,8 +235,15 @@ class ParticipantLoop:
                 conflicts = 0
                 if self._deliveries is not None:
                     self._deliveries.look()
-                if not self._keep_house(is_idle=is_idle) and is_idle:
+                    self.meter.did(kind=Kind.DELIVERY)
+                if self._agreements is not None:
+                    self._agreements.look()
+                has_more = self._keep_house(is_idle=is_idle)
+                self.meter.did(kind=Kind.HOUSEKEEPING)
+                if not has_more and is_idle:
                     wait(self._wakes_in_ms())
+                    self.meter.did()
+                self.meter.look()
             except Conflict as error:
                 if was_lost:
                     raise
@@ -229,7 +274,9 @@ class ParticipantLoop:
         return self._deliveries is None or self._deliveries.has_delivered_all()
 
     def close(self) -> None:
-        """Let go of sources and sinks."""
+        """Let go of sources, sinks and what goes on beside."""
+        if self._agreements is not None:
+            self._agreements.close()
         if self._deliveries is not None:
             self._deliveries.close()
         for source in self._sources.values():

@@ -8,12 +8,14 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from medusa_core.commits import Lane, LeaseKey
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
+from pipelines.agreements.opening import turns_beside
 from pipelines.choosing import Chooser, chooses
 from pipelines.drills.ways import DrilledWays
 from pipelines.driver import Driver
@@ -24,6 +26,7 @@ from pipelines.exchange.patience import PatientExchange
 from pipelines.federation import Seat
 from pipelines.housekeeping import Housekeeper
 from pipelines.leases import LeaseKeeper
+from pipelines.metering.meter import NO_METER, CpuMeter, Meter
 from pipelines.networks.deployed import network_of_plan
 from pipelines.participant import ParticipantLoop, Said
 from pipelines.sinks.workers import Deliveries
@@ -114,19 +117,24 @@ def loop_of(
     exchange = PatientExchange(LocalExchange(seat.home.participant, seat.partners, ways))
     stack.callback(exchange.close)
     engine_of = (engines or Engines(seat, session)).engine_of
+    meter = CpuMeter(
+        seat.home.catalog.record_load, driver=uuid4().hex, lane=leases.lane, told=said.error
+    )
+    stack.callback(meter.close)
     if leases.lane is Lane.BACKLOG:
         return ParticipantLoop(
             catalog=seat.home.catalog,
-            drivers=drivers_of(seat, works, leases, engine_of, limits, said),
+            drivers=drivers_of(seat, works, leases, engine_of, limits, said, meter),
             importer=NoImports(),
             sources={},
             leases=leases,
             said=said,
             assignments=assignments,
+            meter=meter,
         )
     loop = ParticipantLoop(
         catalog=seat.home.catalog,
-        drivers=drivers_of(seat, works, leases, engine_of, limits, said),
+        drivers=drivers_of(seat, works, leases, engine_of, limits, said, meter),
         importer=Importer(seat.home.catalog, FileCopies(seat.home.storage), exchange, leases),
         sources=sources_of(seat, works, leases, session),
         leases=leases,
@@ -139,7 +147,12 @@ def loop_of(
             root=seat.home.storage,
             directory=seat.home.directory,
             said=said,
+            meter=meter,
         ),
+        agreements=turns_beside(
+            seat.home.directory, seat.home.participant, seat.urls[0], seat.partners, said.error
+        ),
+        meter=meter,
     )
     stack.callback(loop.close)
     return loop
@@ -195,6 +208,7 @@ def drivers_of(
     engine_of: Callable[[Work], Callable[[], StepEngine]],
     limits: Limits,
     said: Said | None = None,
+    meter: Meter = NO_METER,
 ) -> list[Driver]:
     """A driver for each network."""
     return [
@@ -210,6 +224,7 @@ def drivers_of(
             limits=limits,
             said=said,
             stands_for=work.stands_for,
+            meter=meter,
         )
         for work in works
     ]

@@ -1,8 +1,10 @@
 """Homes: a database per participant, with roles that own nothing but what they must.
 
 One server may hold many homes, so everything that the server knows by name begins with the name of
-the database. The owner owns database and tables; the others log in as themselves and see what
-`medusa.grant_to_roles` gives them. Names are checked and quoted before they reach SQL.
+the database. Database and tables belong to a role that nobody logs in as, and in which the
+administrator migrates; the owner and the others log in as themselves, own nothing, and may do what
+the home's `grant_…_to_roles` functions let them. Names are checked and quoted before they reach
+SQL.
 
 Passwords are drawn from the administrator's by HMAC, so that creating a home again gives the same
 URLs and nothing is kept. Limit: where the administrator logs in without a password they are random,
@@ -15,7 +17,7 @@ import hmac
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 import psycopg2.extensions
@@ -30,13 +32,19 @@ from pipelines.catalog.postgres import catalog_url
 from pipelines.catalog.postgres_errors import errors_of_catalog
 
 ROLES = ("owner", "job", "airflow", "analyst", "reader")
+KEEPER = "home"
+"""Owns the database and all that is in it, and cannot log in."""
+
 _ADVISORY_LOCK = 0x686F6D65  # "home": one administrator of homes at a time on a server
 _ROLE_LENGTH_MAX = max(len(f"_{role}") for role in ROLES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeUrls:
-    """A home and how each role logs in: owner for migrations, job for drivers, and the others."""
+    """A home and how each role logs in: owner for people, job for drivers, and the others.
+
+    `keeper` is for migrations: the administrator's login, in the role that owns the tables.
+    """
 
     participant: Participant
     database: str
@@ -45,6 +53,7 @@ class HomeUrls:
     airflow: str
     analyst: str
     reader: str
+    keeper: str = field(repr=False)
 
 
 def database_of(participant: Participant) -> str:
@@ -70,9 +79,13 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
     with _administrator(admin) as connection:
         for role in ROLES:
             _create_role(connection, f"{database}_{role}", passwords[role])
+        _create_keeper(connection, database)
         _create_database(connection, database)
+    _hand_over(admin, database)
+    with _administrator(admin) as connection:
+        _admit(connection, database)
     urls = _urls(admin, participant, database, passwords)
-    migrate(urls.owner, participant)
+    migrate(urls.keeper, participant)
     return urls
 
 
@@ -97,7 +110,15 @@ def _urls(
         ).render_as_string(hide_password=False)
         for role in ROLES
     }
-    return HomeUrls(participant=participant, database=database, **urls)
+    keeper = admin.set(database=database).update_query_dict(
+        {"options": f"-c role={database}_{KEEPER}"}
+    )
+    return HomeUrls(
+        participant=participant,
+        database=database,
+        keeper=keeper.render_as_string(hide_password=False),
+        **urls,
+    )
 
 
 def drop_home(admin_url: str, database: str) -> None:
@@ -105,7 +126,7 @@ def drop_home(admin_url: str, database: str) -> None:
     check_name("database", database)
     with _administrator(catalog_url(admin_url)) as connection:
         _run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
-        for role in ROLES:
+        for role in (*ROLES, KEEPER):
             _run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(f"{database}_{role}"))
 
 
@@ -119,19 +140,48 @@ def _create_role(connection: Connection, role: str, password: str) -> None:
     _run(connection, SQL("ALTER ROLE {} PASSWORD {}"), Identifier(role), Literal(secret))
 
 
+def _create_keeper(connection: Connection, database: str) -> None:
+    """The role that owns everything; an administrator that is no superuser becomes a member."""
+    role = f"{database}_{KEEPER}"
+    there = text("SELECT 1 FROM pg_roles WHERE rolname = :role")
+    if not connection.execute(there, {"role": role}).scalar():
+        _run(connection, SQL("CREATE ROLE {} NOLOGIN"), Identifier(role))
+    if not _is_superuser(connection):
+        _run(connection, SQL("GRANT {} TO CURRENT_USER"), Identifier(role))
+
+
+def _is_superuser(connection: Connection) -> bool:
+    asked = text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
+    return bool(connection.execute(asked).scalar())
+
+
 def _create_database(connection: Connection, database: str) -> None:
-    owner, name = Identifier(f"{database}_owner"), Identifier(database)
+    keeper, name = Identifier(f"{database}_{KEEPER}"), Identifier(database)
     there = text("SELECT 1 FROM pg_database WHERE datname = :database")
     if not connection.execute(there, {"database": database}).scalar():
-        superuser = text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
-        if not connection.execute(superuser).scalar():
-            _run(connection, SQL("GRANT {} TO CURRENT_USER"), owner)
         create = SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0")
-        _run(connection, create, name, owner)
+        _run(connection, create, name, keeper)
+
+
+def _admit(connection: Connection, database: str) -> None:
+    """Nobody but the home's own logins connects to its database."""
+    name = Identifier(database)
     _run(connection, SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"), name)
-    for role in ROLES[1:]:
+    for role in ROLES:
         _run(connection, SQL("GRANT CONNECT ON DATABASE {} TO {}"), name,
              Identifier(f"{database}_{role}"))  # fmt: skip
+
+
+def _hand_over(admin: URL, database: str) -> None:
+    """A home in which the owner's login owned everything is the keeper's from now on."""
+    owner, keeper = f"{database}_owner", f"{database}_{KEEPER}"
+    owned = text("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = :database")
+    with _administrator(admin.set(database=database)) as connection:
+        if connection.execute(owned, {"database": database}).scalar() != owner:
+            return
+        if not _is_superuser(connection):
+            _run(connection, SQL("GRANT {} TO CURRENT_USER"), Identifier(owner))
+        _run(connection, SQL("REASSIGN OWNED BY {} TO {}"), Identifier(owner), Identifier(keeper))
 
 
 def _password(admin: URL, database: str, role: str) -> str:

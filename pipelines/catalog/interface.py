@@ -38,6 +38,8 @@ from medusa_core.frozen import freeze
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.market.declared import DeclaredCost
+from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -501,6 +503,22 @@ class Catalog(Protocol):
     def certificates(self, stream: StreamName | None = None, *,
                      limit: int | None = None) -> tuple[Certificate, ...]:  # fmt: skip
         """What checks have found, of one stream if given, the newest first."""
+
+    # load
+
+    def record_load(self, sample: LoadSample) -> bool:
+        """Write down what a driver spent in a period; False if this sample is known already.
+
+        What is older than the home keeps goes meanwhile. Refused for a fragment that is not
+        deployed here.
+        """
+
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
+        """The samples that reach into the window that ends now; `medusa_core.market.loads.load_of`
+        makes the load of them."""
+
+    def declared_cost(self) -> DeclaredCost | None:
+        """What load costs this participant, as its owner declared it last; None: never."""
 
     # the exchange
 

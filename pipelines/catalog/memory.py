@@ -33,6 +33,8 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.market.declared import DeclaredCost
+from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -49,6 +51,7 @@ from pipelines.catalog import (
     memory_exchange,
     memory_landing,
     memory_leases,
+    memory_loads,
     memory_reading,
     memory_recalled,
     memory_recalls,
@@ -492,6 +495,28 @@ class MemoryCatalog:
         """See `Catalog.certificates`."""
         with self._work() as work:
             return memory_certificates.certificates(work, stream, limit)
+
+    # load
+
+    def record_load(self, sample: LoadSample) -> bool:
+        """See `Catalog.record_load`."""
+        with self._work() as work:
+            return memory_loads.record(work, sample)
+
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
+        """See `Catalog.loads_since`."""
+        with self._work() as work:
+            return memory_loads.since(work, window_ms)
+
+    def declared_cost(self) -> DeclaredCost | None:
+        """See `Catalog.declared_cost`."""
+        with self._work() as work:
+            return memory_loads.declared_cost(work)
+
+    def declare_cost(self, declared: DeclaredCost) -> None:
+        """What the owner does by SQL in Postgres."""
+        with self._work() as work:
+            memory_loads.declare(work, declared)
 
     # the exchange
 

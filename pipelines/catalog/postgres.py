@@ -37,6 +37,8 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
+from medusa_core.market.declared import DeclaredCost
+from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -63,6 +65,7 @@ from pipelines.catalog.interface import (
 from pipelines.catalog.migrations import check_connection
 from pipelines.catalog.postgres_costs import step_costs_of
 from pipelines.catalog.postgres_errors import errors_of_catalog
+from pipelines.catalog.postgres_loads import declared_of, recorded_of, sample_document
 from pipelines.catalog.postgres_news import import_document, news_of
 from pipelines.catalog.postgres_recalls import recall_document, recalled_of
 from pipelines.catalog.postgres_trims import compaction_documents, trimmed_of
@@ -119,6 +122,11 @@ class PostgresCatalog:
     def participant(self) -> Participant:
         """Whose home this is."""
         return self._participant
+
+    @property
+    def engine(self) -> Engine:
+        """For the rooms beside it, in the same home."""
+        return self._engine
 
     def close(self) -> None:
         """Give connections back."""
@@ -608,6 +616,22 @@ class PostgresCatalog:
         """See `Catalog.certificates`."""
         found = self._rows("certificates", stream=stream, limit=limit)
         return tuple(certified.certificate_of(row) for row in found)
+
+    # load
+
+    def record_load(self, sample: LoadSample) -> bool:
+        """See `Catalog.record_load`."""
+        made: bool = self._value("record_load", committing=True, request=sample_document(sample))
+        return made
+
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
+        """See `Catalog.loads_since`."""
+        return recorded_of(self._rows("loads_since", window_ms=window_ms))
+
+    def declared_cost(self) -> DeclaredCost | None:
+        """See `Catalog.declared_cost`."""
+        found = self._rows("declared_cost")
+        return declared_of(found[0]) if found else None
 
     # recalls
 

@@ -1,12 +1,16 @@
-"""A partner's home as the exchange sees it: logged in as its reader, who may call two functions."""
+"""A partner's home as the exchange sees it: its reader's login, which may call some functions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from medusa_core.errors import Refused
 from medusa_core.exchange import LineNews
+from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
 from pipelines.catalog.postgres import catalog_engine
+from pipelines.catalog.postgres_agreements import answers_of, envelopes_document
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_news import news_of
 from pipelines.catalog.queries import query
@@ -63,6 +67,13 @@ class PublishedHome:
         }
         with errors_of_catalog(), self._engine.connect() as connection:
             connection.execute(query("acknowledge"), values)
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """See `Post.deliver`; `partner` is whose home this is."""
+        document = envelopes_document(envelopes)
+        with errors_of_catalog(), self._engine.connect() as connection:
+            answers = connection.execute(query("take_envelopes"), {"envelopes": document})
+            return answers_of(answers.scalar_one(), len(envelopes), partner)
 
     def close(self) -> None:
         """Give connections back."""

@@ -68,6 +68,8 @@ SETTINGS = {
     "logging_collector": "off",
     "log_destination": "stderr",
     "log_line_prefix": "%m [%p] %u@%d ",
+    # A statement that fails may hold what only its owner shall see: its error says enough.
+    "log_min_error_statement": "panic",
     "password_encryption": "scram-sha-256",
 }
 

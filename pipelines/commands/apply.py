@@ -7,23 +7,28 @@ brought in on its own; cut short anywhere, the same call does the rest, and once
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from medusa_core.nearest import did_you_mean
+from pipelines.agreements.applying import AgreementChange
 from pipelines.catalog.interface import Catalog
+from pipelines.commands.apply_agreements import bring_contracts_in, decide_contracts
 from pipelines.commands.tables import table
 from pipelines.contracts.assigning import Asked
+from pipelines.contracts.bilateral import read_bilateral
 from pipelines.contracts.changes import HomeChanges, decide_changes
 from pipelines.contracts.federation import Federation, read_federation
 from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
-from pipelines.contracts.showing import Mark
+from pipelines.contracts.showing import Change, Mark
 from pipelines.contracts.standing import Standing, read_standing
 from pipelines.contracts.storage import StorageRoot, check_storage
 from pipelines.exchange import first_holds
@@ -48,13 +53,18 @@ def run_apply(
     """Show what the contracts change and, unless only to explain, bring it in."""
     federation = read_federation(contracts, settings.directory)
     roots = check_storage(federation.participants, settings.directory)
-    chosen = _chosen(federation, contracts, participant)
+    chosen = _chosen(federation, contracts, settings, participant)
     asked = _asked(from_)
+    bilateral = [one.terms for one in read_bilateral(contracts, federation.participants)]
+    public_keys = {
+        one.participant: one.public_key for one in federation.participants if one.public_key
+    }
     with open_homes(settings, alone=not explain) as homes:
         decided = decide_changes(federation, _standings(homes, federation, chosen), asked, chosen)
+        agreed = decide_contracts(homes, settings.directory, bilateral, chosen, public_keys)
         notes = _notes(settings, federation, decided, asked)
         if not as_json:
-            print("\n".join((_text(decided), *notes)), flush=True)
+            print("\n".join((_text(decided, agreed), *notes)), flush=True)
         if not explain:
             _keep_files(settings, federation, chosen)
             if not all(home.is_same for home in decided):
@@ -67,16 +77,37 @@ def run_apply(
                     if not as_json:
                         print(f"{home.participant}: brought in", flush=True)
             _hold_for_readers(homes, federation, roots, chosen)
+            bring_contracts_in(
+                homes,
+                settings.directory,
+                bilateral,
+                chosen,
+                agreed,
+                public_keys,
+                partial(print, file=sys.stderr),
+            )
     if as_json:
-        print(json.dumps(_document(contracts, decided, notes, explain=explain), indent=1))
-    elif explain and not all(home.is_same for home in decided):
+        print(json.dumps(_document(contracts, decided, agreed, notes, explain=explain), indent=1))
+    elif explain and not (
+        all(home.is_same for home in decided) and all(one.proposes is None for one in agreed)
+    ):
         print("nothing was changed: leave --explain out to bring it in")
     return 0
 
 
-def _chosen(federation: Federation, contracts: Path, wanted: str | None) -> tuple[Participant, ...]:
-    """The homes to look at: all, or the one asked for; Refused if it has no contract."""
-    names = tuple(contract.participant for contract in federation.participants)
+def _chosen(
+    federation: Federation, contracts: Path, settings: Settings, wanted: str | None
+) -> tuple[Participant, ...]:
+    """The homes to look at: all, or the one asked for; Refused if it has no contract.
+
+    Who only shows its key, and has no home here, is somebody else's.
+    """
+    here = known_homes(settings.directory)
+    names = tuple(
+        one.participant
+        for one in federation.participants
+        if one.public_key is None or one.runs or one.participant in here
+    )
     if wanted is None:
         return names
     if wanted not in names:
@@ -176,15 +207,21 @@ def _hold_for_readers(
 # ------------------------------------------------------------ showing
 
 
-def _text(decided: Sequence[HomeChanges]) -> str:
+def _text(decided: Sequence[HomeChanges], agreed: Sequence[AgreementChange]) -> str:
     rows = [
         (change.mark.value, home.participant, change.what, change.name, change.detail)
         for home in decided
-        for change in home.changes
+        for change in (*home.changes, *_agreed_in(home.participant, agreed))
     ]
     counts = {mark: sum(row[0] == mark.value for row in rows) for mark in Mark}
     said = f"{counts[Mark.NEW]} new, {counts[Mark.CHANGED]} changed, {counts[Mark.SAME]} unchanged"
+    if counts[Mark.LEFT]:
+        said += f", {counts[Mark.LEFT]} left alone"
     return f"{table(('', 'home', 'what', 'name', 'how'), rows)}\n\n{said}"
+
+
+def _agreed_in(home: Participant, agreed: Sequence[AgreementChange]) -> list[Change]:
+    return [one.change for one in agreed if one.participant == home]
 
 
 def _notes(
@@ -212,7 +249,12 @@ def _notes(
 
 
 def _document(
-    contracts: Path, decided: Sequence[HomeChanges], notes: Sequence[str], *, explain: bool
+    contracts: Path,
+    decided: Sequence[HomeChanges],
+    agreed: Sequence[AgreementChange],
+    notes: Sequence[str],
+    *,
+    explain: bool,
 ) -> Mapping[str, Any]:
     return {
         "contracts": str(contracts),
@@ -229,7 +271,7 @@ def _document(
                         "name": change.name,
                         "detail": change.detail,
                     }
-                    for change in home.changes
+                    for change in (*home.changes, *_agreed_in(home.participant, agreed))
                 ],
             }
             for home in decided

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -14,8 +15,25 @@ from pipelines.simulation.running import run_on, run_schedules, run_shared
 from pipelines.simulation.runs import RunFigures
 from pipelines.simulation.shapes import MIXED, REPLICAS, TRIMS, Shape
 
+MARKET_OPTIONS = (
+    "participants",
+    "contracts",
+    "levels",
+    "utilisation",
+    "load",
+    "fragments",
+    "scheme",
+    "seeds",
+)
 VIOLATIONS_SHOWN_MAX = 10
 TOLD_EVERY = 1_000
+
+
+def refuse_market_options(options: argparse.Namespace) -> None:
+    """Refuse what says nothing about schedules of faults."""
+    for name in MARKET_OPTIONS:
+        if getattr(options, name) is not None:
+            raise Refused(f"--{name} is of `medusa simulate market`: leave it out")
 
 
 def simulate_faults(

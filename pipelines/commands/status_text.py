@@ -41,6 +41,10 @@ SOURCES = (Column("source", 22), Column("fed by", 9), Column("files wait", 10, T
            Column("told", 14))  # fmt: skip
 SINKS = (Column("delivered to", 22), Column("by", 9), Column("through", 20),
          Column("behind by", 10), Column("rows", 10, True), Column("told", 14))  # fmt: skip
+LOADS = (Column("fragment", 29), Column("p", 2, True), Column("load", 7, True),
+         Column("marginal cost", 16, True), Column("by cause", 38))  # fmt: skip
+CONTRACTS = (Column("contract", 24), Column("with", 20), Column("level", 5, True),
+             Column("price", 14, True), Column("last answer", 29))  # fmt: skip
 REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("records", 10, True))
 
 
@@ -58,6 +62,8 @@ def status_text(document: Mapping[str, Any]) -> str:
     changed = [state for state in document["fragments"] if state["since"]]
     if changed:
         parts.append(fixed(STATES, [_state(state) for state in changed]))
+    parts += load_parts(document["load"])
+    parts += market_parts(document["market"])
     if document["sources"]:
         parts.append(fixed(SOURCES, [_source(source) for source in document["sources"]]))
         parts += [_unclaimed(source) for source in document["sources"] if source["unclaimed"]]
@@ -175,6 +181,77 @@ def _state(state: Mapping[str, Any]) -> Sequence[str]:
         state["state"],
         f"{_span(state['since_ago_ms'])} ago",
         state["because"],
+    )
+
+
+def load_parts(load: Mapping[str, Any] | None) -> list[str]:
+    """What the drivers of this home spend now, on which fragments, and what that costs."""
+    if load is None:
+        return []
+    declared = load["declared"]
+    parts = []
+    if load["fragments"]:
+        parts.append(fixed(LOADS, [_load(fragment, declared) for fragment in load["fragments"]]))
+    kinds = ", ".join(f"{cores:.3f} {kind}" for kind, cores in load["kinds"].items())
+    said = (
+        f"load {load['carried']:.3f} CPU seconds per second"
+        + (f" beside {load['corrections']:.3f} of corrections" if load["corrections"] else "")
+        + f", {load['unattributed_percent']:.1f} % unattributed, "
+        + f"over the last {_span(load['window_ms'])}"
+        + (f" ({kinds})" if kinds else "")
+    )
+    if declared is None:
+        said += "; what it costs is not declared: see docs/load.md"
+    else:
+        said += (
+            f"; threshold {declared['threshold']:g}"
+            f"{', which it is above' if declared['is_above'] else ''}; the next unit costs "
+            f"{declared['marginal_cost']:.4g} {declared['currency']} an hour"
+        )
+    return [*parts, _wrapped(said, 0)]
+
+
+def _load(fragment: Mapping[str, Any], declared: Mapping[str, Any] | None) -> Sequence[str]:
+    cost = fragment["marginal_cost"]
+    return (
+        fragment["fragment"],
+        str(fragment["partition"]),
+        f"{fragment['load']:.3f}",
+        "" if cost is None or declared is None else f"{cost:.4g} {declared['currency']}",
+        ", ".join(f"{cores:.3f} {cause}" for cause, cores in fragment["by_cause"].items()),
+    )
+
+
+def market_parts(market: Mapping[str, Any] | None) -> list[str]:
+    """The round, what is offered and agreed, and how each contract stands."""
+    if market is None:
+        return []
+    moves, offers = market["agreed_moves"], market["offers_open"]
+    given = sum(move["is_given"] for move in moves)
+    own = sum(offer["is_own"] for offer in offers)
+    ago = market["opened_ago_ms"]
+    said = (
+        f"round {market['round']}" + ("" if ago is None else f", opened {_span(ago)} ago")
+        + f"; offers open: {own} made, {len(offers) - own} to answer; "
+        + f"agreed moves: {given} to give, {len(moves) - given} to take"
+    )  # fmt: skip
+    shown = [_market_contract(contract) for contract in market["contracts"]]
+    return [_wrapped(said, 0), *([fixed(CONTRACTS, shown)] if shown else [])]
+
+
+def _market_contract(contract: Mapping[str, Any]) -> Sequence[str]:
+    reason, silent_ms = contract["last_answer"], contract["silent_ms"]
+    answer = "none yet"
+    if reason is not None:
+        answer = f"{reason}, {contract['accepted']} taken, {_span(contract['answered_ago_ms'])} ago"
+    if silent_ms is not None:
+        answer = f"silent for {_span(silent_ms)}"
+    return (
+        contract["contract"],
+        f"{'pays' if contract['pays'] else 'is paid by'} {contract['partner']}",
+        "" if contract["level"] is None else str(contract["level"]),
+        "" if contract["price"] is None else f"{contract['price']} {contract['currency']}",
+        answer,
     )
 
 

@@ -56,7 +56,7 @@ def text_of(value: Value) -> str:
         case str() as text if text.strip():
             return text
         case _:
-            raise value.refused(f"is {_kind(value)}: write a text")
+            raise value.refused(f"is {kind_of(value)}: write a text")
 
 
 def name_of(kind: str, value: Value) -> Named:
@@ -68,7 +68,7 @@ def name_of(kind: str, value: Value) -> Named:
             except Refused as error:
                 raise value.refused(f"is no name: {error}") from None
         case _:
-            raise value.refused(f"is {_kind(value)}: write the name of a {kind}")
+            raise value.refused(f"is {kind_of(value)}: write the name of a {kind}")
 
 
 def names_of(kind: str, value: Value) -> tuple[Named, ...]:
@@ -77,7 +77,7 @@ def names_of(kind: str, value: Value) -> tuple[Named, ...]:
         case tuple() as items:
             names = [name_of(kind, item) for item in items]
         case _:
-            raise value.refused(f"is {_kind(value)}: write a list, such as [a, b]")
+            raise value.refused(f"is {kind_of(value)}: write a list, such as [a, b]")
     seen: set[str] = set()
     for named in names:
         if named.name in seen:
@@ -90,7 +90,7 @@ def duration_us_of(value: Value) -> int:
     """Microseconds of a duration such as 10s; a whole number is seconds."""
     match value.content:
         case bool() | float() | None | tuple() | dict():
-            raise value.refused(f"is {_kind(value)}: write a duration, such as 10s or 7d")
+            raise value.refused(f"is {kind_of(value)}: write a duration, such as 10s or 7d")
         case given:
             try:
                 return parse_duration_us(given)
@@ -105,7 +105,7 @@ def count_of(value: Value) -> Counted:
             pass
         case int() as count if count > 0:
             return Counted(count=count, at=value)
-    raise value.refused(f"is {_kind(value)}: write a whole number from 1 on, such as 2")
+    raise value.refused(f"is {kind_of(value)}: write a whole number from 1 on, such as 2")
 
 
 def items_of(value: Value) -> tuple[Value, ...]:
@@ -114,7 +114,7 @@ def items_of(value: Value) -> tuple[Value, ...]:
         case tuple() as items:
             return items
         case _:
-            raise value.refused(f"is {_kind(value)}: write a list, each item after a dash")
+            raise value.refused(f"is {kind_of(value)}: write a list, each item after a dash")
 
 
 def listing(names: Collection[str]) -> str:
@@ -123,7 +123,8 @@ def listing(names: Collection[str]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
-def _kind(value: Value) -> str:
+def kind_of(value: Value) -> str:
+    """What a value is, for a sentence: `empty`, `a list`, or the text or number as written."""
     match value.content:
         case None:
             return "empty"
@@ -133,6 +134,8 @@ def _kind(value: Value) -> str:
             return "a mapping"
         case tuple():
             return "a list"
+        case int() | float() as number:
+            return value.written or repr(number)
         case given:
             return repr(given) if given != "" else "empty"
 

@@ -17,8 +17,11 @@ from pipelines.contracts.fields import (
     text_of,
 )
 from pipelines.contracts.folder import check_inside, contract_files
+from pipelines.contracts.public_keys import public_key_of
 from pipelines.contracts.yaml_values import Value
 from pipelines.networks.load import SHIPPED
+
+OPTIONAL = ("storage", "runs", "public_key")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,12 +42,16 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParticipantContract:
-    """What `contracts/participants/<name>.yaml` says; `storage` as written, None: the default."""
+    """What `contracts/participants/<name>.yaml` says; `storage` as written, None: the default.
+
+    `public_key` is the 32 bytes by which its signatures are checked, if the file gives them.
+    """
 
     participant: Participant
     storage: Named | None
     runs: tuple[Run, ...]
     at: Value
+    public_key: bytes | None = None
 
 
 def read_participants(directory: Path) -> tuple[ParticipantContract, ...]:
@@ -59,7 +66,7 @@ def read_participants(directory: Path) -> tuple[ParticipantContract, ...]:
 
 
 def _participant(directory: Path, document: Value, named: Named) -> ParticipantContract:
-    fields = fields_of(document, required=("participant",), optional=("storage", "runs"))
+    fields = fields_of(document, required=("participant",), optional=OPTIONAL)
     storage = None
     if "storage" in fields:
         storage = Named(name=text_of(fields["storage"]), at=fields["storage"])
@@ -71,7 +78,11 @@ def _participant(directory: Path, document: Value, named: Named) -> ParticipantC
             raise run.network_at.refused("names a network again: put both into one item")
         seen.add(run.network)
     return ParticipantContract(
-        participant=Participant(named.name), storage=storage, runs=runs, at=named.at
+        participant=Participant(named.name),
+        storage=storage,
+        runs=runs,
+        at=named.at,
+        public_key=public_key_of(fields["public_key"]) if "public_key" in fields else None,
     )
 
 

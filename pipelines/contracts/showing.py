@@ -18,11 +18,15 @@ from pipelines.report.times import duration, iso
 
 
 class Mark(Enum):
-    """How a thing stands against its contract; the value is what a table shows."""
+    """How a thing stands against its contract; the value is what a table shows.
+
+    LEFT is left alone: its owner has to decide.
+    """
 
     NEW = "+"
     CHANGED = "~"
     SAME = "="
+    LEFT = "!"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

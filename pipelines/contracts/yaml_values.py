@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -40,12 +40,17 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A part of a file: what it holds, and where it stands (`field` is its path from the top)."""
+    """A part of a file: what it holds, and where it stands (`field` is its path from the top).
+
+    `written` is a scalar's text as it stands in the file: an amount of 1.30 is not what a float of
+    it would be.
+    """
 
     file: str
     line: int
     field: str
     content: Scalar | tuple[Value, ...] | dict[str, Value]
+    written: str | None = None
 
     @property
     def place(self) -> str:
@@ -130,7 +135,8 @@ class _Builder:
         self._check(event, field, depth)
         match event:
             case ScalarEvent():
-                return self._at(event, field, self._scalar(event, field))
+                content = self._scalar(event, field)
+                return replace(self._at(event, field, content), written=event.value)
             case SequenceStartEvent():
                 return self._at(event, field, self._items(events, field, depth))
             case MappingStartEvent():
@@ -159,7 +165,7 @@ class _Builder:
                 )
             value = self._value(next(events), events, inside, depth + 1)
             # The key's line: where somebody looks for a field whose value begins further down.
-            fields[name] = self._at(event, inside, value.content)
+            fields[name] = replace(value, line=event.start_mark.line + 1)
         return fields
 
     def _check(self, event: Event, field: str, depth: int) -> None:

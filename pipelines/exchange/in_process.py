@@ -1,18 +1,20 @@
 """The exchange between homes of one installation: their databases as reader, their files by copy.
 
-Reading another's catalog happens under its `reader` role, which may call two functions and see no
-table; files are copied and checked, so that a partner's disk fault stays the partner's.
+Reading another's catalog happens under its `reader` role, which may call a few functions and see no
+table; files are copied and checked, so that a partner's disk fault stays the partner's. Envelopes
+are put into its inbox under the same role: who sends one, the signature says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from medusa_core.errors import Unavailable
 from medusa_core.exchange import LineNews
+from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.published import PublishedHome
@@ -48,7 +50,7 @@ class OpenWays:
 
 
 class LocalExchange:
-    """An `Exchange` between homes that this process can reach itself."""
+    """An `Exchange` and a `Post` between homes that this process can reach itself."""
 
     def __init__(
         self,
@@ -85,6 +87,14 @@ class LocalExchange:
         self._ways.ask(partner)
         home.acknowledge(stream, self._reader, through_us, limit_ms, path_ms)
         self._ways.hear(partner)
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """See `Post.deliver`."""
+        home = self._home(partner)
+        self._ways.ask(partner)
+        answers = home.deliver(partner, envelopes)
+        self._ways.hear(partner)
+        return answers
 
     def close(self) -> None:
         """See `Exchange.close`."""

@@ -6,11 +6,12 @@ Unavailable: a partner that does not answer is a fact to decide by, not a fault.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from medusa_core.exchange import LineNews
+from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 
@@ -34,6 +35,20 @@ class Exchange(Protocol):
 
         `path_ms` is what the path behind the stream costs here: what the partner must leave of a
         bound.
+        """
+
+    def close(self) -> None:
+        """Give connections back."""
+
+
+class Post(Protocol):
+    """What one participant can put into the others' inboxes."""
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """Put envelopes into a partner's inbox; its answer to each, in order.
+
+        `taken` (also if it lay there before), or a sentence: why not, or not now. That it lies
+        there says nothing about what the partner thinks of it. 64 at a time.
         """
 
     def close(self) -> None:

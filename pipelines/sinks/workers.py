@@ -19,6 +19,7 @@ from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import StreamName, Version
 from medusa_core.sinks import SinkRecord
 from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.metering.meter import NO_METER, Meter
 from pipelines.sinks.delivering import Delivering, Turn
 from pipelines.sinks.lines import line_of
 from pipelines.watching.safe_text import SafeText
@@ -68,6 +69,7 @@ class Deliveries:
     said: Said
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     now_s: Callable[[], float] = time.monotonic
+    meter: Meter = NO_METER
     _worked: dict[tuple[StreamName, str], _Worked] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None
     _stop: _Stop = field(default_factory=_Stop)
@@ -175,9 +177,10 @@ class Deliveries:
 
     def _work(self, delivering: Delivering) -> list[Turn]:
         """Turns until there is nothing to do, or for as long as others may be let wait."""
-        ends_s, turns = self.now_s() + TURNS_S, [delivering.turn()]
-        while turns[-1].has_more and not self._stop.is_asked and self.now_s() < ends_s:
-            turns.append(delivering.turn())
+        with self.meter.delivering():
+            ends_s, turns = self.now_s() + TURNS_S, [delivering.turn()]
+            while turns[-1].has_more and not self._stop.is_asked and self.now_s() < ends_s:
+                turns.append(delivering.turn())
         return turns
 
     def _collect(self, worked: _Worked, sink: SinkRecord) -> None:

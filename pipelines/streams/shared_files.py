@@ -24,6 +24,9 @@ from pipelines.spark.files import new_attempt, write_file
 
 RUNS = b"medusa.runs"
 KEPT_BYTES_MAX = 64 << 20
+RUN_BYTES = 250
+"""What a stream's entry in the runs takes in memory, about: as much as a few records do."""
+
 Runs: TypeAlias = Mapping[StreamName, tuple[int, int]]
 """Stream -> its first row and how many it has."""
 
@@ -41,7 +44,11 @@ def is_shared(file: SegmentFile) -> bool:
 
 @dataclass(slots=True)
 class SharedFiles:
-    """Shared files as they were last read, KEPT_BYTES_MAX at most; safe for threads."""
+    """Shared files as they were last read, KEPT_BYTES_MAX at most; safe for threads.
+
+    Where the files of the buckets that close at a time are more than that, each is read again for
+    every stream: the limit is far above what a second lands.
+    """
 
     _kept: OrderedDict[Path, tuple[pa.Table, Runs]] = field(default_factory=OrderedDict)
     _bytes: int = 0
@@ -66,8 +73,13 @@ class SharedFiles:
         table = pq.read_table(path, partitioning=None).combine_chunks()
         found = table, json.loads(table.schema.metadata[RUNS])
         self._kept[path] = found
-        self._bytes += table.nbytes
+        self._bytes += _bytes_of(found)
         while self._bytes > KEPT_BYTES_MAX and len(self._kept) > 1:
-            _, (oldest, _) = self._kept.popitem(last=False)
-            self._bytes -= oldest.nbytes
+            _, oldest = self._kept.popitem(last=False)
+            self._bytes -= _bytes_of(oldest)
         return found
+
+
+def _bytes_of(kept: tuple[pa.Table, Runs]) -> int:
+    table, runs = kept
+    return int(table.nbytes) + len(runs) * RUN_BYTES

@@ -14,6 +14,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from medusa_core.errors import MedusaError
+from medusa_core.market.loads import Kind, Load, load_of
 from medusa_core.segments import Producer
 from medusa_core.states import State
 from pipelines.catalog.interface import Catalog, LeaseRecord, StreamStatus
@@ -28,6 +29,7 @@ from pipelines.watching.home_status import (
 LINE = ("participant", "stream", "producer")
 STATE = ("participant", "fragment", "producer", "partition", "state")
 SINK = ("participant", "stream", "sink")
+WORK = ("participant", "fragment", "partition", "cause")
 
 
 class HomeCollector(Collector):
@@ -49,6 +51,7 @@ class HomeCollector(Collector):
             clock_ms, leases = self._catalog.read_clock_ms(), self._catalog.leases()
             streams, sinks = self._catalog.streams(), self._catalog.sinks()
             states = fragment_states(self._catalog.assignments(), self._catalog)
+            load = load_of(self._catalog.loads_since(), clock_ms)
         except MedusaError:
             reachable.add_metric((self._participant,), 0)
             yield reachable
@@ -59,6 +62,8 @@ class HomeCollector(Collector):
         yield from self._lines(streams, clock_ms)
         yield self._states(states)
         yield from self._sinks(sink_facts(sinks, streams, self._catalog.participant))
+        if load is not None:
+            yield from self._loads(load)
 
     def _gauge(
         self, name: str, text: str, labels: tuple[str, ...] = ("participant",)
@@ -121,6 +126,19 @@ class HomeCollector(Collector):
             rows.add_metric(labels, sink.rows)
             stuck.add_metric(labels, 0 if sink.problem is None else 1)
         yield from (behind, rows, stuck)
+
+    def _loads(self, load: Load) -> Iterator[GaugeMetricFamily]:
+        """What costs it, and above what it is too much, is not for all who reach the port."""
+        works = self._gauge("load", "CPU seconds per second on a fragment, by cause.", WORK)
+        other = self._gauge(
+            "other_load", "CPU seconds per second on no fragment, by kind.", ("participant", "kind")
+        )
+        for key, cores in load.works.items():
+            labels = (self._safe(key.fragment), str(key.partition), key.cause.value)
+            works.add_metric((self._participant, *labels), cores)
+        for kind in Kind:
+            other.add_metric((self._participant, kind.value), load.kinds.get(kind, 0.0))
+        yield from (works, other)
 
     def _labels(self, stream: str, producer: Producer) -> tuple[str, str, str]:
         return (self._participant, self._safe(stream), self._safe(producer))

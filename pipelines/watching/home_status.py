@@ -20,12 +20,15 @@ from pipelines.catalog.interface import (
     StepRecord,
     StreamStatus,
 )
+from pipelines.catalog.postgres_rounds import PostgresRounds
 from pipelines.choosing import choices_of
 from pipelines.home import Home
 from pipelines.report.deployed import decisions_of
 from pipelines.report.times import iso
+from pipelines.rounds.showing import market_facts
 from pipelines.sinks.facts import SinkFacts, sink_facts
 from pipelines.watching.backlog import backlog_facts
+from pipelines.watching.load_facts import load_facts
 
 REASONS_MAX = 20
 WITHOUT_STATE = ("landing/", "import/")
@@ -77,6 +80,8 @@ def home_status(home: Home) -> dict[str, Any]:
         "steps": sum(counts.values()),
         "steps_by_cause": {cause.value: n for cause, n in counts.items()},
         "last_step": _step(last[-1], clock_ms) if last else None,
+        "load": load_facts(catalog, clock_ms),
+        "market": market_facts(PostgresRounds(catalog.engine, home.participant)),
         "storage_bytes": _stored_bytes(home.storage),
         "next": [*choices_of(catalog), *explain(decisions_of(catalog))],
     }

@@ -17,12 +17,17 @@ def a_sample(at_s: float, behind_s: float) -> dict[str, float]:
     counted = ("landed", "batches", "commits", "spark_jobs", "python CPU s", "JVM CPU s",
                "server CPU s")  # fmt: skip
     return {
-        "at_s": at_s, "behind_s": behind_s, "python RSS MiB": 1.0, **dict.fromkeys(counted, at_s)
+        "at_s": at_s, "behind_s": behind_s, "python RSS MiB": 1.0, "threads": 7.0,
+        **dict.fromkeys(counted, at_s),
     }  # fmt: skip
 
 
-def measured(streams: int, *, slope_s: float = 0.0, cost_ms: float = 10.0) -> dict[str, object]:
-    figures = {"lag slope s/min": slope_s, "CPU ms per stream": cost_ms}
+def measured(
+    streams: int, *, slope_s: float = 0.0, cost_ms: float = 10.0, threads: float = 0.0
+) -> dict[str, object]:
+    figures = {
+        "lag slope s/min": slope_s, "CPU ms per stream": cost_ms, "threads begun": threads
+    }  # fmt: skip
     return {"streams": streams, "figures": figures}
 
 
@@ -43,6 +48,11 @@ def test_a_lag_that_grows_and_a_stream_that_costs_more_among_many_are_broken_bou
     assert broken_bounds([measured(100), measured(1_000, cost_ms=11)]) == []
     assert len(broken_bounds([measured(100), measured(1_000, slope_s=2, cost_ms=13)])) == 2
     assert next(lines_of([measured(100)])).split() == ["streams", "100"]
+
+
+def test_threads_that_nothing_ends_are_a_broken_bound() -> None:
+    assert broken_bounds([measured(100, threads=2)]) == []
+    assert len(broken_bounds([measured(100, threads=160)])) == 1
 
 
 def test_the_network_that_is_made_is_one_and_its_files_hold_every_stream(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def offered(place: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., li
         (("replay", "road"), ["road_sensors", FILES]),
         (("replay", "netmon", "--input", "a.csv", ""), [FILES]),
         (("generate", "d", "--format", ""), ["csv", "parquet"]),
-        (("simulate", ""), ["faults"]),
+        (("simulate", ""), ["faults", "market"]),
         (("completion", ""), ["bash", "fish", "zsh"]),
         (("nonsense", ""), []),
         (("read", "--nonsense", "p"), ["prices"]),

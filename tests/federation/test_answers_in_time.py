@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from sqlalchemy import create_engine, text
 
+from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep
+from medusa_core.market.loads import load_of
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from pipelines.catalog.server import EmbeddedServer
 
 X_MS = 8_000
+HOUR_MS = 3_600_000
 OUTPUT = StreamName("busy")
 ROUNDS = 20_000
 NETWORK = """
@@ -105,6 +108,10 @@ def rows_of(delta: Running) -> list[Any]:
         engine.dispose()
 
 
+def now_and_window(delta: Running) -> tuple[int, int]:
+    return delta.seat.home.catalog.read_clock_ms(), HOUR_MS
+
+
 def tentative(delta: Running) -> list[Any]:
     return [row for row in rows_of(delta) if row.stability == "tentative"]
 
@@ -153,6 +160,14 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     covered = {(f, u) for f, u in lacked if any(a[0] <= f and u <= a[1] for a in again)}
     assert covered == lacked, "every answer has been corrected"
     assert sum(u - f for f, u in again) == sum(u - f for f, u in lacked), "and nothing else"
+
+    delta.loop.meter.flush()
+    load = load_of(delta.seat.home.catalog.loads_since(HOUR_MS), *now_and_window(delta))
+    assert load is not None
+    spent = {key.cause for key, cores in load.works.items() if key.fragment == "joined/main"}
+    assert spent == {Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION}
+    assert 0 < load.corrections < load.total
+    assert load.of("joined/main") < load.carried, "corrections are metered apart"
 
     states = [t.state for t in delta.seat.home.catalog.transitions()]
     assert states[-1] is State.STABLE

@@ -68,10 +68,10 @@ def four(settings: Settings, spark: SparkSession) -> Iterator[dict[str, Running]
         }
 
 
-def as_owner(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
+def as_keeper(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
     participant = Participant(name)
     database = known_homes(settings.directory)[participant]
-    engine = create_engine(home_urls(server.superuser_url(), participant, database).owner)
+    engine = create_engine(home_urls(server.superuser_url(), participant, database).keeper)
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
@@ -92,7 +92,7 @@ def test_a_partner_is_named_and_passed_by(
     for name in LANDING:
         rounds_until([four[name]], lambda name=name: bool(four[name].heard.steps))  # type: ignore[misc]
     reader = f"{known_homes(settings.directory)[Participant('alpha')]}_reader"
-    as_owner(postgres_server, settings, "alpha", statement.format(reader=reader))
+    as_keeper(postgres_server, settings, "alpha", statement.format(reader=reader))
     delta = four["delta"]
     delta.loop.tick()
     problems = {told.stream: told.problem for told in delta.heard.imports}

@@ -56,6 +56,9 @@ CATALOGS = {
             (SELECT array_agg(enumlabel ORDER BY enumsortorder) FROM pg_enum
              WHERE enumtypid = t.oid)
         FROM pg_type AS t WHERE t.typnamespace IN ({schemas})""",
+    "policies": """
+        SELECT schemaname, tablename, policyname, permissive, roles, cmd, qual, with_check
+        FROM pg_policies WHERE schemaname::regnamespace IN ({schemas})""",
     "comments": """
         SELECT i.type, i.identity, d.description
         FROM pg_description AS d,
@@ -109,13 +112,13 @@ def test_migrations_make_what_the_schema_says(
     admin_url = postgres_server.superuser_url()
     direct = create_home(admin_url, Participant("beta"), "medusa_direct")
     try:
-        with owners_engine(direct.owner) as engine, engine.connect() as connection:
+        with owners_engine(direct.keeper) as engine, engine.connect() as connection:
             connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
             cursor = connection.connection.cursor()
             cursor.execute((SQL_FOLDER / "schema.sql").read_text(encoding="utf-8"))
             cursor.close()
-        by_schema = described(direct.owner, direct.database)
-        by_migrations = described(fresh.owner, fresh.database)
+        by_schema = described(direct.keeper, direct.database)
+        by_migrations = described(fresh.keeper, fresh.database)
     finally:
         drop_home(admin_url, direct.database)
     for kind, wanted in by_schema.items():
@@ -130,29 +133,33 @@ def test_everything_has_a_comment(fresh: HomeUrls) -> None:
             AND relkind IN ('r', 'v') AND obj_description(oid, 'pg_class') IS NULL
         UNION ALL
         SELECT oid::regprocedure::text FROM pg_proc
-        WHERE pronamespace = 'medusa'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL
+        WHERE pronamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
+            AND obj_description(oid, 'pg_proc') IS NULL
+        UNION ALL
+        SELECT polrelid::regclass::text || ' ' || polname FROM pg_policy
+        WHERE obj_description(oid, 'pg_policy') IS NULL
     """
-    with owners_engine(fresh.owner) as engine, engine.connect() as connection:
+    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
         assert connection.execute(text(without.replace("::", r"\:\:"))).scalars().all() == []
 
 
 def test_a_home_that_is_up_to_date_is_left_alone(fresh: HomeUrls) -> None:
-    assert migrate(fresh.owner) == []
-    check_migrated(fresh.owner)
+    assert migrate(fresh.keeper) == []
+    check_migrated(fresh.keeper)
 
 
 def test_a_new_migration_is_applied_once(fresh: HomeUrls, migrations: Path) -> None:
     (migrations / "0999_note.sql").write_text("CREATE TABLE medusa.note (n integer);")
-    assert migrate(fresh.owner, folder=migrations) == ["0999_note"]
-    assert migrate(fresh.owner, folder=migrations) == []
+    assert migrate(fresh.keeper, folder=migrations) == ["0999_note"]
+    assert migrate(fresh.keeper, folder=migrations) == []
 
 
 def test_a_migration_that_fails_leaves_nothing(fresh: HomeUrls, migrations: Path) -> None:
     (migrations / "0999_note.sql").write_text("CREATE TABLE medusa.note (n integer); SELECT 1/0;")
     with pytest.raises(Refused):
-        migrate(fresh.owner, folder=migrations)
+        migrate(fresh.keeper, folder=migrations)
     (migrations / "0999_note.sql").write_text("CREATE TABLE medusa.note (n integer);")
-    assert migrate(fresh.owner, folder=migrations) == ["0999_note"]
+    assert migrate(fresh.keeper, folder=migrations) == ["0999_note"]
 
 
 def test_a_home_from_before_holds_had_an_order_and_lines_a_chain_goes_on(
@@ -164,16 +171,16 @@ def test_a_home_from_before_holds_had_an_order_and_lines_a_chain_goes_on(
             path.unlink()
     first = rows.commit_document(a.a_commit(a.a_segment(0, 2))).replace("fresh_ms", "age_ms")
     first = first.replace('"age_ms": null', '"age_ms": 0')
-    with owners_engine(fresh.owner) as engine, engine.connect() as connection:
+    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
         connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
-        migrate(fresh.owner, a.ALPHA, migrations)
+        migrate(fresh.keeper, a.ALPHA, migrations)
         for call, document in (
             ("SELECT medusa.deploy(:document)", rows.deployment_document(a.a_deployment())),
             (f"SELECT medusa.acquire_lease('{a.MAIN}', 0, 'alpha', 0, 'live', 1, 'me', 99000)", ""),
             ("SELECT medusa.commit_step(:document)", first),
         ):
             connection.execute(text(call), {"document": document} if document else {})
-    assert later in migrate(fresh.owner)
+    assert later in migrate(fresh.keeper)
     catalog = PostgresCatalog(fresh.job, a.ALPHA)
     catalog.commit(a.a_commit(a.a_segment(2, 4)))
     news = catalog.line_news(a.SUMS, a.ME, Version(1), segments_max=9)
@@ -191,29 +198,29 @@ def test_an_edited_migration_is_refused(fresh: HomeUrls, migrations: Path) -> No
     first = min(migrations.glob("*.sql"))
     first.write_text(first.read_text() + "-- edited\n")
     with pytest.raises(Refused, match="edited"):
-        migrate(fresh.owner, folder=migrations)
+        migrate(fresh.keeper, folder=migrations)
 
 
 def test_a_home_of_a_newer_medusa_is_refused(fresh: HomeUrls, migrations: Path) -> None:
     (migrations / "9999_later.sql").write_text("SELECT 1;")
-    migrate(fresh.owner, folder=migrations)
+    migrate(fresh.keeper, folder=migrations)
     with pytest.raises(Refused, match="newer Medusa"):
-        migrate(fresh.owner)
+        migrate(fresh.keeper)
     with pytest.raises(Refused, match="newer Medusa"):
         PostgresCatalog(fresh.job, a.ALPHA)
 
 
 def test_a_home_without_tables_is_unavailable_and_says_what_to_run(fresh: HomeUrls) -> None:
-    with owners_engine(fresh.owner) as engine, engine.connect() as connection:
+    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
         connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
     with pytest.raises(Unavailable, match="run medusa migrate"):
-        check_migrated(fresh.owner)
+        check_migrated(fresh.keeper)
     with pytest.raises(Unavailable, match="run medusa migrate"):
         PostgresCatalog(fresh.job, a.ALPHA)
 
 
 def test_a_home_that_is_nobodys_yet_is_unavailable(fresh: HomeUrls) -> None:
-    with owners_engine(fresh.owner) as engine, engine.connect() as connection:
+    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
         connection.execute(text("DELETE FROM medusa.home"))
     with pytest.raises(Unavailable, match="nobody"):
         PostgresCatalog(fresh.job, a.ALPHA)

@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import psycopg2.errors
 import pytest
+from sqlalchemy import make_url, text
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
-from pipelines.catalog.homes import HomeUrls, create_home, database_of, drop_home
-from pipelines.catalog.migrations import check_migrated, migrate
+from pipelines.catalog.homes import KEEPER, HomeUrls, create_home, database_of, drop_home
+from pipelines.catalog.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
 from tests.catalog import building as a
+from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn
 
 OTHERS = ("job", "airflow", "analyst", "reader")
+AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds"}
 VIEWS = {
-    "job": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
+    "job": {*AGREED, "contract_proposals", "party_keys", "inbox", "outbox", "audit",
+            "assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
-            "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls"},
-    "analyst": {"assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
+            "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls",
+            "cost", "load_samples", "offers", "answers", "agreed_moves", "trading"},
+    "analyst": {*AGREED, "assignments", "certificates", "holds", "leases", "lineage",
+                "published_boundaries",
                 "published_files", "published_segments", "quarantine", "segments", "sinks",
                 "steps", "streams", "transitions", "bounds", "cursors", "divergences", "disputed",
                 "recalls"},
-    "airflow": {"assignments", "certificates", "holds", "leases", "sinks", "steps", "streams",
+    "airflow": {*AGREED, "assignments", "certificates", "holds", "leases", "sinks", "steps",
+                "streams",
                 "transitions", "bounds", "divergences", "disputed", "recalls"},
     "reader": {"published_boundaries", "published_files", "published_segments"},
 }  # fmt: skip
 NO_RIGHT = "42501"
+OWNERS = """
+SELECT DISTINCT pg_get_userbyid(owner) FROM (
+    SELECT relowner AS owner FROM pg_class
+    WHERE relnamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
+    UNION SELECT proowner FROM pg_proc
+    WHERE pronamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
+    UNION SELECT nspowner FROM pg_namespace WHERE nspname IN ('medusa', 'medusa_api')
+    UNION SELECT datdba FROM pg_database WHERE datname = current_database()) AS owners
+"""
 
 
 def run(log_in: LogIn, role: str, statement: str) -> list[tuple[object, ...]]:
@@ -124,7 +143,73 @@ def test_creating_a_home_again_changes_nothing(
 ) -> None:
     again = create_home(postgres_server.superuser_url(), a.ALPHA, attacked_urls.database)
     assert again == attacked_urls
-    assert migrate(again.owner) == []
+    assert migrate(again.keeper) == []
+
+
+def test_a_home_whose_owner_owned_everything_is_handed_over(
+    postgres_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    older = Path(shutil.copytree(MIGRATIONS_FOLDER, tmp_path / "migrations"))
+    for path in older.glob("*.sql"):
+        if path.stem >= "0016":
+            path.unlink()
+    admin_url = postgres_server.superuser_url()
+    urls = create_home(admin_url, a.ALPHA, "medusa_older")
+    try:
+        with watcher_of(postgres_server.superuser_url(urls.database)) as superuser:
+            with superuser.connect() as connection:
+                connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
+                connection.execute(text("ALTER DATABASE medusa_older OWNER TO medusa_older_owner"))
+            migrate(urls.owner, a.ALPHA, older)
+            assert create_home(admin_url, a.ALPHA, "medusa_older") == urls
+            with superuser.connect() as connection:
+                owners = connection.execute(text(OWNERS)).scalars().all()
+        assert owners == ["medusa_older_home"]
+        for url in (urls.job, urls.owner):
+            PostgresCatalog(url, a.ALPHA).close()
+    finally:
+        drop_home(admin_url, urls.database)
+
+
+@pytest.mark.parametrize("role", ["owner", *OTHERS])
+def test_no_login_owns_anything_or_passes_by_a_rule(
+    attacked_urls: HomeUrls, log_in: LogIn, role: str
+) -> None:
+    name = f"{attacked_urls.database}_{role}"
+    keeper = f"{attacked_urls.database}_{KEEPER}"
+    assert name not in {owner for (owner,) in run(log_in, "owner", OWNERS)}
+    ((is_above,),) = run(
+        log_in, role, "SELECT rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb "
+        f"OR pg_has_role('{name}', '{keeper}', 'MEMBER') FROM pg_roles "
+        f"WHERE rolname = '{name}'"
+    )  # fmt: skip
+    assert is_above is False
+    assert is_refused(log_in, role, f"SET ROLE {keeper}")
+    for change in ("DISABLE TRIGGER ALL", "DISABLE ROW LEVEL SECURITY", "OWNER TO CURRENT_USER"):
+        assert is_refused(log_in, role, f"ALTER TABLE medusa.contract_proposal {change}")
+    assert is_refused(log_in, role, "CREATE TABLE medusa.mine (n integer)")
+    assert is_refused(log_in, role, "CREATE TEMP TABLE mine (n integer)")
+
+
+def test_nobody_logs_in_as_the_keeper(attacked_urls: HomeUrls) -> None:
+    owner = make_url(attacked_urls.owner)
+    keeper = owner.set(username=f"{attacked_urls.database}_{KEEPER}")
+    with pytest.raises(Unavailable):
+        check_migrated(keeper.render_as_string(hide_password=False))
+
+
+def test_views_run_as_who_asks_and_functions_find_only_what_is_named(log_in: LogIn) -> None:
+    assert run(log_in, "owner", """
+        SELECT c.oid::regclass::text FROM pg_class AS c
+        WHERE c.relkind = 'v' AND c.relnamespace = 'medusa_api'::regnamespace
+            AND NOT c.reloptions @> ARRAY['security_invoker=true']
+    """) == []  # fmt: skip
+    assert run(log_in, "owner", """
+        SELECT p.oid::regprocedure::text FROM pg_proc AS p
+        WHERE p.pronamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
+            AND (p.prosecdef OR p.prolang = (SELECT oid FROM pg_language WHERE lanname = 'plpgsql'))
+            AND NOT coalesce(p.proconfig, '{}') @> ARRAY['search_path=pg_catalog, pg_temp']
+    """) == []  # fmt: skip
 
 
 def test_a_creator_need_not_be_a_superuser(postgres_server: EmbeddedServer) -> None:

@@ -18,7 +18,6 @@ says if there is more. What a poll costs is told by `arrivals`.
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import stat
@@ -36,6 +35,7 @@ from pipelines.streams.live.arrivals import Arrivals
 from pipelines.streams.live.handover import Handed, HandOver
 from pipelines.streams.live.interface import BatchLander, Polled
 from pipelines.streams.live.lander import Piece
+from pipelines.streams.live.spark_query import run_query, session_for_queries
 from pipelines.streams.recorded import read_recorded_file
 from pipelines.streams.recorded_formats import check_format
 from pipelines.streams.recorded_rows import Problem, Target
@@ -52,14 +52,6 @@ _SOURCE_OPTIONS = {
     "maxFilesPerTrigger": "1",
     # No folder above is taken for a partition.
     "recursiveFileLookup": "true",
-}
-_SESSION_SETTINGS = {
-    "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    # The default starts a process (readlink, chmod) for every file of the checkpoint.
-    "spark.sql.streaming.checkpointFileManagerClass": (
-        "org.apache.spark.sql.execution.streaming.checkpointing."
-        "FileSystemBasedCheckpointFileManager"
-    ),
 }
 _READER = ThreadPoolExecutor(1, "medusa-reader")
 """Spark calls from a new thread for each query, and allocators keep what a thread leaves behind."""
@@ -102,7 +94,6 @@ class DirectorySource:
         self._arrivals = Arrivals(self._directory)
         self._handover: HandOver | None = None
         self._now_ms = 0
-        self._error: BaseException | None = None
         if not self._directory.is_dir():
             raise Refused(
                 f"the source of {source.name} watches {directory}, which is no folder: make it, or "
@@ -144,44 +135,17 @@ class DirectorySource:
 
     def _run(self, handover: HandOver) -> None:
         """One query over the list that is new, to its end."""
-        from pyspark.errors import PySparkException
 
         def on_batch(lines: DataFrame, batch_id: int) -> None:
-            # What Spark calls; an error ends the query and is raised again by the poll.
-            try:
-                handed = [Handed.from_json(row["value"]) for row in lines.collect()]
-                _READER.submit(self.land_files, handover.base + batch_id, handed).result()
-            except BaseException as error:
-                self._error = error
-                raise
+            handed = [Handed.from_json(row["value"]) for row in lines.collect()]
+            _READER.submit(self.land_files, handover.base + batch_id, handed).result()
 
         frame = self._spark().readStream.format("text")
         for name, value in _SOURCE_OPTIONS.items():
             frame = frame.option(name, value)
-        lines = frame.load(_SPECIAL.sub(r"\\\1", str(handover.lists)))
-        writer = lines.writeStream.foreachBatch(on_batch).trigger(availableNow=True)
-        self._error = None
-        logger = logging.getLogger("py4j.clientserver")
-        logger.addFilter(self._is_unknown)
-        try:
-            query = writer.option("checkpointLocation", str(handover.checkpoint)).start()
-            try:
-                query.awaitTermination()
-            finally:
-                query.stop()
-        except PySparkException as error:
-            if self._error is not None:
-                raise self._error from None
-            raise Unavailable(
-                f"the files in {self._directory} cannot be landed now ({_first_words(error)}): see "
-                "the Spark log"
-            ) from error
-        finally:
-            logger.removeFilter(self._is_unknown)
-
-    def _is_unknown(self, record: logging.LogRecord) -> bool:
-        """Whether a message of py4j's is not about the error that the poll raises anyway."""
-        return self._error is None
+        lists = frame.load(_SPECIAL.sub(r"\\\1", str(handover.lists)))
+        what = f"the list of new files in {self._directory}"
+        run_query(lists, on_batch, handover.checkpoint, what=what, hidden=())
 
     def land_files(self, batch_id: int, handed: Sequence[Handed]) -> None:
         """Land the files of a list as the batch of its number, unless they have landed.
@@ -263,12 +227,5 @@ class DirectorySource:
 
     def _spark(self) -> SparkSession:
         if self._own_session is None:
-            self._own_session = self._session().newSession()
-            for name, value in _SESSION_SETTINGS.items():
-                self._own_session.conf.set(name, value)
+            self._own_session = session_for_queries(self._session())
         return self._own_session
-
-
-def _first_words(error: Exception) -> str:
-    line = str(error).strip().splitlines()[0]
-    return line.rpartition("terminated with exception: ")[2][:300].rstrip(".")

@@ -66,6 +66,7 @@ def run_query(
     def is_unknown(record: logging.LogRecord) -> bool:
         return not raised  # py4j tells of what is raised below anyway
 
+    _close_idle_callbacks(frame.sparkSession)
     logger = logging.getLogger("py4j.clientserver")
     logger.addFilter(is_unknown)
     try:
@@ -87,6 +88,20 @@ def run_query(
     if raised and not isinstance(raised[0], Enough):
         raise raised[0] from None
     return not raised, progress or {}
+
+
+def _close_idle_callbacks(session: SparkSession) -> None:
+    """Close what queries that have ended called through: else each leaves a thread and a socket.
+
+    A query calls from a thread of its own, a thread that calls gets a connection of its own, that a
+    thread here, and nothing closes it. What was used since the last call of this stays once more.
+    """
+    from py4j.java_gateway import JavaObject
+
+    gateway = session.sparkContext._gateway
+    if gateway is not None:
+        server = JavaObject("GATEWAY_SERVER", gateway._gateway_client)
+        server.getCallbackClient().periodicCleanup()
 
 
 def first_words(error: Exception, hidden: Sequence[str]) -> str:

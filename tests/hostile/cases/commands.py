@@ -69,7 +69,7 @@ USAGE = (
     refused("a lease below zero", "number of seconds", "tick", "--lease=-1"),
     refused("a format of nobody", "format", "generate", "out", "--format", "exe"),
     refused("a shell of nobody", "SHELL|shell", "completion", SHELL),
-    refused("a simulation of nobody", "faults", "simulate", "market"),
+    refused("a simulation of nobody", "faults", "simulate", "weather"),
     refused("two ways to trim", "not allowed with", "trim", "--keep", "1d", "--before", "0"),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -144,6 +145,20 @@ def test_the_same_micro_batch_handed_over_twice_lands_once(watching: Landing) ->
     assert watching.records == 1
     with pytest.raises(Refused, match="nobody knows which files are new"):
         source.land_files(0, [*listed, Handed(name="b.csv", at_ms=1, handed_ms=NOW_MS)])
+
+
+def test_files_that_come_one_by_one_leave_no_thread_and_no_socket_behind(watching: Landing) -> None:
+    source = watching.watch()
+
+    def landed_one_more(at: int) -> tuple[int, int]:
+        write_csv(watching.inbox / f"{at}.csv", [(100 + at) * S])
+        assert source.poll(NOW_MS).landed == 1
+        return threading.active_count(), len(os.listdir("/proc/self/fd"))
+
+    held = [landed_one_more(at) for at in range(12)]
+    threads, sockets = (max(h[of] for h in held[6:]) - held[3][of] for of in (0, 1))
+    assert threads <= 2
+    assert sockets <= 2
 
 
 def test_a_file_under_a_temporary_name_is_not_read(watching: Landing) -> None:

@@ -1,0 +1,333 @@
+"""The accepting side: what of the offers received a participant takes, and what it says to it.
+
+A fragment is taken where it adds less than its price, by difference, on top of all that was taken
+before in the round; the dearest offer first. Nothing is taken that would bring an overload. The
+answer tells the room that is left, or at which level there is some.
+
+Source: NSDI 2004, the bounded-price mechanism, accepting; prices in a range.
+"""
+
+from __future__ import annotations
+
+from medusa_core.decisions import Because
+from medusa_core.market.decisions import (
+    GiveAnswer,
+    HandOn,
+    KeepOpen,
+    LowerLoad,
+    MarketDecision,
+    TellRoom,
+)
+from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received, Wanted
+from medusa_core.market.messages import Answer, Item, Reason, Room
+from medusa_core.market.relaying import Relay, rooms_by_relay, ways_on
+from medusa_core.market.rooms import (
+    SAME_LOAD,
+    growing,
+    pays_to_take,
+    room_at,
+    rooms_by_level,
+    slack,
+    some_levels,
+)
+from medusa_core.market.shedding import is_overloaded
+from medusa_core.names import Participant
+
+
+def answers(knowledge: MarketKnowledge) -> list[MarketDecision]:
+    """What to say now to each offer that waits, or why not yet; ask again when one's own offers
+    have been answered."""
+    if not knowledge.received:
+        return []
+    by_contract = {standing.contract.name: standing for standing in knowledge.as_provider}
+    decisions: list[MarketDecision] = []
+    sound: list[tuple[Received, ProviderStanding]] = []
+    for received in knowledge.received:
+        standing = by_contract[received.offer.contract]
+        reason = refusal(received, standing)
+        if reason is None:
+            sound.append((received, standing))
+        else:
+            decisions.append(_answer(received, standing, (), (), reason, knowledge, 0.0))
+    sound.sort(key=_dearest_first)
+    return [*decisions, *_Taking(knowledge, sound).answers()]
+
+
+def refusal(received: Received, standing: ProviderStanding) -> Reason | None:
+    """Why an offer is none that the contract allows; None if it is one."""
+    offer, contract = received.offer, standing.contract
+    if offer.revision != contract.revision:
+        return Reason.REVISION
+    if offer.level > contract.top or (offer.level and not offer.for_overload):
+        return Reason.TERMS
+    fragments = contract.fragments
+    if fragments is not None and any(item.fragment not in fragments for item in offer.items):
+        return Reason.TERMS
+    return None
+
+
+def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
+    """Whom of those that were declined to tell that there is room now: as many as it is enough for,
+    the dearest first."""
+    waiting = [
+        (standing, standing.wanted)
+        for standing in knowledge.as_provider
+        if standing.wanted is not None
+        and standing.wanted.told_level != 0
+        and standing.unreachable_since_ms is None
+    ]
+    if not waiting:
+        return []
+    waiting.sort(key=lambda w: (not w[1].for_overload, -w[1].load, w[0].contract.spread))
+    ways = ways_on(knowledge, max(w[1].load for w in waiting))
+    decisions, load = [], knowledge.load
+    for standing, wanted in waiting:
+        rooms = _rooms(standing, wanted, knowledge, load, ways)
+        told_level = wanted.told_level
+        if rooms and (told_level is None or rooms[0].level < told_level):
+            load += min(rooms[-1].load, wanted.load)
+            ways = _less(ways, wanted.load)
+            answer = Answer(
+                contract=standing.contract.name,
+                nonce=wanted.offer,
+                round=knowledge.round,
+                accepted=(),
+                rooms=rooms,
+                reason=Reason.FULL,
+            )
+            because = Because(
+                "there is room again", {"level": rooms[0].level, "room": rooms[-1].load}
+            )
+            decisions.append(TellRoom(to=standing.contract.payer, answer=answer, because=because))
+    return decisions
+
+
+class _Taking:
+    """What is taken in a round, over all of its offers."""
+
+    def __init__(
+        self, knowledge: MarketKnowledge, sound: list[tuple[Received, ProviderStanding]]
+    ) -> None:
+        self._knowledge = knowledge
+        self._sound = sound
+        self._load = knowledge.load
+        self._band = knowledge.limits.dead_band
+
+    def answers(self) -> list[MarketDecision]:
+        knowledge = self._knowledge
+        relay = Relay(knowledge)
+        most = max((received.offer.load for received, _ in self._sound), default=0.0)
+        ways = ways_on(knowledge, most)
+        kept: list[KeepOpen] = []
+        taken: list[tuple[Received, ProviderStanding, tuple[Item, ...], tuple[HandOn, ...]]] = []
+        for received, standing in self._sound:
+            if relay.is_empty and self._asks_on(received, standing, ways):
+                kept.append(_keep(received, standing))
+                continue
+            items, handed = self._take(received, standing, relay)
+            if not items and self._asks_on(received, standing, ways):
+                kept.append(_keep(received, standing))
+            else:
+                taken.append((received, standing, items, handed))
+        said = [self._say(*one, ways) for one in taken]
+        return [*said, *kept, *self._lower(relay, [one.received for one in kept])]
+
+    def _lower(self, relay: Relay, kept: list[Received]) -> list[MarketDecision]:
+        """What is handed on already, for those whose offers stay open."""
+        if relay.is_empty or not kept:
+            return []
+        contracts = {standing.contract.name: standing.contract for _, standing in self._sound}
+        price = max(contracts[r.offer.contract].prices[r.offer.level] for r in kept)
+        smallest = min(item.load for received in kept for item in received.offer.items)
+        leaves = relay.lower(self._load, smallest, price * (1.0 - self._band))
+        if not leaves:
+            return []
+        because = Because(
+            "it pays by itself, and more load is offered than fits",
+            {"price": price, "load": self._load},
+        )
+        return [LowerLoad(leaves=tuple(leaves), because=because)]
+
+    def _asks_on(
+        self, received: Received, standing: ProviderStanding, ways: list[tuple[float, float]]
+    ) -> bool:
+        """Whether to keep an offer open: most of it does not fit, and either an own offer for less
+        waits, or there is time and somebody to ask for less. Who waits for whom has a lower price
+        each time, so none waits for itself."""
+        knowledge, offer = self._knowledge, received.offer
+        if not offer.for_overload or is_overloaded(knowledge):
+            return False
+        limit = standing.contract.prices[offer.level] * (1.0 - self._band)
+        waits = any(
+            own.open is not None
+            and own.relays
+            and own.unreachable_since_ms is None
+            and own.contract.prices[own.open.level] < limit
+            for own in knowledge.as_payer
+        )
+        is_time = knowledge.round < received.since_round + knowledge.limits.relay_rounds
+        if not waits and not (is_time and ways and ways[0][0] < limit):
+            return False
+        left = slack(standing.contract.load_max, standing.load_here)
+        load = sum(item.load for item in offer.items if item.load <= left)
+        smallest = min(item.load for item in offer.items)
+        room = room_at(knowledge.cost, self._load, knowledge.threshold, limit, smallest)
+        return room < load / 2.0
+
+    def _take(
+        self, received: Received, standing: ProviderStanding, relay: Relay
+    ) -> tuple[tuple[Item, ...], tuple[HandOn, ...]]:
+        """What fits below the price, one on top of the other; then as much as is handed on."""
+        knowledge, offer = self._knowledge, received.offer
+        cost = knowledge.cost
+        limit = standing.contract.prices[offer.level] * (1.0 - self._band)
+        left = slack(standing.contract.load_max, standing.load_here)
+        on_top = min(limit, knowledge.taken_at * (1.0 - self._band))
+        is_full = cost.slope(self._load) >= on_top
+        items: list[Item] = []
+        handed: list[HandOn] = []
+        for item in offer.items:
+            if item.load > left:
+                continue
+            if not is_full and pays_to_take(
+                cost, self._load, knowledge.threshold, on_top, item.load
+            ):
+                self._load += item.load
+            elif relay.is_empty or not offer.for_overload:
+                continue
+            else:
+                made = relay.make_room(self._load, item, limit)
+                if made is None:
+                    continue
+                hand_on, load = made
+                # An exchange may lapse, so nothing else is taken into what it would make free.
+                self._load = max(self._load, load)
+                handed.append(hand_on)
+            items.append(item)
+            left -= item.load
+        return tuple(items), tuple(handed)
+
+    def _say(
+        self,
+        received: Received,
+        standing: ProviderStanding,
+        items: tuple[Item, ...],
+        handed: tuple[HandOn, ...],
+        ways: list[tuple[float, float]],
+    ) -> MarketDecision:
+        knowledge, offer = self._knowledge, received.offer
+        declined = max(offer.load - sum(item.load for item in items), 0.0)
+        lies = sum(item.load for item in items)
+        wanted = Wanted(
+            offer=offer.nonce,
+            load=declined or offer.load,
+            smallest=min(item.load for item in offer.items),
+            for_overload=offer.for_overload,
+            told_level=None,
+        )
+        rooms = _rooms(standing, wanted, knowledge, self._load, ways, lies)
+        reason = Reason.TAKEN
+        if declined:
+            reason = Reason.FULL if _is_slack(standing, offer.items) else Reason.LOAD_MAX
+        return _answer(received, standing, items, rooms, reason, knowledge, self._load, handed)
+
+
+def _keep(received: Received, standing: ProviderStanding) -> KeepOpen:
+    offer = received.offer
+    numbers = {"price": standing.contract.prices[offer.level], "load": offer.load}
+    return KeepOpen(received=received, because=Because("it may be handed on for less", numbers))
+
+
+def _rooms(
+    standing: ProviderStanding,
+    wanted: Wanted,
+    knowledge: MarketKnowledge,
+    load: float,
+    ways: list[tuple[float, float]],
+    lies: float = 0.0,
+) -> tuple[Room, ...]:
+    """What could be taken under a contract, by level: into the room that there is, or by handing
+    on."""
+    left = slack(standing.contract.load_max, standing.load_here + lies)
+    if left < wanted.smallest:
+        return ()
+    levels = some_levels(standing.contract.top)
+    prices = [standing.contract.prices[level] for level in levels]
+    band = knowledge.limits.dead_band
+    loads = rooms_by_level(knowledge.cost, load, knowledge.threshold, prices, band, wanted.smallest)
+    if ways:
+        relayed = rooms_by_relay(ways, prices, knowledge, loads, wanted.smallest)
+        # At the lowest price one that has no overload may ask too, for which nobody asks on.
+        loads = relayed if wanted.for_overload else [loads[0], *relayed[1:]]
+    return growing(levels, loads, left)
+
+
+def _answer(
+    received: Received,
+    standing: ProviderStanding,
+    items: tuple[Item, ...],
+    rooms: tuple[Room, ...],
+    reason: Reason,
+    knowledge: MarketKnowledge,
+    load: float,
+    handed: tuple[HandOn, ...] = (),
+) -> GiveAnswer:
+    offer = received.offer
+    payer: Participant = standing.contract.payer
+    numbers: dict[str, int | float] = {"offered": len(offer.items), "accepted": len(items)}
+    if reason in (Reason.TAKEN, Reason.FULL):
+        price = standing.contract.prices[offer.level]
+        numbers |= {"price": price, "marginal_cost": knowledge.cost.slope(load), "load": load}
+    return GiveAnswer(
+        to=payer,
+        received=received,
+        answer=Answer(
+            contract=offer.contract,
+            nonce=offer.nonce,
+            round=knowledge.round,
+            accepted=items,
+            rooms=rooms,
+            reason=reason,
+        ),
+        because=Because(_WHY[reason], numbers),
+        hands_on=handed,
+    )
+
+
+_WHY = {
+    Reason.TAKEN: "taking it costs less than is paid",
+    Reason.FULL: "taking more would cost more than is paid",
+    Reason.LOAD_MAX: "the contract lets no more load lie here",
+    Reason.REVISION: "another revision of the contract is in force",
+    Reason.TERMS: "the contract does not allow it",
+    Reason.STALE: "the offer is not of this round",
+}
+
+
+def _dearest_first(sound: tuple[Received, ProviderStanding]) -> tuple[float, bool, float, int, int]:
+    # Of equal prices the larger first: what is small finds room elsewhere, and less stays over.
+    received, standing = sound
+    offer = received.offer
+    return (
+        -standing.contract.prices[offer.level],
+        not offer.for_overload,
+        -offer.load,
+        received.since_round,
+        standing.contract.spread,
+    )
+
+
+def _is_slack(standing: ProviderStanding, items: tuple[Item, ...]) -> bool:
+    """Whether the contract lets one of them lie here at all."""
+    left = slack(standing.contract.load_max, standing.load_here)
+    return any(item.load <= left for item in items)
+
+
+def _less(ways: list[tuple[float, float]], load: float) -> list[tuple[float, float]]:
+    """The ways that are left when so much has gone the cheapest of them."""
+    left = []
+    for price, room in ways:
+        if room > load * (1.0 + SAME_LOAD):
+            left.append((price, room - load))
+        load = max(load - room, 0.0)
+    return left

@@ -1,0 +1,100 @@
+"""Envelopes: what participants tell each other, signed, and each counted once.
+
+An envelope says what kind of message it is, from whom, to whom, when and for how long; its nonce is
+drawn for it alone. The signature is over all of that and the body. Whoever receives one looks at
+the signature with the key that it knows of the sender itself, then here whether it is meant for it
+and still good, and at the nonce last. A signature is made over bytes that begin with a domain of
+their own, so that none for one purpose can be shown for another.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from enum import Enum
+from hashlib import sha256
+
+from medusa_core.errors import Refused
+from medusa_core.market.terms import Revision
+from medusa_core.names import Participant, check_name
+
+ENVELOPE_DOMAIN = b"medusa.envelope/1\n"
+CONTRACT_DOMAIN = b"medusa.contract-signature/1\n"
+BODY_BYTES_MAX = 96 * 1024
+LIFETIME_MS_MAX = 31 * 86_400_000
+CLOCK_MS_MAX = 3_600_000
+"""How far ahead a sender's clock may go."""
+
+SIGNATURE_BYTES = 64
+_NONCE = re.compile("[0-9a-f]{32}")
+_TIME_MAX = 2**53
+
+
+class EnvelopeKind(Enum):
+    """What a message is about; the first five make and end agreements."""
+
+    DOCUMENT = "document"
+    WITHDRAWAL = "withdrawal"
+    LET_GO = "let_go"
+    WANT = "want"
+    NOTICE = "notice"
+    OFFER = "offer"
+    ANSWER = "answer"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Envelope:
+    """One message, sealed: `signature` is the sender's over `bytes_to_sign`.
+
+    `nonce` is 32 hexadecimal digits; times are Unix times in ms by the sender's clock.
+    """
+
+    kind: EnvelopeKind
+    sender: Participant
+    receiver: Participant
+    nonce: str
+    sent_at_ms: int
+    expires_at_ms: int
+    body: bytes
+    signature: bytes = b""
+
+    @property
+    def bytes_to_sign(self) -> bytes:
+        """The domain, then all that the envelope says, the body by its SHA-256."""
+        said = [
+            self.kind.value,
+            self.sender,
+            self.receiver,
+            self.nonce,
+            self.sent_at_ms,
+            self.expires_at_ms,
+            sha256(self.body).hexdigest(),
+        ]
+        return ENVELOPE_DOMAIN + json.dumps(said, separators=(",", ":")).encode()
+
+
+def contract_bytes(revision: Revision) -> bytes:
+    """What the parties of a contract sign: the domain, then the document's hash."""
+    return CONTRACT_DOMAIN + revision.encode()
+
+
+def check_envelope(envelope: Envelope, here: Participant, now_ms: int) -> None:
+    """Refuse an envelope that is not meant for `here`, or not good at `now_ms` by its clock."""
+    check_name("participant", envelope.sender)
+    if envelope.receiver != here:
+        raise Refused(f"it is meant for {envelope.receiver}, not for {here}")
+    if envelope.sender == here:
+        raise Refused(f"{here} sends it to itself")
+    if not _NONCE.fullmatch(envelope.nonce) or len(envelope.signature) != SIGNATURE_BYTES:
+        raise Refused("its nonce or its signature is none")
+    if len(envelope.body) > BODY_BYTES_MAX:
+        raise Refused(f"it is longer than {BODY_BYTES_MAX // 1024} KiB")
+    if not 0 <= envelope.sent_at_ms <= envelope.expires_at_ms < _TIME_MAX:
+        raise Refused("its times are none")
+    if envelope.expires_at_ms - envelope.sent_at_ms > LIFETIME_MS_MAX:
+        raise Refused("it would be good for more than 31 days")
+    if envelope.sent_at_ms > now_ms + CLOCK_MS_MAX:
+        raise Refused("it was sent in the future: set the clocks")
+    if envelope.expires_at_ms < now_ms:
+        raise Refused("it is stale: its time has passed")

@@ -1,0 +1,191 @@
+"""What one participant may know in a round: its own load and costs, its contracts, and what its
+partners have said. Nothing else enters a decision of the market.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from zlib import crc32
+
+from medusa_core.errors import Refused
+from medusa_core.market.costs import CostFunction
+from medusa_core.market.messages import Item, Nonce, Offer, Room
+from medusa_core.market.terms import ContractName, Movement, Revision, Terms
+from medusa_core.names import FragmentName, Participant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketLimits:
+    """How a participant trades, whatever its partners do.
+
+    `dead_band` is a share of the price by which a move must pay on either side. What was taken is
+    not offered again before `residence_ms`. `partners_max` are asked at a time. An offer is kept
+    open for `relay_rounds` while one asks on for it. What a partner has said holds for
+    `told_rounds`; then it is asked again. `items_max` are in one offer.
+    """
+
+    dead_band: float = 0.004
+    residence_ms: int = 0
+    partners_max: int = 2
+    relay_rounds: int = 20
+    told_rounds: int = 1_000
+    items_max: int = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContractInForce:
+    """A contract of kind movement as decisions need it; made once for each revision.
+
+    `prices` by level, rising, in currency per hour and unit of load; `fragments` that may move
+    (None: any). `spread` is the provider's place in an order that is the same for all: whoever has
+    a choice among equals asks the earlier one, and room at the later ones is left to those who have
+    no other (the ranking rule of online matching).
+    """
+
+    name: ContractName
+    revision: Revision
+    payer: Participant
+    provider: Participant
+    prices: tuple[float, ...]
+    load_max: float = inf
+    fragments: frozenset[FragmentName] | None = None
+    spread: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spread", crc32(self.provider.encode()))
+
+    @property
+    def top(self) -> int:
+        """The highest level."""
+        return len(self.prices) - 1
+
+
+def contract_in_force(terms: Terms, revision: Revision) -> ContractInForce:
+    """What decisions need of a contract's terms; Refused unless they are of kind movement."""
+    subject = terms.subject
+    if not isinstance(subject, Movement):
+        raise Refused(f"contract {terms.contract} moves no load: it is of kind {terms.kind.value}")
+    price = subject.price
+    return ContractInForce(
+        name=terms.contract,
+        revision=revision,
+        payer=terms.payer,
+        provider=terms.provider,
+        prices=tuple(float(price.at(level)) for level in range(price.top + 1)),
+        load_max=float(subject.load_max),
+        fragments=subject.fragments,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A fragment's partition that is computed here: since when, and under which contract it was
+    taken (None: it is one's own). `in_flight`: a move of it is under way."""
+
+    item: Item
+    contract: ContractName | None = None
+    since_ms: int = 0
+    in_flight: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What a provider said last: its rooms (none: it has none at any price), and in which round."""
+
+    rooms: tuple[Room, ...]
+    round: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Items that a provider accepted at a level."""
+
+    level: int
+    items: tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PayerStanding:
+    """A contract under which one may hand load over, and how it stands with the provider.
+
+    `load_there` lies there under it already. `open` is the own offer that waits for an answer,
+    `relays` whether it is on behalf of offers of others that are kept open here; `accepted` is what
+    was accepted of such an offer in this round and is not handed on. `told` is None while nothing
+    is known. An unreachable provider is asked nothing, and what it was offered counts
+    as not offered.
+    """
+
+    contract: ContractInForce
+    load_there: float = 0.0
+    open: Offer | None = None
+    relays: bool = False
+    accepted: Accepted | None = None
+    told: Told | None = None
+    unreachable_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a payer has asked for last, and what it was told: under which nonce, the load that was
+    declined in all, its smallest item, the lowest level at which it was told of room (None: it was
+    told that there is none). It is told more, once there is room at a lower level."""
+
+    offer: Nonce
+    load: float
+    smallest: float
+    for_overload: bool
+    told_level: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProviderStanding:
+    """A contract under which load may be handed over to one, and how it stands with the payer."""
+
+    contract: ContractInForce
+    load_here: float = 0.0
+    wanted: Wanted | None = None
+    unreachable_since_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An offer that waits for an answer, and the round in which it came."""
+
+    offer: Offer
+    since_round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketKnowledge:
+    """Everything one participant may know in a round; loads in the contracts' unit.
+
+    `load` is all that it computes once the moves under way are done: the background, which cannot
+    move, and what is `carried`, in the order in which it would be offered (`in_order`). Above
+    `threshold` it is overloaded; at `capacity` totally so. `nonce` was drawn for this round's
+    offers: one for all, since each partner gets one at most. `taken_at` is the lowest price at
+    which load was accepted in this round already: what comes on top may not cost more than that.
+    """
+
+    participant: Participant
+    round: int
+    nonce: Nonce
+    clock_ms: int
+    cost: CostFunction
+    threshold: float
+    capacity: float
+    load: float
+    carried: tuple[Carried, ...]
+    as_payer: tuple[PayerStanding, ...]
+    as_provider: tuple[ProviderStanding, ...]
+    received: tuple[Received, ...] = ()
+    taken_at: float = inf
+    limits: MarketLimits = field(default_factory=MarketLimits)
+
+
+def in_order(carried: tuple[Carried, ...]) -> tuple[Carried, ...]:
+    """The order in which one would offer what one carries: large before small, since the small fit
+    in between, and what has been here for longest first."""
+    return tuple(
+        sorted(carried, key=lambda c: (-c.item.load, c.since_ms, c.item.fragment, c.item.partition))
+    )

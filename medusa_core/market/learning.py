@@ -1,0 +1,91 @@
+"""What a participant knows after something was said: how a standing changes by an offer, an answer,
+a word of room. Messages that are none to what was said change nothing: `check_answer` refuses them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from medusa_core.market.decisions import MakeOffer
+from medusa_core.market.knowledge import (
+    Accepted,
+    PayerStanding,
+    ProviderStanding,
+    Told,
+    Wanted,
+)
+from medusa_core.market.messages import Answer, Item, Offer
+
+
+def after_offering(standing: PayerStanding, made: MakeOffer) -> PayerStanding:
+    """The payer has made an offer."""
+    return replace(standing, open=made.offer, relays=made.relays, accepted=None)
+
+
+def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int) -> PayerStanding:
+    """The payer has its answer, in its own round `at_round`; what an own offer that relays was
+    granted waits to be handed on until `after_round`."""
+    offer = standing.open
+    accepted = None
+    rooms = answer.rooms
+    if offer is not None and not answer.accepted:
+        # Who takes nothing at a price is not believed to have room at it: else one asks for ever.
+        rooms = tuple(room for room in rooms if room.level > offer.level)
+    if offer is not None and standing.relays and answer.accepted:
+        accepted = Accepted(offer.level, answer.accepted)
+    return replace(
+        standing,
+        open=None,
+        relays=False,
+        accepted=accepted,
+        told=Told(rooms, at_round),
+        unreachable_since_ms=None,
+    )
+
+
+def after_being_told(standing: PayerStanding, answer: Answer, at_round: int) -> PayerStanding:
+    """The payer was told of room."""
+    return replace(standing, told=Told(answer.rooms, at_round), unreachable_since_ms=None)
+
+
+def after_handing_on(standing: PayerStanding, items: Collection[Item]) -> PayerStanding:
+    """The payer hands on some of what it was granted; only the rest waits any longer."""
+    granted = standing.accepted
+    if granted is None:
+        return standing
+    left = tuple(item for item in granted.items if item not in items)
+    return replace(standing, accepted=Accepted(granted.level, left) if left else None)
+
+
+def after_round(standing: PayerStanding) -> PayerStanding:
+    """A round has ended: what was granted in it and not handed on has lapsed."""
+    return standing if standing.accepted is None else replace(standing, accepted=None)
+
+
+def after_answering(standing: ProviderStanding, offer: Offer, answer: Answer) -> ProviderStanding:
+    """The provider has answered: what the payer still wants is remembered."""
+    taken = sum(item.load for item in answer.accepted)
+    before = standing.wanted.load if standing.wanted is not None else 0.0
+    return replace(
+        standing,
+        wanted=Wanted(
+            offer=offer.nonce,
+            load=max(before, offer.load) - taken,
+            smallest=min(item.load for item in offer.items),
+            for_overload=offer.for_overload,
+            told_level=lowest_level(answer),
+        ),
+    )
+
+
+def after_telling(standing: ProviderStanding, answer: Answer) -> ProviderStanding:
+    """The provider has told the payer of room."""
+    if standing.wanted is None:
+        return standing
+    return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer)))
+
+
+def lowest_level(answer: Answer) -> int | None:
+    """The lowest level at which an answer tells of room."""
+    return answer.rooms[0].level if answer.rooms else None

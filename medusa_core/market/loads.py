@@ -1,0 +1,234 @@
+"""The load of fragments: CPU time of a process tree, shared among the work that it was spent on.
+
+Between two looks at a clock of CPU time lies a *span*, in which one thing was done: steps, landing,
+an import, housekeeping, nothing. Its CPU belongs to that; where several works were done together,
+as in one Spark job, each has its part by weight. What a driver spends on deciding belongs to the
+steps that came of it. Whole microseconds are dealt out, so that parts always add up to the whole.
+
+Limit: what a span's work leaves to be done behind it (a garbage collection, a compiler's thread) is
+found in a later span.
+
+Source: load as the metered CPU of migratable query fragments, NSDI 2004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from math import isfinite
+from typing import NamedTuple, TypeVar
+
+from medusa_core.commits import Cause, Lane
+from medusa_core.frozen import freeze
+
+K = TypeVar("K")
+
+WINDOW_MS = 60_000
+"""Over how long the load of now is an average."""
+
+
+class Kind(Enum):
+    """What CPU was spent on where it was no fragment's work."""
+
+    DECIDING = "deciding"
+    DELIVERY = "delivery"
+    HOUSEKEEPING = "housekeeping"
+    STARTING = "starting"
+    UNATTRIBUTED = "unattributed"
+
+
+class WorkKey(NamedTuple):
+    """Whose load it is, and why: a fragment's partition by cause (landings and imports, too)."""
+
+    fragment: str
+    partition: int
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What was done for a fragment; `weight` is its cost beside what was done together with it."""
+
+    of: WorkKey
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (isfinite(self.weight) and self.weight >= 0):
+            raise ValueError(f"a weight of {self.weight}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """What was spent between two looks (CPU, us), and on what: works, else a kind.
+
+    `delivery_us` of it was spent by the threads of deliveries beside. A span of deciding belongs to
+    the works of its `turn`, if it has one in which there was work.
+    """
+
+    cpu_us: int
+    works: tuple[Work, ...] = ()
+    kind: Kind = Kind.UNATTRIBUTED
+    delivery_us: int = 0
+    turn: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.cpu_us < 0 or self.delivery_us < 0:
+            raise ValueError(f"{self.cpu_us} us, of which {self.delivery_us} us for deliveries")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """CPU (us) by work and by kind; nothing is left out: all of it is `total_us`."""
+
+    works: Mapping[WorkKey, int] = field(default_factory=dict)
+    kinds: Mapping[Kind, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        freeze(self, "works")
+        freeze(self, "kinds")
+
+    @property
+    def total_us(self) -> int:
+        """Everything that the process tree spent."""
+        return sum(self.works.values()) + sum(self.kinds.values())
+
+
+def shares_of(spans: Iterable[Span]) -> Shares:
+    """Deal out what was spent in the spans, whatever their order."""
+    works: dict[WorkKey, int] = {}
+    kinds: dict[Kind, int] = {}
+    turns: dict[int, dict[WorkKey, int]] = {}
+    around: dict[int, int] = {}
+    for span in spans:
+        delivered_us = min(span.delivery_us, span.cpu_us)
+        _add(kinds, Kind.DELIVERY, delivered_us)
+        left_us = span.cpu_us - delivered_us
+        if span.works:
+            weights: dict[WorkKey, float] = {}
+            for work in sorted(span.works, key=_order):
+                weights[work.of] = weights.get(work.of, 0.0) + work.weight
+            of_turn = turns.setdefault(span.turn, {}) if span.turn is not None else {}
+            for key, part_us in _dealt(left_us, weights).items():
+                _add(works, key, part_us)
+                of_turn[key] = of_turn.get(key, 0) + part_us
+        elif span.kind is Kind.DECIDING and span.turn is not None:
+            _add(around, span.turn, left_us)
+        else:
+            _add(kinds, span.kind, left_us)
+    for turn, left_us in around.items():
+        if turns.get(turn):
+            for key, part_us in _dealt(left_us, turns[turn]).items():
+                _add(works, key, part_us)
+        else:
+            _add(kinds, Kind.DECIDING, left_us)
+    return Shares(works=works, kinds=kinds)
+
+
+def _order(work: Work) -> tuple[str, int, str, float]:
+    return (work.of.fragment, work.of.partition, work.of.cause.value, work.weight)
+
+
+def _add(to: dict[K, int], key: K, amount: int) -> None:
+    if amount:
+        to[key] = to.get(key, 0) + amount
+
+
+def _dealt(amount: int, weights: Mapping[WorkKey, float]) -> dict[WorkKey, int]:
+    """Whole parts by weight (alike where all are 0) that add up to the amount, none negative."""
+    keys = sorted(weights, key=lambda k: (k.fragment, k.partition, k.cause.value))
+    whole = float(sum(weights[key] for key in keys))
+    parts: dict[WorkKey, int] = {}
+    dealt, reached = 0, 0.0
+    for number, key in enumerate(keys, 1):
+        reached += weights[key]
+        share = reached / whole if whole else number / len(keys)
+        upto = amount if number == len(keys) else min(int(amount * share), amount)
+        parts[key], dealt = upto - dealt, upto
+    return parts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadSample:
+    """What one driver spent in one period, as it is recorded once.
+
+    `driver` is unique to the process, `number` counts its samples; `ended_ago_ms` is how long ago
+    the period ended when the sample is sent. `length_ms` is above 0.
+    """
+
+    driver: str
+    number: int
+    lane: Lane
+    length_ms: int
+    shares: Shares
+    ended_ago_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A sample as the home has it: its period by the catalog's clock, `[from_ms, to_ms)`."""
+
+    from_ms: int
+    to_ms: int
+    shares: Shares
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """The load of now, in CPU seconds per second: an average over the last `window_ms`."""
+
+    window_ms: int
+    works: Mapping[WorkKey, float]
+    kinds: Mapping[Kind, float]
+
+    def __post_init__(self) -> None:
+        freeze(self, "works")
+        freeze(self, "kinds")
+
+    @property
+    def total(self) -> float:
+        """All that the participant's drivers spend."""
+        return sum(self.works.values()) + sum(self.kinds.values())
+
+    @property
+    def corrections(self) -> float:
+        """What is spent on corrections: metered apart, since it ends when all is corrected."""
+        return sum(load for key, load in self.works.items() if key.cause is Cause.CORRECTION)
+
+    @property
+    def carried(self) -> float:
+        """What thresholds and marginal costs go by: all but corrections."""
+        return max(self.total - self.corrections, 0.0)
+
+    def of(self, fragment: str, partition: int = 0) -> float:
+        """The load of a fragment's partition, without corrections."""
+        return sum(
+            load
+            for key, load in self.works.items()
+            if (key.fragment, key.partition) == (fragment, partition)
+            and key.cause is not Cause.CORRECTION
+        )
+
+
+def load_of(samples: Sequence[Recorded], now_ms: int, window_ms: int = WINDOW_MS) -> Load | None:
+    """The load over the window that ends now; None where no sample reaches into it.
+
+    Of a period that reaches in only partly, that part of what it spent counts. What is not recorded
+    yet is not counted as idle: the average is over the time from the first to the last sample.
+    """
+    begins_ms = now_ms - window_ms
+    within = [s for s in samples if s.to_ms > begins_ms and s.to_ms > s.from_ms]
+    if not within:
+        return None
+    from_ms = max(min(s.from_ms for s in within), begins_ms)
+    length_ms = max(s.to_ms for s in within) - from_ms
+    works: dict[WorkKey, float] = {}
+    kinds: dict[Kind, float] = {}
+    for sample in sorted(within, key=lambda s: (s.to_ms, s.from_ms)):
+        inside = (sample.to_ms - max(sample.from_ms, begins_ms)) / (sample.to_ms - sample.from_ms)
+        scale = inside / (length_ms * 1_000)
+        for key, spent_us in sample.shares.works.items():
+            works[key] = works.get(key, 0.0) + spent_us * scale
+        for kind, spent_us in sample.shares.kinds.items():
+            kinds[kind] = kinds.get(kind, 0.0) + spent_us * scale
+    return Load(window_ms=length_ms, works=works, kinds=kinds)

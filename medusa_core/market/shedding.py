@@ -1,0 +1,275 @@
+"""The shedding side: what a participant offers, to whom, at which level.
+
+A fragment is offered where removing it saves more than its price, by difference, one after the
+other; the cheapest contract first. Prices above the lowest are offered on behalf of an overload
+alone. What a provider said bounds what it is offered, and at which level; one that said that it has
+no room is not asked until it says otherwise.
+
+Source: NSDI 2004, the bounded-price mechanism, shedding and prices in a range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from medusa_core.decisions import Because
+from medusa_core.market.decisions import MakeOffer
+from medusa_core.market.knowledge import Carried, MarketKnowledge, MarketLimits, PayerStanding
+from medusa_core.market.messages import Item, Offer, Room
+from medusa_core.market.rooms import SAME_LOAD, slack
+
+NOTHING_KNOWN = (Room(0, inf),)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A provider that may be asked: at which level, and how much it would take as far as known."""
+
+    standing: PayerStanding
+    level: int
+    room: float
+    is_known: bool
+
+    @property
+    def price(self) -> float:
+        """Currency per hour and unit of load."""
+        return self.standing.contract.prices[self.level]
+
+
+def is_overloaded(knowledge: MarketKnowledge) -> bool:
+    """Whether it carries more than its threshold."""
+    return knowledge.load > knowledge.threshold * (1.0 + SAME_LOAD)
+
+
+def slots(knowledge: MarketKnowledge) -> int:
+    """How many more partners may be asked now."""
+    open_now = sum(1 for s in knowledge.as_payer if s.open and s.unreachable_since_ms is None)
+    return knowledge.limits.partners_max - open_now
+
+
+def candidates(
+    knowledge: MarketKnowledge, *, is_for_overload: bool, wanted: float, below: float = inf
+) -> Iterator[Candidate]:
+    """Providers that may be asked, in no order: each at the lowest level at which it would take all
+    that is wanted, else at the lowest at which it takes most, below a price."""
+    for standing, rooms, is_known in usable(knowledge):
+        best: Room | None = None
+        prices = standing.contract.prices
+        for room in rooms:
+            if room.level and not (is_for_overload and room.level < len(prices)):
+                break
+            if prices[room.level] >= below:
+                break
+            best = room
+            if room.load >= wanted:
+                break
+        if best is not None:
+            most = min(best.load, slack(standing.contract.load_max, standing.load_there))
+            if most > 0.0:
+                yield Candidate(standing, best.level, most, is_known)
+
+
+def usable(
+    knowledge: MarketKnowledge,
+) -> Iterator[tuple[PayerStanding, tuple[Room, ...], bool]]:
+    """Contracts under which an offer may be made now, what room there is as far as known, and
+    whether that was said."""
+    limits, now = knowledge.limits, knowledge.round
+    for standing in knowledge.as_payer:
+        if standing.open is not None or standing.unreachable_since_ms is not None:
+            continue
+        told = standing.told
+        if told is None or told.round + limits.told_rounds <= now:
+            yield standing, NOTHING_KNOWN, False
+        elif told.rooms:
+            yield standing, told.rooms, True
+
+
+def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
+    """What pays to hand over; nothing unless a marginal cost lies above a price."""
+    free = slots(knowledge)
+    if free <= 0 or not knowledge.as_payer or not knowledge.carried:
+        return []
+    over = is_overloaded(knowledge)
+    if not over and any(standing.relays for standing in knowledge.as_payer):
+        return []
+    wanted = max(knowledge.load - knowledge.threshold, 0.0)
+    band = 1.0 + knowledge.limits.dead_band
+    slope = knowledge.cost.slope(knowledge.load)
+    is_total = knowledge.load >= knowledge.capacity
+    asked = [
+        candidate
+        for candidate in candidates(knowledge, is_for_overload=over, wanted=wanted)
+        if slope > candidate.price * band or is_total
+    ]
+    if not asked:
+        return []
+    asked.sort(key=_cheapest_first)
+    shed = _Shed(knowledge)
+    offers = []
+    for number, candidate in enumerate(asked):
+        if free == 0:
+            break
+        # Of two of whom nothing is known each is offered half.
+        others = 1 if free > 1 and number + 1 < len(asked) and not candidate.is_known else 0
+        items = shed.take(candidate, others)
+        if items:
+            offers.append(offer_to(candidate, items, knowledge, over))
+            free -= 1
+    return offers
+
+
+def handed_over(
+    knowledge: MarketKnowledge, offer: Offer, accepted: Sequence[Item]
+) -> tuple[Item, ...]:
+    """What to hand over now of what a provider accepted of an own offer that does not relay: what
+    still pays. The rest lapses: one's load may have fallen since the offer was made."""
+    standing = next(s for s in knowledge.as_payer if s.contract.name == offer.contract)
+    limit = standing.contract.prices[offer.level] * (1.0 + knowledge.limits.dead_band)
+    load, items = knowledge.load, []
+    for item in accepted:
+        after = max(load - item.load, 0.0)
+        saves = knowledge.cost.cost(load) - knowledge.cost.cost(after)
+        if saves > limit * item.load or load >= knowledge.capacity:
+            items.append(item)
+            load = after
+    return tuple(items)
+
+
+def offer_to(
+    candidate: Candidate,
+    items: tuple[Item, ...],
+    knowledge: MarketKnowledge,
+    is_for_overload: bool,
+    relays: bool = False,
+) -> MakeOffer:
+    """The offer of these items."""
+    contract = candidate.standing.contract
+    return MakeOffer(
+        to=contract.provider,
+        offer=Offer(
+            contract=contract.name,
+            revision=contract.revision,
+            nonce=knowledge.nonce,
+            round=knowledge.round,
+            level=candidate.level,
+            items=items,
+            for_overload=is_for_overload,
+        ),
+        relays=relays,
+        because=Because(
+            "a partner's overload can be handed on for less than it pays"
+            if relays
+            else "handing it over costs less than keeping it",
+            {
+                "price": candidate.price,
+                "marginal_cost": knowledge.cost.slope(knowledge.load),
+                "load": knowledge.load,
+                "threshold": knowledge.threshold,
+            },
+        ),
+    )
+
+
+def movable(knowledge: MarketKnowledge) -> Iterator[Carried]:
+    """What may be offered now, in order: neither on its way, nor in an open offer, nor new here."""
+    busy = {
+        (item.fragment, item.partition)
+        for standing in knowledge.as_payer
+        if standing.open is not None and standing.unreachable_since_ms is None
+        for item in standing.open.items
+    }
+    residence_ms = knowledge.limits.residence_ms
+    since_ms = knowledge.clock_ms - residence_ms
+    if knowledge.load >= knowledge.capacity:
+        residence_ms = 0
+    for carried in knowledge.carried:
+        if carried.in_flight:
+            continue
+        if residence_ms and carried.contract is not None and carried.since_ms > since_ms:
+            continue
+        if busy and (carried.item.fragment, carried.item.partition) in busy:
+            continue
+        yield carried
+
+
+def is_covered(item: Item, standing: PayerStanding) -> bool:
+    """Whether the contract lets this fragment move."""
+    fragments = standing.contract.fragments
+    return fragments is None or item.fragment in fragments
+
+
+def _cheapest_first(candidate: Candidate) -> tuple[float, bool, float, int]:
+    return (
+        candidate.price,
+        not candidate.is_known,
+        -candidate.room if candidate.is_known else 0.0,
+        candidate.standing.contract.spread,
+    )
+
+
+class _Shed:
+    """What is left while offers are filled: each fragment goes into one offer at most."""
+
+    def __init__(self, knowledge: MarketKnowledge) -> None:
+        self._knowledge = knowledge
+        self._left = list(movable(knowledge))
+        pending = [
+            (standing.contract.prices[standing.open.level], standing.open.load)
+            for standing in knowledge.as_payer
+            if standing.open is not None
+            and standing.unreachable_since_ms is None
+            and not standing.relays
+        ]
+        self._load = max(knowledge.load - sum(load for _, load in pending), 0.0)
+        # What waits must still pay when what is offered now has gone before it.
+        self._dearest = max((price for price, _ in pending), default=0.0)
+
+    def take(self, candidate: Candidate, others: int) -> tuple[Item, ...]:
+        """Items that pay at the candidate's price; with another beside it, half of them."""
+        chosen = self._paying(candidate)
+        if others:
+            chosen = chosen[: (len(chosen) + others) // (others + 1)]
+        if not chosen:
+            return ()
+        if len(chosen) == chosen[-1] + 1:
+            items = tuple(carried.item for carried in self._left[: len(chosen)])
+            del self._left[: len(chosen)]
+        else:
+            items = tuple(self._left[at].item for at in chosen)
+            gone = set(chosen)
+            self._left = [c for at, c in enumerate(self._left) if at not in gone]
+        self._load = max(self._load - sum(item.load for item in items), 0.0)
+        return items
+
+    def _paying(self, candidate: Candidate) -> list[int]:
+        knowledge, standing = self._knowledge, candidate.standing
+        limits: MarketLimits = knowledge.limits
+        cost = knowledge.cost.cost
+        limit = max(candidate.price, self._dearest) * (1.0 + limits.dead_band)
+        room = candidate.room * (1.0 + SAME_LOAD)
+        # Above the lowest price only the overload is handed over.
+        least = knowledge.threshold * (1.0 + SAME_LOAD) if candidate.level else 0.0
+        now = self._load
+        now_cost = cost(now)
+        total = knowledge.capacity
+        is_any = standing.contract.fragments is None
+        chosen: list[int] = []
+        for at, carried in enumerate(self._left):
+            load = carried.item.load
+            if load > room or not (is_any or is_covered(carried.item, standing)):
+                continue
+            if now <= least or len(chosen) >= limits.items_max:
+                break
+            after = max(now - load, 0.0)
+            after_cost = cost(after)
+            if now_cost - after_cost <= limit * load and now < total:
+                if knowledge.cost.slope(now) <= limit:
+                    break
+                continue
+            chosen.append(at)
+            now, now_cost = after, after_cost
+            room -= load
+        return chosen

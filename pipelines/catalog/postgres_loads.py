@@ -1,0 +1,78 @@
+"""Samples of load, and what load costs, as Postgres takes and answers them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import RowMapping
+
+from medusa_core.commits import Cause
+from medusa_core.market.costs import PiecewiseLinear, Queue
+from medusa_core.market.declared import DeclaredCost
+from medusa_core.market.loads import Kind, LoadSample, Recorded, Shares, WorkKey
+
+WORK = "work"
+
+
+def sample_document(sample: LoadSample) -> str:
+    """What `medusa.record_load` takes; what is nothing is no part."""
+    shares = sample.shares
+    parts: list[dict[str, Any]] = [
+        {
+            "kind": WORK,
+            "fragment": key.fragment,
+            "partition": key.partition,
+            "cause": key.cause.value,
+            "cpu_us": spent_us,
+        }
+        for key, spent_us in shares.works.items()
+        if spent_us
+    ]
+    parts += [{"kind": k.value, "cpu_us": spent} for k, spent in shares.kinds.items() if spent]
+    document = {
+        "driver": sample.driver,
+        "number": sample.number,
+        "lane": sample.lane.value,
+        "length_ms": sample.length_ms,
+        "ended_ago_ms": sample.ended_ago_ms,
+        "total_us": shares.total_us,
+        "parts": parts,
+    }
+    return json.dumps(document)
+
+
+def recorded_of(rows: Iterable[RowMapping]) -> tuple[Recorded, ...]:
+    """The samples whose parts are given, in order; one without parts spent nothing."""
+    periods: dict[int, tuple[int, int]] = {}
+    works: dict[int, dict[WorkKey, int]] = {}
+    kinds: dict[int, dict[Kind, int]] = {}
+    for row in rows:
+        of = row["sample_id"]
+        periods[of] = (row["from_ms"], row["to_ms"])
+        if row["kind"] == WORK:
+            key = WorkKey(row["fragment"], row["partition"], Cause(row["cause"]))
+            works.setdefault(of, {})[key] = row["cpu_us"]
+        elif row["kind"] is not None:
+            kinds.setdefault(of, {})[Kind(row["kind"])] = row["cpu_us"]
+    return tuple(
+        Recorded(
+            from_ms=from_ms,
+            to_ms=to_ms,
+            shares=Shares(works=works.get(of, {}), kinds=kinds.get(of, {})),
+        )
+        for of, (from_ms, to_ms) in periods.items()
+    )
+
+
+def declared_of(row: RowMapping) -> DeclaredCost:
+    """The cost function in force."""
+    cost: Queue | PiecewiseLinear
+    if row["kind"] == "queue":
+        cost = Queue(capacity=row["capacity"], scale=row["scale"])
+    else:
+        cost = PiecewiseLinear(tuple((load, cost) for load, cost in row["points"]))
+    return DeclaredCost(
+        cost=cost, threshold=row["threshold"], currency=row["currency"], number=row["number"]
+    )

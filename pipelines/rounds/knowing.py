@@ -1,0 +1,168 @@
+"""What a home has on record, as the knowledge that decisions are made from.
+
+Only what may move is offered: fragments of the networks here, by the name that contracts give them
+(where two networks have a fragment of one name, neither can be named, and both stay). What was
+agreed counts as gone or come already, and is offered to nobody.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from math import inf
+
+from medusa_core.errors import Refused
+from medusa_core.market.costs import Queue
+from medusa_core.market.knowledge import (
+    Accepted,
+    Carried,
+    ContractInForce,
+    MarketKnowledge,
+    MarketLimits,
+    PayerStanding,
+    ProviderStanding,
+    Received,
+    Told,
+    in_order,
+)
+from medusa_core.market.loads import Load, load_of
+from medusa_core.market.messages import Item, Nonce
+from medusa_core.names import FragmentName, Participant, check_name
+from pipelines.catalog.rounds import AgreedMove, MarketFacts, OpenOffer
+
+ITEMS_MAX = 600
+"""So many items fit into an envelope, however long their names are."""
+
+RELAY_ROUNDS = 1
+"""An offer lapses with its payer's round: who keeps it open answers before its own next one."""
+
+PLACES = 6
+"""Loads are stated to the microsecond of CPU per second."""
+
+
+def knowledge_of(facts: MarketFacts, nonce: Nonce) -> MarketKnowledge | None:
+    """What the participant knows now; None unless its owner has declared what load costs it.
+
+    Contracts in another currency than that are left out: their prices say nothing here.
+    """
+    declared = facts.declared
+    if declared is None:
+        return None
+    load = load_of(facts.loads, facts.clock_ms)
+    carried = 0.0 if load is None else load.carried
+    moves = [m for m in facts.moves if not m.is_granted]
+    given = sum(m.item.load for m in moves if m.is_given)
+    taken = sum(m.item.load for m in moves if not m.is_given)
+    known = [c for c in facts.contracts if facts.currencies[c.name] == declared.currency]
+    cost = declared.cost
+    return MarketKnowledge(
+        participant=facts.participant,
+        round=facts.round,
+        nonce=nonce,
+        clock_ms=facts.clock_ms,
+        cost=cost,
+        threshold=declared.threshold,
+        capacity=cost.capacity if isinstance(cost, Queue) else inf,
+        load=max(carried - given, 0.0) + taken,
+        carried=in_order(tuple(_carried(load, facts.moves))) if load is not None else (),
+        as_payer=tuple(_as_payer(c, facts) for c in known if _may_ask(c, facts)),
+        as_provider=tuple(_as_provider(c, facts) for c in known if c.provider == facts.participant),
+        received=tuple(
+            Received(waiting.offer, waiting.round)
+            for waiting in received(facts)
+            if can_be_weighed(waiting, facts)
+        ),
+        limits=MarketLimits(
+            dead_band=facts.trading.dead_band,
+            residence_ms=facts.trading.residence_ms,
+            partners_max=facts.trading.partners_max,
+            relay_rounds=RELAY_ROUNDS,
+            items_max=ITEMS_MAX,
+        ),
+    )
+
+
+def received(facts: MarketFacts) -> tuple[OpenOffer, ...]:
+    """Partners' offers that wait for an answer."""
+    return tuple(waiting for waiting in facts.open if not waiting.is_own)
+
+
+def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
+    """Whether an offer is one to decide about: not too old, under a contract in force here, in the
+    currency of what load costs."""
+    declared = facts.declared
+    return (
+        not waiting.is_stale
+        and declared is not None
+        and facts.currencies.get(waiting.offer.contract) == declared.currency
+    )
+
+
+def _carried(load: Load, moves: tuple[AgreedMove, ...]) -> Iterator[Carried]:
+    """What may be named in a contract and has load, by that name."""
+    leaving = {(m.item.fragment, m.item.partition) for m in moves if m.is_given}
+    parts = sorted({(key.fragment, key.partition) for key in load.works})
+    names = Counter((name, partition) for of, partition in parts if (name := _name(of)) is not None)
+    for of, partition in parts:
+        name = _name(of)
+        spent = round(load.of(of, partition), PLACES)
+        if name is not None and spent > 0 and names[name, partition] == 1:
+            is_leaving = (name, partition) in leaving
+            yield Carried(Item(name, partition, spent), in_flight=is_leaving)
+
+
+def _name(fragment_id: str) -> FragmentName | None:
+    """The name of a network's fragment; None for landing and imports, which move with nobody."""
+    network, _, name = fragment_id.partition("/")
+    if network in ("landing", "import"):
+        return None
+    try:
+        return FragmentName(check_name("fragment", name or network))
+    except Refused:
+        return None
+
+
+def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:
+    """Whether one may hand load over under it now: one offer to a partner at a time."""
+    return contract.payer == facts.participant and not any(
+        waiting.is_own
+        and waiting.partner == contract.provider
+        and waiting.offer.contract != contract.name
+        for waiting in facts.open
+    )
+
+
+def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStanding:
+    mine = [m for m in facts.moves if m.is_given and m.contract == contract.name]
+    waiting = next((o for o in facts.open if o.is_own and o.offer.contract == contract.name), None)
+    granted = [m for m in mine if m.is_granted and m.round == facts.round]
+    granted = [m for m in granted if m.level == granted[0].level]
+    told = facts.told.get(contract.name)
+    return PayerStanding(
+        contract=contract,
+        load_there=sum(m.item.load for m in mine if not m.is_granted),
+        open=None if waiting is None else waiting.offer,
+        relays=waiting is not None and waiting.relays,
+        accepted=(Accepted(granted[0].level, tuple(m.item for m in granted)) if granted else None),
+        told=None if told is None else Told(told[0].rooms, told[1]),
+        unreachable_since_ms=_silent_since(contract.provider, facts),
+    )
+
+
+def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStanding:
+    return ProviderStanding(
+        contract=contract,
+        load_here=sum(
+            m.item.load for m in facts.moves if not m.is_given and m.contract == contract.name
+        ),
+        wanted=facts.wanted.get(contract.name),
+        unreachable_since_ms=_silent_since(contract.payer, facts),
+    )
+
+
+def _silent_since(partner: Participant, facts: MarketFacts) -> int | None:
+    """Since when a partner is away; None also when it is time to ask it again."""
+    silence = facts.silent.get(partner)
+    if silence is None or facts.round >= silence.asks_round:
+        return None
+    return silence.since_ms

@@ -1,0 +1,91 @@
+"""What a long run has done, in a file: the parts by name, each with what it gave.
+
+It is written aside and renamed after every part, so that a run stopped anywhere goes on from there.
+A part is done again where the code has changed since: figures of two codes are not mixed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import Conflict, Refused, Unavailable
+
+FORMAT = "medusa.market-simulation/1"
+
+
+@dataclass(slots=True)
+class Kept:
+    """The parts that are done, by name. `path` None keeps them in memory alone."""
+
+    path: Path | None
+    asked: Sequence[str]
+    code: str
+    done: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, key: str, given: Any) -> None:
+        """A part is done; raises Unavailable if it cannot be kept."""
+        self.done[key] = given
+        if self.path is None:
+            return
+        document = {"format": FORMAT, "code": self.code, "asked": self.asked, "done": self.done}
+        temporary = self.path.with_name(f"{self.path.name}.new")
+        try:
+            temporary.write_text(json.dumps(document) + "\n", encoding="utf-8")
+            os.replace(temporary, self.path)
+        except OSError as error:
+            raise Unavailable(
+                f"{self.path} cannot be written ({error.strerror}): make room, then go on with it"
+            ) from error
+
+
+@contextmanager
+def kept_in(path: Path | None, asked: Sequence[str], code: str) -> Iterator[Kept]:
+    """What a file holds of a run that asks for these parts, or nothing yet; held alone.
+
+    Refused if the file is none of this simulator's or of a run that asked for other parts; Conflict
+    while another run goes on with it.
+    """
+    if path is None:
+        yield Kept(None, asked, code)
+        return
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        guard = path.with_name(f"{path.name}.lock").open("a")
+    except OSError as error:
+        raise Refused(f"{path} cannot be written ({error.strerror}): choose another") from error
+    with guard:
+        try:
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise Conflict(f"another run goes on with {path}: wait for it") from error
+        yield _read(path, asked, code)
+
+
+def _read(path: Path, asked: Sequence[str], code: str) -> Kept:
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        found, keys, done = document["code"], document["asked"], document["done"]
+        if document["format"] != FORMAT or not set(done) <= set(keys):
+            raise ValueError
+        if not all(isinstance(given, dict) for given in done.values()):
+            raise ValueError
+    except FileNotFoundError:
+        return Kept(path, asked, code)
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Refused(
+            f"{path} is not what a run of the market keeps: choose another file, or remove it"
+        ) from error
+    if keys != list(asked):
+        first = str(keys[0])[:200] if keys else "none"
+        raise Refused(
+            f"{path} is of a run with other arguments ({len(keys)} parts, the first: {first}): go "
+            "on with the same, or choose another file"
+        )
+    return Kept(path, asked, code, dict(done) if found == code else {})

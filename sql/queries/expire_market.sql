@@ -1,0 +1,2 @@
+-- End offers and agreed moves whose time has passed; how many.
+SELECT medusa.expire_market()

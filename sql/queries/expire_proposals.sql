@@ -1,0 +1,2 @@
+-- Proposals whose time has passed are open no more; how many.
+SELECT medusa.expire_proposals()

@@ -1,0 +1,2 @@
+-- An envelope waits for something, and for what.
+SELECT medusa.keep_envelope(:envelope_id, :reason)

@@ -1,0 +1,2 @@
+-- Propose the terms of a contract's document to the partner; its revision.
+SELECT medusa.propose_document(:document, :lasts_ms, :because)

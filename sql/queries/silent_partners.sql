@@ -1,0 +1,2 @@
+-- Partners that have not answered lately, since when, and in which round they are asked again.
+SELECT s.partner, medusa.to_ms(s.since) AS since_ms, s.asks_round FROM medusa.silent_partner AS s

@@ -1,0 +1,2 @@
+-- A verified envelope's answer ends the offer that it names; its number.
+SELECT medusa.take_answer(:envelope_id)

@@ -1,0 +1,2 @@
+-- Put envelopes into this home's inbox, as a partner; an answer to each.
+SELECT medusa.take_envelopes(:envelopes)

@@ -1,0 +1,2 @@
+-- An envelope is its sender's, and waits for whoever handles its kind; false if it was before.
+SELECT medusa.verify_envelope(:envelope_id)

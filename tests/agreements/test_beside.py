@@ -1,0 +1,163 @@
+"""Turns beside a participant's loop: made by themselves, and never waited for."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from medusa_core.errors import Unavailable
+from medusa_core.market.envelopes import Envelope
+from medusa_core.names import Participant
+from pipelines.agreements.beside import AGAIN_S, TOLD_S, WAITS_S, TurnsBeside
+from pipelines.agreements.desk import AgreementDesk
+from pipelines.agreements.keys import key_path, make_key
+from pipelines.agreements.opening import turns_beside
+from pipelines.exchange.patience import PatientPost
+from tests.agreements.building import INSERT, Party
+from tests.waiting import until
+
+
+class Clock:
+    """Passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+Making = Callable[[Party, list[Exception]], TurnsBeside]
+
+
+@pytest.fixture
+def beside(clock: Clock) -> Iterator[Making]:
+    """Turns of a party beside the test, which is the loop."""
+    made: list[TurnsBeside] = []
+
+    def make(party: Party, told: list[Exception]) -> TurnsBeside:
+        heard: deque[Exception] = deque()
+        desk = AgreementDesk(party.agreements, party.key, party.post, heard.append)
+        made.append(TurnsBeside(desk, heard, told.append, now_s=clock))
+        return made[-1]
+
+    yield make
+    for turns in made:
+        turns.close()
+
+
+def test_two_loops_agree_on_what_both_owners_edit(
+    alpha: Party, beta: Party, beside: Making, clock: Clock
+) -> None:
+    told: list[Exception] = []
+    turns = [beside(party, told) for party in (alpha, beta)]
+    for party in (alpha, beta):
+        party.sql(INSERT)
+
+    def are_agreed() -> bool:
+        clock.now_s += WAITS_S
+        for one in turns:
+            one.look()
+        return alpha.shows()[0] == beta.shows()[0] == "agreed"
+
+    until(are_agreed, "both have agreed")
+    assert told == []
+
+
+def test_a_partner_that_is_away_is_told_of_once_in_a_while(
+    alpha: Party, beta: Party, beside: Making, clock: Clock
+) -> None:
+    told: list[Exception] = []
+    turns = beside(alpha, told)
+    alpha.post.cut.add(beta.name)
+    alpha.sql(INSERT)
+
+    def looks(times: int) -> None:
+        for _ in range(times):
+            clock.now_s += AGAIN_S
+            turns.look()
+            until(lambda: turns._turn is None or turns._turn.done(), "the turn has ended")
+            turns.look()
+
+    looks(4)
+    assert [str(error) for error in told] == ["beta is cut off"]
+    clock.now_s += TOLD_S
+    looks(2)
+    assert len(told) == 2
+
+
+def test_a_partner_that_never_answers_keeps_no_turn_waiting(
+    alpha: Party, beta: Party, gamma: Party
+) -> None:
+    class Silent:
+        """A way on which beta's answer does not come before it is let go."""
+
+        def __init__(self) -> None:
+            self.let_go = Event()
+
+        def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+            if partner == beta.name:
+                self.let_go.wait()
+            return alpha.post.deliver(partner, envelopes)
+
+        def close(self) -> None:
+            self.let_go.set()
+
+    silent = Silent()
+    post = PatientPost(silent, moment_s=0.01)
+    desk = AgreementDesk(alpha.agreements, alpha.key, post, alpha.told.append)
+    alpha.sql(INSERT)
+    alpha.sql(INSERT.replace("'beta'", "'gamma'").replace("'spare_load'", "'other'"))
+    until(lambda: desk.turn().waiting == 1, "gamma has its message")
+    assert alpha.told
+    assert {type(error) for error in alpha.told} == {Unavailable}
+    gamma.desk.turn()
+    assert gamma.shows("other")[0] == "asked"
+    silent.let_go.set()
+    until(lambda: desk.turn().waiting == 0, "beta has its own")
+    beta.desk.turn()
+    assert beta.shows()[0] == "asked"
+    assert beta.sql("SELECT repeats FROM medusa_api.inbox") == [(0,)], "it was sent once"
+    post.close()
+
+
+def test_a_home_makes_turns_once_it_has_a_key_that_is_its_own(
+    alpha: Party, beta: Party, tmp_path: Path
+) -> None:
+    told: list[Exception] = []
+
+    def opened(party: Party) -> TurnsBeside | None:
+        return turns_beside(tmp_path, party.name, party.urls.job, party.partners, told.append)
+
+    assert opened(alpha) is None, "it has none"
+    for party in (alpha, beta):
+        public_key = make_key(tmp_path, party.name).public_key.hex()
+        for home in (alpha, beta):
+            home.sql("SELECT medusa_api.replace_key(%s, %s)", party.name, public_key)
+    path = key_path(tmp_path, alpha.name)
+    path.chmod(0o644)
+    assert opened(alpha) is None
+    assert "may be read by others" in str(told.pop())
+    path.chmod(0o600)
+    turns = [found for found in map(opened, (alpha, beta)) if found is not None]
+    for party in (alpha, beta):
+        party.sql(INSERT)
+
+    def are_agreed() -> bool:
+        for one in turns:
+            one.look()
+        stand = {alpha.shows()[0], beta.shows()[0]}
+        return len(turns) == 2 and stand <= {"agreed", "in force"}
+
+    until(are_agreed, "both have agreed")
+    for one in turns:
+        one.close()

@@ -1,0 +1,90 @@
+"""Whatever two owners do, in whatever order it arrives, both homes come to agree on one thing."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from random import Random
+
+import pytest
+
+from pipelines.agreements.desk import settle
+from pipelines.failpoints import AGREEMENT_POINTS, visited_by
+from tests.agreements.building import INSERT, RAISE_PRICE, Party, SqlRefused
+
+STEPS = 45
+HISTORY = (
+    "SELECT contract, number, revision, signed_by FROM medusa_api.contract_history ORDER BY 1, 2"
+)
+STATEMENTS = (
+    INSERT,
+    "SELECT medusa_api.accept_contract('spare_load')",
+    "SELECT medusa_api.accept_contract('spare_load')",
+    "SELECT medusa_api.withdraw_contract('spare_load')",
+    "DELETE FROM medusa_api.contract",
+)
+
+
+class Killed(BaseException):
+    """The program is gone."""
+
+
+def a_step(random: Random, party: Party, partner: Party) -> None:
+    """An edit, a turn that may be killed, a link that is cut or healed, or a round."""
+    match random.randrange(10):
+        case 0 | 1 | 2:
+            with suppress(SqlRefused):
+                party.sql(random.choice(STATEMENTS))
+        case 3 | 4:
+            with suppress(SqlRefused):  # after notice
+                party.sql(RAISE_PRICE, random.choice((1.2, 1.3, 1.4)))
+        case 5 | 6 | 7:
+            party.desk.turn()
+        case 8:
+            point, passes = (
+                random.choice(AGREEMENT_POINTS),
+                iter(range(random.randrange(3), -1, -1)),
+            )
+
+            def visit(name: str) -> None:
+                if name == point and next(passes, 1) == 0:
+                    raise Killed
+
+            with visited_by(visit), suppress(Killed):
+                party.desk.turn()
+            party.desk = party.a_desk()
+        case _:
+            cut = party.post.cut
+            (cut.discard if cut else cut.add)(partner.name)
+            party.agreements.open_round(0, "a test")
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_homes_come_to_the_same_agreements(alpha: Party, beta: Party, seed: int) -> None:
+    random = Random(seed)
+    numbers: dict[Party | str, int] = {}
+    for _ in range(STEPS):
+        party, partner = (alpha, beta) if random.random() < 0.5 else (beta, alpha)
+        a_step(random, party, partner)
+        for one in (alpha, beta):
+            ((count,),) = one.sql("SELECT count(*) FROM medusa_api.contract_history")
+            assert count >= numbers.get(one.name, 0), "nothing that was agreed is gone"
+            numbers[one.name] = count
+        # What the provider holds, the payer has signed.
+        assert set(beta.sql("SELECT revision FROM medusa_api.contract_history")) <= set(
+            alpha.sql("SELECT revision FROM medusa_api.contract_history")
+        )
+    for party in (alpha, beta):
+        party.post.cut.clear()
+    settle((alpha.desk, beta.desk), turns_max=40)
+    assert alpha.sql(HISTORY) == beta.sql(HISTORY)
+    ends = "SELECT max(ends_at) FROM medusa_api.contract_notices"
+    assert alpha.sql(ends) == beta.sql(ends)
+    opened = [
+        sorted((by, price) for by, price, state in party.proposals() if state == "open")
+        for party in (alpha, beta)
+    ]
+    assert opened[0] == opened[1], "both show the same proposals"
+    for party in (alpha, beta):
+        assert not party.sql("SELECT FROM medusa_api.outbox WHERE acknowledged_at IS NULL")
+        assert not party.sql("SELECT FROM medusa_api.inbox WHERE state <> 'handled'")
+        assert party.agreements.verify_audit() is None

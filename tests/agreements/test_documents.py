@@ -1,0 +1,195 @@
+"""Columns and document are the same thing: any terms, from Python to SQL and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Engine, text
+from sqlalchemy.exc import DBAPIError
+
+from medusa_core.commits import Cause
+from medusa_core.market.documents import document_of, revision_of
+from medusa_core.market.terms import (
+    Availability,
+    Content,
+    ContractName,
+    Method,
+    Movement,
+    Per,
+    PriceRange,
+    Recovery,
+    Revision,
+    Subject,
+    Suggested,
+    Terms,
+)
+from medusa_core.names import FragmentName, Participant, StreamName
+from tests.agreements.building import ALPHA, Party, SqlRefused, some_terms
+
+NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
+MONEY = st.decimals(Decimal("0.000001"), Decimal(10) ** 12, places=6, allow_nan=False)
+LENGTHS = st.integers(1, 2**53 - 1)
+
+
+@st.composite
+def price_ranges(draw: Callable[..., Any]) -> PriceRange:
+    low = draw(st.decimals(Decimal("0.000001"), Decimal(10) ** 6, places=6))
+    step = draw(st.decimals(Decimal("0.000001"), Decimal(1000), places=6))
+    return PriceRange(low=low, high=low + step * draw(st.integers(0, 1000)), step=step)
+
+
+AVAILABILITIES = st.builds(
+    Availability,
+    recovery=st.sampled_from(Recovery),
+    method=st.sampled_from(Method),
+    replicas=LENGTHS,
+    bound_ms=st.none() | LENGTHS,
+)
+SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
+    st.builds(
+        Movement,
+        price=price_ranges(),
+        fragments=st.none() | st.frozensets(NAMES.map(FragmentName), min_size=1, max_size=8),
+        load_max=MONEY,
+        billed=st.frozensets(st.sampled_from(Cause), min_size=1),
+        availability=AVAILABILITIES,
+        penalty=MONEY | st.just(Decimal(0)),
+        hold_ms_max=LENGTHS,
+    ),
+    st.builds(
+        Content,
+        stream=NAMES.map(StreamName),
+        price=MONEY,
+        per=st.sampled_from(Per),
+        availability=AVAILABILITIES,
+        penalty=MONEY,
+        hold_ms_max=LENGTHS,
+    ),
+    st.builds(Suggested, stream=NAMES.map(StreamName), instead=st.just(Participant("zeta"))),
+)
+
+
+@st.composite
+def terms(draw: Callable[..., Any]) -> Terms:
+    begins = draw(st.integers(-60_000_000_000_000, 9_000_000_000_000_000))
+    number = draw(st.just(1) | LENGTHS)
+    return Terms(
+        contract=ContractName(draw(NAMES)),
+        number=number,
+        supersedes=None if number == 1 else Revision(f"{draw(st.integers(0, 2**255)):064x}"),
+        payer=Participant("alpha"),
+        provider=Participant(draw(NAMES.filter(lambda n: n not in ("alpha", "zeta")))),
+        currency=draw(st.from_regex("[A-Z]{3}", fullmatch=True)),
+        valid_from_ms=begins,
+        valid_until_ms=begins + draw(st.integers(1, 7_199_254_740_991)),
+        settlement_ms=draw(LENGTHS),
+        notice_ms=draw(LENGTHS | st.just(0)),
+        subject=draw(SUBJECTS),
+    )
+
+
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(these=terms())
+def test_a_document_says_in_sql_what_it_says_in_python(alpha: Party, these: Terms) -> None:
+    document = document_of(these)
+    ((written, hashed, sound),) = alpha.sql(
+        "SELECT medusa.contract_document(t), t.revision, medusa.check_terms(t)::text "
+        "FROM medusa.terms_of(%s) AS t",
+        document,
+    )
+    assert bytes(written) == document
+    assert hashed == revision_of(these)
+    assert sound == "", "what Python takes, SQL takes"
+
+
+WRONG = {
+    "not as it is written": document_of(some_terms()).replace(b'"1.2"', b'"1.20"'),
+    "with space": document_of(some_terms()).replace(b",", b", "),
+    "with more in it": document_of(some_terms()).replace(b'{"contract"', b'{"a":1,"contract"'),
+    "with another price": document_of(some_terms()).replace(b'"price_low":"1"', b'"price_low":"9"'),
+    "twice the same field": document_of(some_terms()).replace(
+        b'"number":1', b'"number":1,"number":1'),
+    "no JSON": b"{",
+    "a list": b"[1,2]",
+    "null": b"null",
+    "nothing": b"",
+    "no text": b"\xff\xfe",
+    "a subject that is a list": document_of(some_terms()).replace(b'"subject":{', b'"subject":[{'),
+    "a number that is a text": document_of(some_terms()).replace(b'"number":1', b'"number":"1"'),
+    "a time beyond all": document_of(some_terms()).replace(b"4000000000000", b"99999999999999999"),
+    "with columns in it": document_of(some_terms()).replace(
+        b'"subject":{', b'"revision":"x","known_at":"now","subject":{'),
+}  # fmt: skip
+
+
+def test_what_is_no_document_is_refused_in_a_sentence(alpha: Party) -> None:
+    for what, document in WRONG.items():
+        with pytest.raises(SqlRefused) as refused:
+            alpha.sql("SELECT medusa.propose_document(%s, 1000, 'a test')", document, role="job")
+        assert refused.value.ours is not None, (what, refused.value.detail)
+        assert alpha.shows() == ()
+
+
+BY_HAND = {
+    "another price than the document's": "r.price_high := 9",
+    "another number than the document's": "r.number := 2; r.supersedes := r.revision",
+    "low above high": "r.price_low := 9",
+    "no validity": "r.validity := NULL",
+    "an empty validity": "r.validity := 'empty'",
+}
+
+
+def test_a_row_that_contradicts_its_document_is_refused_whoever_writes_it(
+    alpha: Party, watchers: dict[Participant, Engine]
+) -> None:
+    alpha.agreements.propose(document_of(some_terms()), "a test")
+    with watchers[ALPHA].connect() as superuser:
+        for what, change in BY_HAND.items():
+            with pytest.raises(DBAPIError) as refused:
+                superuser.exec_driver_sql(
+                    "DO $$ DECLARE r medusa.contract_revision; BEGIN "
+                    f"SELECT * INTO r FROM medusa.contract_revision; {change}; "
+                    "INSERT INTO medusa.contract_revision SELECT r.*; END $$"
+                )
+            assert getattr(refused.value.orig, "pgcode", None) == "MD001", what
+
+
+def test_no_two_claims_to_one_subject_overlap_whoever_writes_them(
+    alpha: Party, watchers: dict[Participant, Engine]
+) -> None:
+    with watchers[ALPHA].connect() as superuser:
+        for name in ("one", "two", "three"):
+            superuser.execute(
+                text("INSERT INTO medusa.contract_order (contract) VALUES (:name)"), {"name": name}
+            )
+
+        def claims(name: str, subject: str, validity: str, payer: str = "alpha") -> str:
+            try:
+                superuser.execute(
+                    text(
+                        "INSERT INTO medusa.contract_claim (contract, subject, kind, payer, "
+                        "provider, validity) VALUES (:name, :subject, 'movement', :payer, 'beta', "
+                        "CAST(:validity AS tstzrange))"
+                    ),
+                    {"name": name, "subject": subject, "validity": validity, "payer": payer},
+                )
+            except DBAPIError as error:
+                return str(getattr(error.orig, "pgcode", None))
+            return "kept"
+
+        year, next_year = "[2026-01-01,2027-01-01)", "[2027-01-01,2028-01-01)"
+        assert claims("one", "main", year) == "kept"
+        assert claims("two", "tail", year) == "kept", "another fragment"
+        assert claims("two", "main", year) == "23P01"
+        assert claims("two", "main", next_year) == "kept", "when the other has ended"
+        assert claims("three", "*", year) == "23P01", "any fragment is each of them"
+        assert claims("three", "*", year, payer="gamma") == "kept", "of somebody else"

@@ -1,0 +1,181 @@
+"""Who may see and do what about contracts, each logged in over TCP."""
+
+from __future__ import annotations
+
+import select
+from typing import Any
+
+import psycopg2
+import pytest
+from sqlalchemy import Engine, text
+
+from medusa_core.names import Participant
+from pipelines.agreements.desk import settle
+from pipelines.catalog.server import EmbeddedServer
+from tests.agreements.building import ALPHA, INSERT, RAISE_PRICE, Login, Party, SqlRefused, agree
+
+NO_RIGHT = "42501"
+TABLES = (
+    "party_key", "contract_order", "contract_revision", "contract_signature", "contract_proposal",
+    "contract_agreement", "contract_notice", "round", "contract_activation", "contract_claim",
+    "inbox", "outbox", "audit", "audit_head",
+)  # fmt: skip
+JOBS = (
+    "learn_first_key('beta', '', '')", "propose_document('', 1, '')", "sign_contract('', '', '')",
+    "take_document(1, '', NULL, NULL, NULL, NULL)", "take_notice(1, '', '', 1)",
+    "expire_proposals()", "verify_envelope(1)", "refuse_envelope(1, '')",
+    "seal_message(1, '', 1, 1, '')",
+    "put_message('beta', 'offer', 'x', '')",
+)  # fmt: skip
+
+
+def is_refused(party: Party, role: str, statement: str) -> bool:
+    try:
+        party.sql(statement, role=role)
+    except SqlRefused as refused:
+        return refused.code == NO_RIGHT
+    return False
+
+
+@pytest.mark.parametrize("role", ["owner", "job", "airflow", "analyst", "reader"])
+def test_nobody_writes_a_table_of_agreements_by_hand(alpha: Party, role: str) -> None:
+    for table in TABLES:
+        for verb in (f"DELETE FROM medusa.{table}", f"INSERT INTO medusa.{table} DEFAULT VALUES",
+                     f"TRUNCATE medusa.{table}"):  # fmt: skip
+            assert is_refused(alpha, role, verb), (role, verb)
+
+
+def test_only_the_owner_edits_contracts_and_replaces_keys(alpha: Party, beta: Party) -> None:
+    agree(alpha, beta)
+    for role in ("job", "airflow", "analyst", "reader"):
+        for statement in (
+            "UPDATE medusa_api.contract SET price_high = 9",
+            "DELETE FROM medusa_api.contract",
+            "SELECT medusa_api.accept_contract('spare_load')",
+            "SELECT medusa_api.withdraw_contract('spare_load')",
+            "SELECT medusa_api.replace_key('beta', 'x')",
+            "SELECT medusa.learn_key('beta', '', '', true)",
+        ):
+            assert is_refused(alpha, role, statement), (role, statement)
+
+
+def test_only_the_participants_own_program_signs_and_takes(alpha: Party) -> None:
+    for role in ("airflow", "analyst", "reader"):
+        for call in JOBS:
+            assert is_refused(alpha, role, f"SELECT medusa.{call}"), (role, call)
+    assert not is_refused(alpha, "airflow", "SELECT medusa.open_round(0)")
+    assert is_refused(alpha, "analyst", "SELECT medusa.open_round(0)")
+    assert is_refused(alpha, "reader", "SELECT medusa.open_round(0)")
+
+
+def test_what_is_only_proposed_is_seen_by_the_owner_and_its_program_alone(
+    alpha: Party, beta: Party
+) -> None:
+    agree(alpha, beta)
+    alpha.sql(RAISE_PRICE, 1.3)
+    settle((alpha.desk, beta.desk))
+    shown = "SELECT number, price_high FROM medusa_api.contract"
+    revisions = "SELECT count(*) FROM medusa.contract_revision"
+    for party, (number, price) in ((alpha, (2, 1.3)), (beta, (1, 1.2))):
+        for role in ("owner", "job"):
+            ((n, high),) = party.sql(shown, role=role)
+            assert (n, float(high)) == (number, price)
+            assert party.sql(revisions, role=role) == [(2,)]
+        for role in ("analyst", "airflow"):
+            ((n, high),) = party.sql(shown, role=role)
+            assert (n, float(high)) == (1, 1.2), "what is agreed"
+            assert party.sql(revisions, role=role) == [(1,)]
+            assert party.sql("SELECT * FROM medusa.contract_proposal", role=role) == []
+
+
+def test_a_partners_login_sees_nothing_of_any_contract(alpha: Party, beta: Party) -> None:
+    agree(alpha, beta)
+    for table in TABLES:
+        assert is_refused(alpha, "reader", f"SELECT * FROM medusa.{table}"), table
+    views = alpha.sql("SELECT viewname FROM pg_views WHERE schemaname = 'medusa_api'")
+    seen = {v for (v,) in views if not is_refused(alpha, "reader", f"TABLE medusa_api.{v}")}
+    assert seen == {"published_boundaries", "published_files", "published_segments"}
+
+
+CANARY = "31337.42421"
+PRIVATE = f"""
+CREATE TABLE medusa.stand_in_for_private (cost_function text, load numeric);
+INSERT INTO medusa.stand_in_for_private VALUES ('queue, capacity {CANARY}', {CANARY});
+GRANT SELECT ON medusa.stand_in_for_private TO medusa_agreeing_alpha_owner,
+    medusa_agreeing_alpha_job;
+"""
+
+
+@pytest.fixture
+def private(parties: dict[Participant, Party], watchers: dict[Participant, Engine]) -> Any:
+    """What no partner may know, in alpha's home."""
+    with watchers[ALPHA].connect() as connection:
+        connection.execute(text(PRIVATE))
+        yield
+        connection.execute(text("DROP TABLE medusa.stand_in_for_private"))
+
+
+def everything_seen(party: Party, role: str) -> str:
+    """All that a login can read in a home: tables, views, and what functions without arguments say,
+    with the errors that the others raise."""
+    found = []
+    names = party.sql(
+        "SELECT c.oid::regclass::text FROM pg_class AS c WHERE c.relkind IN ('r', 'v', 'S') AND "
+        "c.relnamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)",
+    )
+    calls = party.sql(
+        "SELECT p.oid::regproc::text FROM pg_proc AS p WHERE p.pronargs = 0 AND "
+        "p.prorettype <> 'trigger'::regtype AND "
+        "p.pronamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)"
+    )
+    for statement in (*(f"TABLE {name}" for (name,) in names),
+                      *(f"SELECT {call}()" for (call,) in calls)):  # fmt: skip
+        try:
+            found.append(repr(party.sql(statement, role=role)))
+        except SqlRefused as refused:
+            found.append(refused.detail)
+    return "\n".join(found)
+
+
+@pytest.mark.usefixtures("private")
+def test_nothing_private_is_seen_by_another_login_or_reaches_a_partner(
+    alpha: Party, beta: Party, postgres_server: EmbeddedServer
+) -> None:
+    ears = []
+    for party in (alpha, beta):
+        for role in ("reader", "analyst"):
+            login = party.a_login(role)
+            login("LISTEN medusa_progress")
+            ears.append(login)
+    agree(alpha, beta)
+    alpha.sql(RAISE_PRICE, 1.3)
+    beta.sql("UPDATE medusa_api.contract SET price_high = 1.4")
+    settle((alpha.desk, beta.desk))
+    with pytest.raises(SqlRefused) as refused:
+        alpha.sql("UPDATE medusa_api.contract SET price_high = 0.5")
+
+    assert CANARY in everything_seen(alpha, "owner"), "it is there to be found"
+    for role in ("airflow", "analyst", "reader"):
+        assert CANARY not in everything_seen(alpha, role), role
+    for role in ("owner", "job", "airflow", "analyst", "reader"):
+        assert CANARY not in everything_seen(beta, role), role
+    assert CANARY not in refused.value.detail
+    told = b"".join(e.body for party in (alpha, beta) for e in party.post.seen)
+    assert b"spare_load" in told
+    assert CANARY.encode() not in told
+    assert CANARY not in postgres_server.log.read_text()
+    for login in ears:
+        heard = []
+        while select.select([login.connection], [], [], 0.05)[0]:
+            login.connection.poll()
+            heard += login.connection.notifies
+            login.connection.notifies.clear()
+        assert {note.payload for note in heard} <= {""}
+        login.connection.close()
+
+
+def test_an_owner_of_one_home_reaches_no_other(alpha: Party, beta: Party) -> None:
+    alpha.sql(INSERT)
+    alpha_at_beta = alpha.urls.owner.removesuffix(alpha.urls.database) + beta.urls.database
+    with pytest.raises(psycopg2.OperationalError, match="permission denied"):
+        Login(alpha_at_beta)

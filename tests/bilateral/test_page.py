@@ -1,0 +1,68 @@
+"""docs/bilateral.md is true: its examples are contracts, its table has every field."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from pipelines.cli import main, parser
+from pipelines.contracts.bilateral import examine_bilateral
+from pipelines.contracts.bilateral_schema import KINDS, schema
+from pipelines.contracts.participants import read_participants
+from pipelines.settings import REPOSITORY
+from tests.docs.pages import page
+
+EXAMPLES = dict(
+    re.findall(r"<!-- example: (\w+) -->\n```yaml\n(.*?)```\n", page("bilateral"), re.DOTALL)
+)
+SHOWN = page("bilateral").partition("<!-- example: check -->\n\n")[2].partition("\n## ")[0]
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    kinds = [re.findall(r"^kind: (\w+)$", text, re.MULTILINE) for text in EXAMPLES.values()]
+    assert kinds == [[kind] for kind in KINDS]
+
+
+def test_the_examples_are_contracts_of_the_participants_that_ship(tmp_path: Path) -> None:
+    directory = tmp_path / "contracts"
+    shutil.copytree(REPOSITORY / "contracts", directory)
+    shutil.rmtree(directory / "bilateral")
+    (directory / "bilateral").mkdir()
+    for name, text in EXAMPLES.items():
+        (directory / "bilateral" / f"{name}.yaml").write_text(text)
+    examined = examine_bilateral(directory, read_participants(directory))
+    assert examined.findings == ()
+    assert {contract.terms.contract for contract in examined.contracts} == set(EXAMPLES)
+
+
+def test_what_the_page_shows_of_a_check_is_what_is_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["contract", "check", "--contracts", str(REPOSITORY / "contracts")]) == 0
+    assert capsys.readouterr().out == dedent(SHOWN)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_table_has_every_field_of_a_kind(kind: str) -> None:
+    rows = re.findall(r"^\| (`[^|]+) \| ([\w, ]+) \| ", page("bilateral"), re.MULTILINE)
+    listed = {
+        name for names, kinds in rows for name in re.findall(r"`([\w.]+)`", names)
+        if kinds == "all" or kind in kinds.split(", ")
+    }  # fmt: skip
+    definitions = schema()["$defs"]
+    expected: set[str] = set()
+    for name, rule in definitions[kind]["properties"].items():
+        inside = definitions.get(rule["$ref"].rpartition("/")[2], {}).get("properties")
+        expected |= {name} if inside is None else {f"{name}.{part}" for part in inside}
+    assert listed == expected
+
+
+def test_the_commands_on_the_page_have_these_options() -> None:
+    for name, options in re.findall(r"^    medusa contract (\w+)(.*)$", page("bilateral"), re.M):
+        contract = parser().commands()["contract"]
+        command = contract.commands()[name]  # type: ignore[attr-defined]
+        assert set(re.findall(r"--\w+", options)) == command.options().keys() - {"--help", "-h"}

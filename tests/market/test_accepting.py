@@ -1,0 +1,172 @@
+"""What a participant takes of the offers received, and what it says to them."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from medusa_core.market.decide import decide_answers, decide_offers
+from medusa_core.market.decisions import GiveAnswer, KeepOpen, MakeOffer, TellRoom
+from medusa_core.market.knowledge import Accepted, MarketKnowledge, Received, Wanted
+from medusa_core.market.learning import after_answering
+from medusa_core.market.messages import Item, Reason, Room
+from medusa_core.market.terms import Revision
+from tests.market.knowing import NONCE, an_item, an_offer, knowing, paying, providing
+
+OWN = [an_item(number) for number in range(100)]
+
+
+def theirs(count: int, load: float = 0.01) -> list[Item]:
+    return [an_item(1_000 + number, load) for number in range(count)]
+
+
+def answers(knowledge: MarketKnowledge) -> dict[str, GiveAnswer]:
+    return {one.to: one for one in decide_answers(knowledge) if isinstance(one, GiveAnswer)}
+
+
+def test_a_fragment_is_taken_while_it_adds_less_than_its_price() -> None:
+    offer = an_offer("a", [an_item(1_000 + n, 0.1) for n in range(2)])
+    knowledge = knowing(
+        OWN[:30], as_provider=[providing("a", [10.0])], received=[offer], threshold=0.9
+    )
+    assert len(answers(knowledge)["a"].answer.accepted) == 2
+
+
+def test_what_was_taken_before_in_the_round_counts_and_the_dearest_offer_comes_first() -> None:
+    knowledge = knowing(
+        OWN[:75],
+        as_provider=[providing("cheap", [24.0]), providing("dear", [25.0])],
+        received=[an_offer("cheap", theirs(4)), an_offer("dear", theirs(3))],
+    )
+    taken = {name: len(one.answer.accepted) for name, one in answers(knowledge).items()}
+    # Four more would be 79, and the next unit costs 23.8; the dead band takes its share of 24.
+    assert taken == {"dear": 3, "cheap": 2}
+
+
+def test_nothing_is_taken_that_would_bring_an_overload_however_much_is_paid() -> None:
+    knowledge = knowing(
+        OWN[:78], as_provider=[providing("a", [90.0])], received=[an_offer("a", theirs(9))]
+    )
+    assert len(answers(knowledge)["a"].answer.accepted) == 2
+
+
+def test_an_answer_tells_the_room_by_level() -> None:
+    knowledge = knowing(
+        OWN[:77],
+        as_provider=[providing("a", [20.66, 22.8, 25.0])],
+        received=[an_offer("a", theirs(1))],
+    )
+    answer = answers(knowledge)["a"].answer
+    assert (len(answer.accepted), answer.reason) == (1, Reason.TAKEN)
+    assert [(room.level, round(room.load, 6)) for room in answer.rooms] == [(1, 0.01), (2, 0.02)]
+
+
+def test_an_offer_outside_of_the_contract_in_force_is_declined_with_the_reason() -> None:
+    named = frozenset({OWN[0].fragment})
+    cases: list[tuple[Received, Reason]] = [
+        (an_offer("a", theirs(1), revision=Revision("b2" * 32)), Reason.REVISION),
+        (an_offer("a", theirs(1), level=7), Reason.TERMS),
+        (an_offer("a", theirs(1), level=1, for_overload=False), Reason.TERMS),
+        (an_offer("a", theirs(1, 0.2)), Reason.LOAD_MAX),
+    ]
+    for offer, reason in cases:
+        standing = providing("a", [20.0, 25.0], load_max=0.1)
+        knowledge = knowing(OWN[:10], as_provider=[standing], received=[offer])
+        answer = answers(knowledge)["a"].answer
+        assert (answer.accepted, answer.reason) == ((), reason)
+    assert named
+
+
+def test_who_was_declined_is_told_once_there_is_room() -> None:
+    offer = an_offer("a", theirs(5))
+    full = knowing(OWN[:80], as_provider=[providing("a")], received=[offer])
+    answer = answers(full)["a"].answer
+    assert (answer.accepted, answer.rooms) == ((), ())
+    standing = after_answering(providing("a"), offer.offer, answer)
+    assert decide_offers(knowing(OWN[:80], as_provider=[standing])) == []
+    (told,) = decide_offers(knowing(OWN[:77], as_provider=[standing]))
+    assert isinstance(told, TellRoom)
+    assert (told.to, told.answer.nonce) == ("a", NONCE)
+    assert told.answer.rooms == (Room(0, 0.03),)
+
+
+def test_room_is_told_to_no_more_than_it_is_enough_for() -> None:
+    wanted = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
+    standings = [providing(name, wanted=wanted) for name in "abc"]
+    told = decide_offers(knowing(OWN[:77], as_provider=standings))
+    assert len(told) == 1
+
+
+def test_a_full_participant_asks_on_for_less_before_it_answers() -> None:
+    offer = an_offer("a", theirs(5), level=1)
+    common = {
+        "as_provider": [providing("a", [22.8, 25.0])],
+        "as_payer": [paying("c", [22.8, 25.0])],
+        "received": [offer],
+    }
+    knowledge = knowing(OWN[:80], **common)  # type: ignore[arg-type]
+    (kept,) = decide_answers(knowledge)
+    assert isinstance(kept, KeepOpen)
+    (made,) = decide_offers(knowledge)
+    assert isinstance(made, MakeOffer)
+    assert (made.to, made.relays, made.offer.level, len(made.offer.items)) == ("c", True, 0, 5)
+
+
+def test_what_is_handed_on_lets_as_much_be_taken_and_no_more() -> None:
+    granted = Accepted(0, tuple(OWN[:3]))
+    knowledge = knowing(
+        OWN[:80],
+        as_provider=[providing("a", [22.8, 25.0])],
+        as_payer=[paying("c", [22.8, 25.0], rooms=[], accepted=granted)],
+        received=[an_offer("a", theirs(5), level=1)],
+    )
+    answer = answers(knowledge)["a"]
+    assert len(answer.answer.accepted) == 3
+    assert [len(one.leaves) for one in answer.hands_on] == [1, 1, 1]
+
+
+def test_an_overloaded_participant_hands_on_nothing_for_others() -> None:
+    knowledge = knowing(
+        OWN[:81],
+        as_provider=[providing("a", [22.8, 25.0])],
+        as_payer=[paying("c", [22.8, 25.0])],
+        received=[an_offer("a", theirs(5), level=1)],
+    )
+    assert answers(knowledge)["a"].answer.accepted == ()
+
+
+def test_an_offer_is_not_kept_open_where_nobody_takes_less() -> None:
+    knowledge = knowing(
+        OWN[:80],
+        as_provider=[providing("a", [22.8, 25.0])],
+        as_payer=[paying("c", [25.0])],
+        received=[an_offer("a", theirs(5), level=1)],
+    )
+    assert answers(knowledge)["a"].answer.accepted == ()
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    background=st.floats(0.0, 0.79),
+    loads=st.lists(st.lists(st.floats(0.001, 0.2), min_size=1, max_size=6), min_size=1, max_size=4),
+    prices=st.lists(st.floats(1.0, 60.0), min_size=4, max_size=4),
+)
+def test_all_that_is_taken_in_a_round_costs_less_than_is_paid(
+    background: float, loads: list[list[float]], prices: list[float]
+) -> None:
+    standings = [providing(f"p{n}", [price]) for n, price in enumerate(prices)]
+    received = [
+        an_offer(f"p{n}", [an_item(100 * n + at, load) for at, load in enumerate(own)])
+        for n, own in enumerate(loads)
+    ]
+    knowledge = knowing(
+        [], background=background, as_provider=standings[: len(loads)], received=received
+    )
+    now = knowledge.load
+    given_answers = answers(knowledge)
+    for standing in sorted(standings[: len(loads)], key=lambda s: -s.contract.prices[0]):
+        for item in given_answers[standing.contract.payer].answer.accepted:
+            adds = knowledge.cost.cost(now + item.load) - knowledge.cost.cost(now)
+            assert adds < standing.contract.prices[0] * item.load
+            now += item.load
+    assert now <= knowledge.threshold * (1 + 1e-9)

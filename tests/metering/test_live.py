@@ -1,0 +1,112 @@
+"""A participant that computes: what its meter says is what the system says of its processes."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+from medusa_core.commits import Cause
+from medusa_core.market.loads import Kind, Load, load_of
+from pipelines.commands.apply import run_apply
+from pipelines.running import has_ended
+from pipelines.streams.generate import write_generated
+from tests.federation.building import federation_of, rounds_until, seated
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
+
+HOUR_MS = 3_600_000
+RECORDS = 1_500
+NETWORK = """
+from medusa_core.network import Filter, Network, Output, Source
+
+COLUMNS = {"ts_us": "bigint", "orig_h": "string"}
+
+
+def hashed(name, times):
+    case = f"sha2(repeat(repeat(orig_h, 100), {times}), 512) > '8'"
+    return Filter(name=name, input="given", cases={"yes": case}, fragment=name)
+
+
+network = Network(
+    name="two",
+    sources=(Source(name="given", columns=COLUMNS, time="ts_us"),),
+    boxes=(hashed("heavy", 1_000), hashed("light", 100)),
+    outputs=(Output(name="some", input="heavy"), Output(name="others", input="light")),
+    bucket="20s",
+)
+"""
+"""Two fragments that read the same; a record costs one ten times as much as the other."""
+
+
+def write_contracts(folder: Path, file: Path) -> Path:
+    """alpha lands a recording and computes both."""
+    for kind in ("participants", "streams", "networks"):
+        (folder / kind).mkdir(parents=True)
+    (folder / "networks" / "two.py").write_text(NETWORK)
+    (folder / "participants" / "alpha.yaml").write_text(
+        "participant: alpha\nruns:\n  - network: networks/two.py\n    sources: [given]\n"
+        "    fragments: [heavy, light]\n"
+    )
+    (folder / "streams" / "given.yaml").write_text(
+        f"stream: given\nsource:\n  kind: replay\n  paths: ['{file}']\n  speed: 1000000000\n"
+        "  disorder: 600s\n"
+    )
+    return folder
+
+
+def spent_by_the_system() -> float:
+    """CPU seconds of this process and all below it but for the server, ended ones included."""
+    times = os.times()
+    spent = times.user + times.system + times.children_user + times.children_system
+    for child in psutil.Process().children():
+        for process in (child, *child.children(recursive=True)):
+            if child.name() != "postgres":
+                told = process.cpu_times()
+                spent += told.user + told.system
+                spent += told.children_user + told.children_system
+    return spent
+
+
+def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments_do(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path
+) -> None:
+    (file,) = write_generated(tmp_path / "input", seed=4, records=RECORDS)
+    contracts = write_contracts(tmp_path / "contracts", file)
+    with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
+        assert run_apply(
+            settings, contracts=contracts, participant=None, from_=None, explain=False,
+            as_json=False,
+        ) == 0  # fmt: skip
+        alpha = stack.enter_context(seated(settings, "alpha", lambda: spark))
+        catalog = alpha.seat.home.catalog
+        alpha.loop.meter.flush()
+        before = spent_by_the_system()
+        rounds_until([alpha], lambda: has_ended(alpha.seat), 2_000)
+        alpha.loop.meter.flush()
+        spent = spent_by_the_system() - before
+        samples = catalog.loads_since(HOUR_MS)
+        metered = sum(sample.shares.total_us for sample in samples[1:]) / 1e6
+        # The system counts in hundredths of a second for each process; and looking costs, too.
+        assert metered == pytest.approx(spent, rel=0.05, abs=0.3)
+
+        load = load_of(samples, catalog.read_clock_ms(), HOUR_MS)
+        assert load is not None
+        heavy, light, landing = (load.of(f) for f in ("two/heavy", "two/light", "landing/given"))
+        assert 4 <= heavy / light <= 12, "a step costs something by itself, whatever it reads"
+        assert landing > 0
+        assert share_of(load, Kind.UNATTRIBUTED) < 0.2
+        causes = {key.cause for key in load.works}
+        assert causes == {Cause.LANDING, Cause.NORMAL}
+        assert not alpha.heard.errors
+
+
+def share_of(load: Load, kind: Kind) -> float:
+    return load.kinds.get(kind, 0.0) / load.total

@@ -1,0 +1,164 @@
+"""Participants that trade: homes with load, a declared cost, contracts in force, and turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Engine, text
+
+from medusa_core.commits import Cause, Lane
+from medusa_core.market.documents import document_of
+from medusa_core.market.loads import LoadSample, Shares, WorkKey
+from medusa_core.market.terms import ContractName, PriceRange, Terms
+from medusa_core.names import Participant
+from pipelines.agreements.desk import settle
+from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.postgres_rounds import open_postgres_rounds
+from pipelines.rounds.turns import MarketTurn, MarketTurns
+from tests.agreements.building import ALPHA, BETA, GAMMA, Party, a_movement, some_terms
+from tests.catalog import building as a
+
+__all__ = ["ALPHA", "BETA", "GAMMA"]
+PERIOD_MS = 60_000
+PARTS = 24
+OFFERS = """SELECT round, is_own, partner, state, level, items, coalesce(accepted, 0), relays
+    FROM medusa_api.offers ORDER BY offer_id"""
+MOVES = """SELECT is_given, partner, fragment, state FROM medusa_api.agreed_moves
+    ORDER BY fragment, move_id"""
+REFUSED = "SELECT reason FROM medusa_api.inbox WHERE state = 'refused' ORDER BY envelope_id"
+COST = """INSERT INTO medusa_api.cost (kind, capacity, scale, threshold, currency)
+    VALUES ('queue', %s, 1, %s, 'EUR')"""
+
+
+@dataclass
+class Trader:
+    """A party with load; `watcher` is a superuser on its home."""
+
+    party: Party
+    watcher: Engine
+    catalog: PostgresCatalog
+    turns: MarketTurns = field(init=False)
+    parts: dict[str, float] = field(default_factory=dict)
+    _samples: int = 0
+
+    def __post_init__(self) -> None:
+        self.name = self.party.name
+        self.rounds = open_postgres_rounds(self.party.urls.job, self.name)
+        self.sql = self.party.sql
+        self.restart()
+        fragments = {f"trade/f{at}": ((a.SRC,), ()) for at in range(PARTS)}
+        self.catalog.deploy(
+            a.a_deployment(fragments={a.LANDING: ((), (a.SRC,))} | fragments, assignments=())
+        )
+
+    def restart(self) -> None:
+        """Another program of the same participant: what the one before had in memory is gone."""
+        self.party.desk = self.party.a_desk()
+        self.turns = self.another()
+
+    def another(self) -> MarketTurns:
+        """The turns of another loop of the same participant."""
+        agreements = self.party.agreements
+        return MarketTurns(self.party.a_desk(), agreements, self.rounds, self.party.told.append)
+
+    def declares(self, capacity: float, threshold: float) -> None:
+        """The owner says what load costs: rho / (1 - rho)."""
+        self.sql(COST, capacity, threshold)
+
+    def carries(self, parts: Mapping[str, float] | None = None) -> None:
+        """Its load over the last minute, by fragment, as its loop would have recorded it."""
+        self.parts = dict(parts) if parts is not None else self.parts
+        self._samples += 1
+        works = {
+            WorkKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
+            for name, load in self.parts.items()
+        }
+        # The minute before is forgotten: a test may take longer than its load is remembered.
+        with self.watcher.connect() as connection:
+            connection.execute(text(FORGET))
+        self.catalog.record_load(
+            LoadSample(
+                driver="a test", number=self._samples, lane=Lane.LIVE, length_ms=PERIOD_MS,
+                shares=Shares(works=works),
+            )
+        )  # fmt: skip
+
+    def opens(self) -> MarketTurn:
+        """A turn in which it opens a round."""
+        self.carries()
+        return self.turns.turn(opens="a test")
+
+    def answers(self) -> MarketTurn:
+        """A turn in which it opens none, unless it has never had one."""
+        self.carries()
+        return self.turns.turn()
+
+    def in_time(self, statement: str) -> None:
+        """Let time pass for rows: an update that no role of the home may make."""
+        with self.watcher.connect() as connection:
+            connection.execute(text(f"DO $$ BEGIN {REPLICA}; {statement}; END $$"))
+
+    def offers(self) -> list[tuple[Any, ...]]:
+        return self.sql(OFFERS, role="job")
+
+    def moves(self) -> list[tuple[Any, ...]]:
+        return self.sql(MOVES, role="job")
+
+    def refused(self) -> list[str]:
+        return [reason for (reason,) in self.sql(REFUSED)]
+
+    def close(self) -> None:
+        self.rounds.close()
+        self.catalog.close()
+
+
+REPLICA = "SET LOCAL session_replication_role = replica"
+FORGET = f"""DO $$ BEGIN {REPLICA}; DELETE FROM medusa.load_part; DELETE FROM medusa.load_sample;
+    END $$"""
+OFFER_IS_OVER = "UPDATE medusa.open_offer SET expires_at = clock_timestamp()"
+MOVES_ARE_OVER = "UPDATE medusa.agreed_move SET expires_at = clock_timestamp()"
+Traders = Mapping[Participant, Trader]
+MakeTrader = Callable[[Participant], Trader]
+
+
+def parts(count: int, load: float = 0.1) -> dict[str, float]:
+    """So many fragments of that load each."""
+    return {f"f{at}": load for at in range(count)}
+
+
+def a_price(low: str, high: str | None = None, step: str = "1") -> PriceRange:
+    return PriceRange(low=Decimal(low), high=Decimal(high or low), step=Decimal(step))
+
+
+def agree_on(
+    payer: Trader, provider: Trader, price: PriceRange, name: str = "spare", **changes: Any
+) -> Terms:
+    """A contract of both, in force in both homes."""
+    terms = some_terms(
+        contract=ContractName(name), payer=payer.name, provider=provider.name,
+        subject=a_movement(**({"price": price, "load_max": Decimal(10)} | changes)),
+    )  # fmt: skip
+    for trader in (payer, provider):
+        trader.party.agreements.propose(document_of(terms), "a test")
+    settle(trader.party.desk for trader in (payer, provider))
+    for trader in (payer, provider):
+        trader.party.agreements.open_round(0, "a test")
+    return terms
+
+
+def until_quiet(*traders: Trader, turns_max: int = 20) -> None:
+    """Turns of all, without new rounds, until nobody has anything to say."""
+    for _ in range(turns_max):
+        if all([trader.answers().is_idle for trader in traders]):  # noqa: C419 - each has its turn
+            return
+    raise AssertionError("they never come to rest")
+
+
+def a_round(*traders: Trader) -> None:
+    """Each opens a round and hears what is said to it."""
+    for trader in traders:
+        trader.opens()
+    until_quiet(*traders)

@@ -1,0 +1,52 @@
+"""Rounds of participants' loops, made by themselves beside what the loops do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pipelines.agreements.beside import TurnsBeside
+from pipelines.agreements.keys import key_path
+from pipelines.agreements.opening import turns_beside
+from pipelines.exchange.in_process import Partner
+from tests.rounds.building import Trader, a_price, agree_on, parts
+from tests.waiting import until
+
+OPENED = "SELECT because FROM medusa_api.rounds WHERE number > 1"
+
+
+def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Path) -> None:
+    agree_on(alpha, beta, a_price("10"))
+    partners = {
+        t.name: Partner(reader_url=t.party.urls.reader, storage=tmp_path) for t in (alpha, beta)
+    }
+    loops: list[TurnsBeside] = []
+    for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
+        trader.declares(1.0, 0.9)
+        trader.carries(carried)
+        trader.in_time("INSERT INTO medusa.market (round_ms, move_ms) VALUES (3000, 600000)")
+        path = key_path(tmp_path, trader.name)
+        for folder in (path.parent.parent, path.parent):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        path.write_text(f"{trader.name} 0 {'x' * 32}".encode()[:32].hex())
+        path.chmod(0o600)
+        loop = turns_beside(tmp_path, trader.name, trader.party.urls.job, partners, print)
+        assert loop is not None
+        loops.append(loop)
+
+    def looked(condition: Callable[[], bool]) -> Callable[[], bool]:
+        def look() -> bool:
+            for loop in loops:
+                loop.look()
+            return condition()
+
+        return look
+
+    try:
+        until(looked(lambda: len(alpha.moves()) == 2), "two fragments are agreed to move")
+        until(looked(lambda: bool(alpha.sql(OPENED))), "the next round is opened in its time")
+    finally:
+        for loop in loops:
+            loop.close()
+    assert len(alpha.moves()) == len(beta.moves()) == 2
+    assert alpha.sql(OPENED)[0] == ("the time has passed",)

@@ -1,0 +1,120 @@
+"""`medusa round` and the market in `medusa status`, over the homes of a folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from medusa_core.commits import Cause, Lane
+from medusa_core.market.documents import document_of
+from medusa_core.market.loads import LoadSample, Shares, WorkKey
+from medusa_core.market.terms import Terms
+from pipelines.agreements.keys import make_key
+from pipelines.catalog.homes import HomeUrls, create_home, drop_home
+from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.server import EmbeddedServer
+from pipelines.cli import main
+from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
+from tests.catalog import building as a
+from tests.rounds.building import COST, PERIOD_MS, a_price, parts
+
+Homes = dict[str, HomeUrls]
+
+
+@pytest.fixture
+def homes(
+    postgres_server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Homes]:
+    """A folder with alpha's and beta's homes, which know each other's keys; load 0.9 and 0.3."""
+    admin_url = postgres_server.superuser_url()
+    urls = {name: create_home(admin_url, name, f"medusa_rounds_{name}") for name in (ALPHA, BETA)}
+    record = {"participants": {name: its.database for name, its in urls.items()}}
+    (tmp_path / "home.json").write_text(json.dumps(record))
+    monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
+    monkeypatch.setenv("MEDUSA_CATALOG_URL", admin_url.replace("/postgres", "/{participant}"))
+    keys = {name: make_key(tmp_path, name).public_key.hex() for name in urls}
+    for name, count in ((ALPHA, 9), (BETA, 3)):
+        owner = Login(urls[name].owner)
+        for party, key in keys.items():
+            owner("SELECT medusa_api.learn_key(%s, %s)", party, key)
+        owner(COST, 1.0, 0.9)
+        owner.connection.close()
+        _deploy(urls[name], count)
+    yield urls
+    for its in urls.values():
+        drop_home(admin_url, its.database)
+
+
+def _deploy(urls: HomeUrls, count: int) -> None:
+    catalog = PostgresCatalog(urls.job, urls.participant)
+    fragments = {f"trade/{name}": ((a.SRC,), ()) for name in parts(count)}
+    catalog.deploy(
+        a.a_deployment(fragments={a.LANDING: ((), (a.SRC,))} | fragments, assignments=())
+    )
+    works = {WorkKey(of, 0, Cause.NORMAL): PERIOD_MS * 100 for of in fragments}
+    catalog.record_load(
+        LoadSample(driver="a test", number=1, lane=Lane.LIVE, length_ms=PERIOD_MS,
+                   shares=Shares(works=works), ended_ago_ms=0)
+    )  # fmt: skip
+    catalog.close()
+
+
+def _propose(urls: HomeUrls, terms: Terms) -> None:
+    owner = Login(urls.job)
+    owner("SELECT medusa.propose_document(%s, 86400000, 'a test')", document_of(terms))
+    owner.connection.close()
+
+
+def document(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, object]:
+    assert main([*arguments, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def test_rounds_by_hand_make_a_contract_active_and_load_agreed(
+    homes: Homes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terms = some_terms(subject=a_movement(price=a_price("10")))
+    for urls in homes.values():
+        _propose(urls, terms)
+    for name in (ALPHA, BETA, ALPHA, BETA, ALPHA, BETA):
+        assert main(["round", "--participant", name]) == 0
+    printed = capsys.readouterr().out
+    assert "offer beta 2 fragments at level 0: handing it over costs less" in printed
+    assert "accept 2 fragments of 2 from alpha" in printed
+    assert main(["round", "--participant", ALPHA, "--explain"]) == 0
+    assert "would be open" in capsys.readouterr().out
+    assert main(["round", "--participant", ALPHA]) == 0
+    capsys.readouterr()
+    (home,) = document(capsys, "status", "--participant", ALPHA)["homes"]  # type: ignore[misc]
+    market = home["market"]
+    assert [move["fragment"] for move in market["agreed_moves"]] == ["f0", "f1"]
+    assert market["contracts"][0]["last_answer"] == "taken"
+    assert market["offers_open"] == []
+    assert main(["status", "--participant", ALPHA]) == 0
+    shown = capsys.readouterr().out
+    assert "agreed moves: 2 to give, 0 to take" in shown
+    assert "pays beta" in shown
+    assert max(map(len, shown.splitlines())) <= 100 or "folder" in shown
+
+
+def test_to_explain_sends_nothing_and_says_why(
+    homes: Homes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = document(capsys, "round", "--participant", ALPHA, "--explain")
+    assert (found["round"], found["decisions"]) == (1, [])
+    owner = Login(homes[ALPHA].owner)
+    assert owner("SELECT count(*) FROM medusa_api.rounds") == [(0,)]
+    owner.connection.close()
+
+
+def test_who_has_no_key_is_told_what_to_do(
+    homes: Homes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "keys" / ALPHA / "signing_key").unlink()
+    assert main(["round", "--participant", ALPHA]) == 4
+    assert "run medusa apply" in capsys.readouterr().err
+    assert main(["round", "--participant", "nobody"]) == 2

@@ -1,0 +1,181 @@
+"""Two homes trade: what pays for both moves, then it stops; nothing is taken that was not said."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+
+import pytest
+
+from tests.rounds.building import (
+    ALPHA,
+    BETA,
+    MOVES_ARE_OVER,
+    OFFER_IS_OVER,
+    Trader,
+    a_price,
+    a_round,
+    agree_on,
+    parts,
+    until_quiet,
+)
+
+
+@pytest.fixture
+def pair(alpha: Trader, beta: Trader) -> tuple[Trader, Trader]:
+    """The pair A8 of the bounded-price mechanism: loads 0.9 and 0.3, tasks of 0.1, price 10."""
+    agree_on(alpha, beta, a_price("10"))
+    for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
+        trader.declares(1.0, 0.9)
+        trader.carries(carried)
+    return alpha, beta
+
+
+def test_two_tasks_move_and_then_it_stops(pair: tuple[Trader, Trader]) -> None:
+    alpha, beta = pair
+    for _ in range(3):
+        a_round(alpha, beta)
+    given = [(True, BETA, "f0", "accepted"), (True, BETA, "f1", "accepted")]
+    assert alpha.moves() == given
+    assert beta.moves() == [(False, ALPHA, fragment, state) for _, _, fragment, state in given]
+    assert [(items, accepted) for *_, items, accepted, _ in alpha.offers()] == [(2, 2)]
+    ((level, price),) = alpha.sql("SELECT DISTINCT level, price FROM medusa_api.agreed_moves")
+    assert (level, price) == (0, Decimal(10))
+    assert alpha.party.agreements.verify_audit() is None
+    assert beta.party.agreements.verify_audit() is None
+
+
+def test_what_was_agreed_and_does_not_move_is_free_again(pair: tuple[Trader, Trader]) -> None:
+    alpha, beta = pair
+    a_round(alpha, beta)
+    for trader in pair:
+        trader.in_time(MOVES_ARE_OVER)
+    a_round(alpha, beta)
+    assert [state for *_, state in alpha.moves()] == ["lapsed", "accepted"] * 2
+    assert [state for *_, state in beta.moves()] == ["lapsed", "accepted"] * 2
+
+
+def test_a_round_is_opened_once_and_by_the_first_that_finds_its_time_passed(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, _ = pair
+    alpha.in_time("UPDATE medusa.round SET opened_at = opened_at - interval '1 hour'")
+    loops = [alpha.another() for _ in range(3)]
+    with ThreadPoolExecutor(3) as threads:
+        turns = list(threads.map(lambda loop: loop.turn(), loops))
+    assert sorted(turn.opened is not None for turn in turns) == [False, False, True]
+    assert len(alpha.offers()) == 1
+    assert alpha.sql("SELECT max(number) FROM medusa_api.rounds") == [(2,)]
+    alpha.sql("UPDATE medusa_api.trading SET round_ms = 86400000")
+    assert alpha.answers().opened is None
+
+
+def test_to_explain_changes_nothing(pair: tuple[Trader, Trader]) -> None:
+    alpha, beta = pair
+    before = alpha.sql("SELECT changes, decided_round FROM medusa.market")
+    _, decisions = alpha.turns.explain()
+    assert [(str(d.because).split(" (")[0]) for d in decisions] == [
+        "handing it over costs less than keeping it"
+    ]
+    assert decisions[0].because.numbers["price"] == 10.0
+    assert alpha.offers() == beta.offers() == []
+    assert alpha.sql("SELECT changes, decided_round FROM medusa.market") == before
+
+
+def test_who_has_not_declared_what_load_costs_takes_nothing_and_says_so(
+    alpha: Trader, beta: Trader
+) -> None:
+    agree_on(alpha, beta, a_price("10"))
+    alpha.declares(1.0, 0.9)
+    alpha.carries(parts(9))
+    a_round(alpha, beta)
+    assert beta.moves() == []
+    assert alpha.sql("SELECT reason, accepted FROM medusa_api.answers") == [("full", 0)]
+    assert beta.turns.explain()[1] == []
+
+
+def test_no_more_lies_at_a_partner_than_the_contract_allows(alpha: Trader, beta: Trader) -> None:
+    agree_on(alpha, beta, a_price("10"), load_max=Decimal("0.1"), fragments=frozenset({"f4", "f7"}))
+    alpha.declares(1.0, 0.9)
+    beta.declares(1.0, 0.9)
+    alpha.carries(parts(9))
+    for _ in range(2):
+        a_round(alpha, beta)
+    assert [fragment for _, _, fragment, _ in beta.moves()] == ["f4"]
+
+
+def test_an_offer_that_nobody_answers_is_over_after_a_round_and_its_fragments_are_free(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, beta = pair
+    alpha.opens()
+    assert alpha.opens().decisions == (), "one open offer per partner"
+    assert [state for _, _, _, state, *_ in alpha.offers()] == ["open"]
+    alpha.in_time(OFFER_IS_OVER)
+    alpha.opens()
+    assert [state for _, _, _, state, *_ in alpha.offers()] == ["lapsed"]
+    assert alpha.sql("SELECT count(*) FROM medusa.open_item") == [(0,)]
+    assert alpha.sql("SELECT missed FROM medusa.silent_partner") == [(1,)]
+    until_quiet(beta, alpha)
+    assert "had lapsed" in alpha.refused()[-1]
+    assert (alpha.moves(), len(beta.moves())) == ([], 2), "what it accepts now comes too late"
+    a_round(alpha, beta)
+    assert [state for *_, state in alpha.moves()] == ["accepted", "accepted"]
+    assert [state for *_, state in beta.moves()] == ["lapsed", "accepted"] * 2
+    assert alpha.sql("SELECT count(*) FROM medusa.silent_partner") == [(0,)], "it has been heard"
+
+
+def test_a_partner_that_is_away_is_left_alone_and_asked_again_when_it_is_back(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, beta = pair
+    alpha.party.post.cut.add(BETA)
+    asked = 0
+    for _ in range(3):
+        alpha.opens()
+        asked = len(alpha.offers())
+        alpha.in_time(OFFER_IS_OVER)
+    assert asked == 2, "it is left alone for a round"
+    assert beta.offers() == []
+    alpha.party.post.cut.clear()
+    for _ in range(5):
+        a_round(alpha, beta)
+    assert beta.offers()[0][3] == "answered", "what was not sent in time was not sent later"
+    assert [state for *_, state in beta.moves()] == ["accepted", "accepted"]
+
+
+def test_an_offer_that_lay_there_for_longer_than_a_round_is_declined(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, beta = pair
+    alpha.opens()
+    beta.in_time("UPDATE medusa.inbox SET received_at = received_at - interval '1 hour'")
+    beta.answers()
+    until_quiet(alpha, beta)
+    assert alpha.sql("SELECT reason, accepted FROM medusa_api.answers") == [("stale", 0)]
+    a_round(alpha, beta)
+    assert len(beta.moves()) == 2, "it is asked again: it is there"
+
+
+def test_an_offer_under_a_revision_that_is_not_active_here_is_declined_with_the_document(
+    alpha: Trader, beta: Trader
+) -> None:
+    agree_on(alpha, beta, a_price("10"))
+    for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
+        trader.declares(1.0, 0.9)
+        trader.carries(carried)
+    for trader in (alpha, beta):
+        trader.sql("UPDATE medusa_api.contract SET price_low = 9, price_high = 11")
+    for _ in range(4):
+        for trader in (alpha, beta):
+            trader.party.desk.turn()
+    alpha.opens()  # the new one is active at alpha, beta has not had a round since
+    beta.answers()
+    until_quiet(alpha, beta)
+    answers = alpha.sql("SELECT reason, accepted FROM medusa_api.answers")
+    assert answers == [("revision", 0)]
+    told = beta.sql("SELECT about FROM medusa_api.outbox WHERE about LIKE 'agreement/%%'")
+    assert len(told) >= 1
+    beta.opens()
+    a_round(alpha, beta)
+    assert len(beta.moves()) == 2

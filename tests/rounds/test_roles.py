@@ -1,0 +1,144 @@
+"""Who sees what of the market, and what the database keeps whoever writes."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from sqlalchemy.exc import DBAPIError
+
+from tests.agreements.building import SqlRefused
+from tests.rounds.building import BETA, Trader, a_price, a_round, agree_on, parts
+
+VIEWS = ("offers", "answers", "agreed_moves", "trading")
+TABLES = ("market", "offer", "open_offer", "open_item", "offer_lapse", "answer", "agreed_move",
+          "wanted_load", "last_word", "silent_partner")  # fmt: skip
+CANARY = 0.731_256
+"""A load that no partner is to see; its background, which never leaves home."""
+
+
+@pytest.fixture
+def traded(alpha: Trader, beta: Trader) -> tuple[Trader, Trader]:
+    """A pair that has traded; most of beta's load and all of its costs are its own business."""
+    agree_on(alpha, beta, a_price("10", "12"))
+    alpha.declares(1.0, 0.9)
+    beta.declares(CANARY * 3, CANARY * 2)
+    alpha.carries(parts(9))
+    beta.carries({"f0": CANARY})
+    a_round(alpha, beta)
+    assert len(beta.moves()) > 0
+    return alpha, beta
+
+
+@pytest.mark.parametrize("role", ["analyst", "airflow", "reader"])
+def test_nobody_but_the_owner_and_its_jobs_sees_what_is_offered(
+    traded: tuple[Trader, Trader], role: str
+) -> None:
+    _, beta = traded
+    for name in (*(f"medusa_api.{view}" for view in VIEWS), *(f"medusa.{t}" for t in TABLES)):
+        with pytest.raises(SqlRefused) as refused:
+            beta.sql(f"SELECT * FROM {name}", role=role)
+        assert refused.value.code == "42501", name
+    for call in ("expire_market()", "take_offer(1)", "take_answer(1)", "apply_round('{}')"):
+        with pytest.raises(SqlRefused) as refused:
+            beta.sql(f"SELECT medusa.{call}", role=role)
+        assert refused.value.code == "42501", call
+
+
+def test_owner_and_job_see_it_and_write_it_by_no_statement_of_their_own(
+    traded: tuple[Trader, Trader],
+) -> None:
+    _, beta = traded
+    for role in ("owner", "job"):
+        for view in VIEWS:
+            assert beta.sql(f"SELECT * FROM medusa_api.{view}", role=role)
+        for table in TABLES:
+            for verb in (
+                f"DELETE FROM medusa.{table}",
+                f"INSERT INTO medusa.{table} DEFAULT VALUES",
+            ):
+                with pytest.raises(SqlRefused) as refused:
+                    beta.sql(verb.format(table), role=role)
+                assert refused.value.code == "42501", verb
+    for wrong in ("round_ms = 1", "dead_band = 2", "partners_max = 3", "dead_band = 'NaN'"):
+        with pytest.raises(SqlRefused) as refused:
+            beta.sql(f"UPDATE medusa_api.trading SET {wrong}")
+        assert refused.value.code == "23514", wrong
+
+
+@pytest.mark.parametrize("table", ["offer", "offer_lapse", "answer", "agreed_move"])
+def test_what_was_offered_and_answered_stays(traded: tuple[Trader, Trader], table: str) -> None:
+    alpha, _ = traded
+    verbs = [f"DELETE FROM medusa.{table}", f"TRUNCATE medusa.{table} CASCADE"]
+    if table == "agreed_move":
+        verbs += ["UPDATE medusa.agreed_move SET load = load * 2",
+                  "UPDATE medusa.agreed_move SET state = 'granted'"]  # fmt: skip
+    else:
+        verbs.append(f"UPDATE medusa.{table} SET because = 'another'")
+    for verb in verbs:
+        with (
+            pytest.raises(DBAPIError, match=r"insert-only|keeps what was agreed"),
+            alpha.watcher.connect() as superuser,
+        ):
+            superuser.execute(text(verb))
+
+
+ANOTHER = """INSERT INTO medusa.agreed_move (is_given, partner, contract, revision, fragment,
+        partition, load, level, price, answer_id, state, round, expires_at)
+    SELECT is_given, partner, contract, revision, {fragment}, partition, {load}, {level}, {price},
+        answer_id, 'accepted', round, expires_at FROM medusa.agreed_move LIMIT 1"""
+MOVES = {
+    "below the range": {"price": "price - 1"},
+    "between two steps": {"price": "price + 0.5"},
+    "of no level": {"level": "7", "price": "price + 7"},
+    "more than may lie there": {"load": "10"},
+    "given twice": {"fragment": "fragment"},
+}
+
+
+@pytest.mark.parametrize("wrong", MOVES)
+def test_no_move_is_against_the_contract_whoever_writes_it(
+    traded: tuple[Trader, Trader], wrong: str
+) -> None:
+    alpha, _ = traded
+    soundly = {"fragment": "'f20'", "load": "load", "level": "level", "price": "price"}
+    reason = "agreed_move_given" if wrong == "given twice" else "is refused"
+    with pytest.raises(DBAPIError, match=reason), alpha.watcher.connect() as superuser:
+        superuser.execute(text(ANOTHER.format(**(soundly | MOVES[wrong]))))
+    with alpha.watcher.connect() as superuser:
+        assert superuser.execute(text(ANOTHER.format(**soundly))).rowcount == 1
+
+
+def test_a_price_outside_of_the_revision_in_force_is_offered_by_nobody(
+    traded: tuple[Trader, Trader],
+) -> None:
+    alpha, _ = traded
+    statement = """INSERT INTO medusa.offer (is_own, partner, contract, revision, nonce, said_round,
+            level, price, items, load, for_overload, relays, body, round)
+        SELECT is_own, partner, contract, {revision}, repeat('f', 32), said_round, level, {price},
+            items, load, for_overload, relays, body, round FROM medusa.offer WHERE is_own LIMIT 1"""
+    for revision, price in (("revision", "price + 3"), ("repeat('0', 64)", "price")):
+        with (
+            pytest.raises(DBAPIError, match=r"\(S4\)"),
+            alpha.watcher.connect() as superuser,
+        ):
+            superuser.execute(text(statement.format(revision=revision, price=price)))
+
+
+def test_nothing_of_ones_costs_or_load_reaches_a_partner(traded: tuple[Trader, Trader]) -> None:
+    alpha, beta = traded
+    seen = b"".join(envelope.body for envelope in beta.party.post.seen)
+    assert seen
+    with alpha.watcher.connect() as superuser:
+        tables = superuser.execute(
+            text("SELECT table_name FROM information_schema.tables WHERE table_schema = 'medusa'")
+        ).scalars()
+        whole = "".join(
+            str(row)
+            for table in tables.all()
+            for row in superuser.execute(text(f"SELECT * FROM medusa.{table}")).all()
+        )
+    assert str(BETA) in whole
+    for canary in (CANARY, CANARY * 2, CANARY * 3):
+        digits = f"{canary:.6f}"[2:7]
+        assert digits not in seen.decode()
+        assert digits not in whole

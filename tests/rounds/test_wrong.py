@@ -1,0 +1,253 @@
+"""What is wrong with an offer or an answer is recorded with the reason, and moves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from medusa_core.market.envelopes import Envelope, EnvelopeKind
+from medusa_core.market.messages import (
+    Answer,
+    Item,
+    Nonce,
+    Offer,
+    Reason,
+    answer_bytes,
+    answer_from,
+    offer_bytes,
+    offer_from,
+)
+from medusa_core.market.terms import ContractName, Revision
+from medusa_core.names import FragmentName, Participant
+from pipelines.agreements.signing import SigningKey
+from tests.agreements.building import a_key
+from tests.rounds.building import (
+    ALPHA,
+    BETA,
+    GAMMA,
+    Trader,
+    a_price,
+    a_round,
+    agree_on,
+    parts,
+    until_quiet,
+)
+
+MINUTE_MS = 60_000
+
+
+@pytest.fixture
+def pair(alpha: Trader, beta: Trader) -> tuple[Trader, Trader]:
+    """Alpha may hand load to beta, at one of three prices; neither has any, or a round since."""
+    agree_on(alpha, beta, a_price("10", "12"), fragments=frozenset(parts(9)))
+    for trader in (alpha, beta):
+        trader.declares(1.0, 0.9)
+        trader.carries({})
+        trader.opens()
+    return alpha, beta
+
+
+def an_offer(payer: Trader, **changes: Any) -> Offer:
+    ((revision,),) = payer.sql("SELECT active_revision FROM medusa_api.contract")
+    offer = Offer(
+        contract=ContractName("spare"),
+        revision=Revision(revision),
+        nonce=Nonce("a" * 32),
+        round=5,
+        level=0,
+        items=(Item(FragmentName("f0"), 0, 0.1),),
+        for_overload=True,
+    )
+    return replace(offer, **changes)
+
+
+def an_answer(**changes: Any) -> Answer:
+    answer = Answer(
+        contract=ContractName("spare"),
+        nonce=Nonce("a" * 32),
+        round=5,
+        accepted=(),
+        rooms=(),
+        reason=Reason.TAKEN,
+    )
+    return replace(answer, **changes)
+
+
+def put(
+    sender: Trader,
+    receiver: Trader,
+    body: bytes,
+    kind: EnvelopeKind = EnvelopeKind.OFFER,
+    *,
+    key: SigningKey | None = None,
+    name: Participant | None = None,
+    nonce: str = "0" * 32,
+    heard: bool = True,
+) -> None:
+    """Lay a message into the receiver's inbox, signed, and let the receiver have its turn."""
+    now_ms = sender.catalog.read_clock_ms()
+    blank = Envelope(
+        kind=kind, sender=name or sender.name, receiver=receiver.name, nonce=nonce,
+        sent_at_ms=now_ms, expires_at_ms=now_ms + MINUTE_MS, body=body,
+    )  # fmt: skip
+    key = key or a_key(sender.name)
+    envelope = replace(blank, signature=key.sign(blank.bytes_to_sign))
+    assert sender.party.post.exchange.deliver(receiver.name, [envelope]) == ("taken",)
+    if heard:
+        receiver.answers()
+
+
+Change = dict[str, Any]
+WRONG: dict[str, tuple[Callable[[Trader], bytes], str]] = {
+    "garbage": (lambda _: b"\x00\xff" * 40, "no message of a round"),
+    "nothing": (lambda _: b"", "no message of a round"),
+    "deep": (lambda _: b"[" * 90_000, "no message of a round"),
+    "an answer": (lambda _: answer_bytes(an_answer()), "no message of format medusa.offer/1"),
+    "not canonical": (lambda p: offer_bytes(an_offer(p)) + b" ", "not written as Medusa writes"),
+    "of nothing": (
+        lambda p: offer_bytes(an_offer(p, items=())), "an offer of nothing"),
+    "of a load that is none": (
+        lambda p: offer_bytes(an_offer(p)).replace(b'"load":0.1', b'"load":-0.1'), ""),
+    "of a contract that is not there": (
+        lambda p: offer_bytes(an_offer(p, contract=ContractName("other"))),
+        "there is no contract other"),
+}  # fmt: skip
+
+
+def test_what_is_no_offer_is_refused_with_the_reason(pair: tuple[Trader, Trader]) -> None:
+    alpha, beta = pair
+    for at, (what, (make, reason)) in enumerate(WRONG.items(), 1):
+        put(alpha, beta, make(alpha), nonce=f"{at:032x}")
+        assert len(beta.refused()) == at, what
+        assert reason in beta.refused()[-1], what
+    assert beta.offers() == []
+    assert beta.moves() == []
+
+
+def test_an_offer_with_another_key_is_forged(pair: tuple[Trader, Trader]) -> None:
+    alpha, beta = pair
+    put(alpha, beta, offer_bytes(an_offer(alpha)), key=a_key(GAMMA))
+    assert "forged or altered" in beta.refused()[0]
+    put(alpha, beta, offer_bytes(an_offer(alpha)), key=a_key(GAMMA), name=GAMMA, nonce="1" * 32)
+    assert "there is no contract spare under which gamma" in beta.refused()[1]
+    assert beta.moves() == []
+
+
+DECLINED: dict[str, tuple[Change, str]] = {
+    "a level that the contract does not have": ({"level": 3}, "terms"),
+    "a level above the lowest without an overload": (
+        {"level": 1, "for_overload": False}, "terms"),
+    "a fragment that may not move": (
+        {"items": (Item(FragmentName("f20"), 0, 0.1),)}, "terms"),
+    "another revision": ({"revision": Revision("0" * 64)}, "revision"),
+    "more than the contract lets lie there": (
+        {"items": (Item(FragmentName("f0"), 0, 11.0),)}, "load_max"),
+}  # fmt: skip
+
+
+def test_what_the_contract_does_not_allow_is_declined(pair: tuple[Trader, Trader]) -> None:
+    alpha, beta = pair
+    for at, (what, (changes, reason)) in enumerate(DECLINED.items(), 1):
+        offer = an_offer(alpha, nonce=Nonce(f"{at:032x}"), **changes)
+        put(alpha, beta, offer_bytes(offer), nonce=f"{at:032x}")
+        said = beta.sql("SELECT reason, accepted FROM medusa_api.answers ORDER BY answer_id")
+        assert (len(said), said[-1]) == (at, (reason, 0)), what
+    assert beta.moves() == []
+    # Alpha has made none of these offers, and takes no answer to them.
+    alpha.answers()
+    assert len(alpha.refused()) == len(DECLINED)
+    assert all("never made" in reason for reason in alpha.refused())
+
+
+def test_recorded_envelopes_count_once(alpha: Trader, beta: Trader) -> None:
+    agree_on(alpha, beta, a_price("10"))
+    for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
+        trader.declares(1.0, 0.9)
+        trader.carries(carried)
+    a_round(alpha, beta)
+    before = alpha.moves(), beta.moves(), alpha.offers(), beta.offers()
+    said = [e for e in alpha.party.post.seen if e.kind is EnvelopeKind.OFFER]
+    answered = [e for e in beta.party.post.seen if e.kind is EnvelopeKind.ANSWER]
+    assert said
+    assert answered
+    for sender, receiver, envelopes in ((alpha, beta, said), (beta, alpha, answered)):
+        sender.party.post.exchange.deliver(receiver.name, envelopes)
+    until_quiet(alpha, beta)
+    # The same messages sealed anew.
+    put(alpha, beta, said[0].body, nonce="1" * 32)
+    put(beta, alpha, answered[0].body, EnvelopeKind.ANSWER, nonce="1" * 32)
+    assert "was made before" in beta.refused()[-1]
+    assert "was answered before" in alpha.refused()[-1]
+    assert (alpha.moves(), beta.moves(), alpha.offers(), beta.offers()) == before
+
+
+def test_one_offer_of_a_partner_is_open_at_a_time(pair: tuple[Trader, Trader]) -> None:
+    alpha, beta = pair
+    ((now,),) = beta.sql("SELECT max(number) FROM medusa_api.rounds")
+    first, second, older, newer = (
+        an_offer(alpha, nonce=Nonce(digit * 32), round=number)
+        for digit, number in (("1", 5), ("2", 5), ("3", 4), ("4", 6))
+    )
+    for offer in (first, second, older, newer):
+        put(alpha, beta, offer_bytes(offer), nonce=str(offer.nonce), heard=False)
+    beta.answers()
+    one_at_a_time, stale = beta.refused()
+    assert "one at a time" in one_at_a_time
+    assert "it is stale" in stale
+    assert [(state, at) for at, _, _, state, *_ in beta.offers()] == [
+        ("lapsed", now), ("answered", now)]  # fmt: skip
+
+
+def test_who_offers_without_end_is_heard_so_often_and_holds_up_nobody(
+    pair: tuple[Trader, Trader], gamma: Trader
+) -> None:
+    alpha, beta = pair
+    agree_on(gamma, beta, a_price("10"), "other")
+    now_ms = alpha.catalog.read_clock_ms()
+    flood = []
+    for at in range(128):
+        body = offer_bytes(an_offer(alpha, nonce=Nonce(f"{at:032x}"), round=at + 1))
+        blank = Envelope(
+            kind=EnvelopeKind.OFFER, sender=ALPHA, receiver=BETA, nonce=f"{at:032x}",
+            sent_at_ms=now_ms, expires_at_ms=now_ms + MINUTE_MS, body=body,
+        )  # fmt: skip
+        flood.append(replace(blank, signature=a_key(ALPHA).sign(blank.bytes_to_sign)))
+    for at in range(0, 128, 64):
+        alpha.party.post.exchange.deliver(BETA, flood[at : at + 64])
+    gamma.declares(1.0, 0.9)
+    gamma.carries(parts(9))
+    gamma.opens()
+    until_quiet(beta, gamma)
+    assert gamma.sql("SELECT count(*) FROM medusa_api.answers WHERE NOT is_own") == [(1,)]
+    ((heard,),) = beta.sql("SELECT count(*) FROM medusa_api.offers WHERE partner = 'alpha'")
+    assert heard == 64
+    assert "may make no more" in beta.refused()[-1]
+
+
+def test_an_answer_that_accepts_what_was_not_offered_is_refused(
+    alpha: Trader, beta: Trader
+) -> None:
+    agree_on(alpha, beta, a_price("10"))
+    alpha.declares(1.0, 0.9)
+    alpha.carries(parts(9))
+    alpha.opens()
+    ((body,),) = alpha.sql("SELECT body FROM medusa.offer")
+    offer = offer_from(bytes(body))
+    other = replace(offer.items[0], load=0.2)
+    wrong = {
+        "what was not offered": an_answer(nonce=offer.nonce, accepted=(other,)),
+        "never made": an_answer(nonce=Nonce("9" * 32)),
+    }
+    for at, (reason, answer) in enumerate(wrong.items(), 1):
+        put(beta, alpha, answer_bytes(answer), EnvelopeKind.ANSWER, nonce=f"{at:032x}")
+        assert reason in alpha.refused()[-1]
+    put(beta, alpha, b"\xff{", EnvelopeKind.ANSWER, nonce="7" * 32)
+    assert len(alpha.refused()) == 3
+    assert [state for _, _, _, state, *_ in alpha.offers()] == ["open"], "it is still waited for"
+    right = an_answer(nonce=offer.nonce, accepted=offer.items[:1])
+    put(beta, alpha, answer_bytes(right), EnvelopeKind.ANSWER, nonce="8" * 32)
+    assert [fragment for _, _, fragment, _ in alpha.moves()] == [offer.items[0].fragment]
+    assert answer_from(answer_bytes(right)) == right
