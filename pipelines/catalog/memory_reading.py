@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from medusa_core.commits import Lane, LeaseKey
 from medusa_core.grid import BEGINNING_US, Range
@@ -13,7 +14,7 @@ from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment, LineStatus, StepRecord, StreamStatus
 from pipelines.catalog.memory_commit import is_tentative
 from pipelines.catalog.memory_store import Transaction
-from pipelines.catalog.memory_tables import CommitRow, LineRow, SegmentRow
+from pipelines.catalog.memory_tables import CommitRow, FragmentRow, LineRow, SegmentRow
 from pipelines.catalog.standing import (
     Assigned,
     Line,
@@ -32,45 +33,25 @@ def read_standing(
 ) -> Standing:
     """How everything that is assigned to this home stands."""
     assigned = tuple(
-        found
-        for found in _newest(work)
+        replace(found, is_corrected_apart=True) if _is_held(work, backlog) else found
+        for found, backlog in _newest(work)
         if found.producer.participant == participant
         and (not found.inputs or found.fragment in fragments)
     )
     wanted = {stream for a in assigned for stream in (*a.inputs, *a.outputs)}
-    lines: list[Line] = []
+    lines = [
+        _line(work, line_id, stream, producer, row)
+        for line_id, ((stream, producer), row) in enumerate(sorted_lines(work))
+        if stream in wanted
+    ]
     landed: dict[int, dict[int, int]] = {}
-    for line_id, ((stream, producer), row) in enumerate(_lines(work)):
-        if stream not in wanted:
-            continue
-        record = work.get(tables.STREAMS, stream)
-        assert record is not None, f"a line of {stream} implies the stream"
-        bound, lag_ms = work.get(tables.BOUNDS, stream) or (None, 0)
-        newest = [r.segment for r in row.live if r.segment.range.to_us == row.boundary_us]
-        lines.append(
-            Line(
-                line_id=line_id,
-                stream=stream,
-                producer=producer,
-                kind=record.kind,
-                width_us=record.width_us,
-                origin_us=row.origin_us,
-                boundary_us=row.boundary_us,
-                promised_us=row.promised_us,
-                end_us=row.end_us,
-                tentative_us=next(
-                    (r.segment.range.from_us for r in row.live if is_tentative(r)), None
-                ),
-                lag_ms=lag_ms,
-                bound=bound,
-                path_ms=_path_ms(work, stream) if bound else 0,
-                lacks=next((s.missing for s in newest if not s.stability.is_final), None),
-            )
-        )
-        if row.boundary_us is not None:
-            counts = landed_counts(work, stream, producer, row.boundary_us)
-            first = sorted(counts)[: limits.buckets_per_step_max + 1]
-            landed[line_id] = {at_us: counts[at_us] for at_us in first}
+    for line in lines:
+        if line.kind == "source" and line.boundary_us is not None:
+            counts = landed_counts(work, line.stream, line.producer)
+            first = sorted(at_us for at_us in counts if at_us >= line.boundary_us)
+            landed[line.line_id] = {
+                at_us: counts[at_us] for at_us in first[: limits.buckets_per_step_max + 1]
+            }
     return Standing(
         assigned=assigned,
         lines=tuple(lines),
@@ -79,18 +60,57 @@ def read_standing(
     )
 
 
-def _newest(work: Transaction) -> Iterator[Assigned]:
+def _line(
+    work: Transaction, line_id: int, stream: StreamName, producer: Producer, row: LineRow
+) -> Line:
+    """How a line stands; of most nothing has changed since it was last looked at."""
+    record = work.get(tables.STREAMS, stream)
+    assert record is not None, f"a line of {stream} implies the stream"
+    declared = work.get(tables.BOUNDS, stream)
+    bound, lag_ms = declared or (None, 0)
+    path_ms = _paths_ms(work).get(stream, 0) if bound else 0
+
+    def make() -> Line:
+        newest = [r.segment for r in row.live if r.segment.range.to_us == row.boundary_us]
+        return Line(
+            line_id=line_id,
+            stream=stream,
+            producer=producer,
+            kind=record.kind,
+            width_us=record.width_us,
+            origin_us=row.origin_us,
+            boundary_us=row.boundary_us,
+            promised_us=row.promised_us,
+            end_us=row.end_us,
+            tentative_us=row.tentative_us,
+            lag_ms=lag_ms,
+            bound=bound,
+            path_ms=path_ms,
+            lacks=next((s.missing for s in newest if not s.stability.is_final), None),
+        )
+
+    return work.made_of(("line", line_id), (row, record, declared, path_ms), make)
+
+
+def _newest(work: Transaction) -> tuple[tuple[Assigned, LeaseKey], ...]:
+    """The newest assignments, each with the key of the lease under which it is corrected apart."""
+    log, wired = work.rows(tables.ASSIGNMENTS), work.rows(tables.FRAGMENTS)
+    return work.made_of("newest", (log, wired), lambda: tuple(_newest_of(log, wired)))
+
+
+def _newest_of(
+    log: Mapping[tuple[str, int, int], Assignment], wired: Mapping[str, FragmentRow]
+) -> Iterator[tuple[Assigned, LeaseKey]]:
     newest: dict[tuple[str, int, int], Assignment] = {}
     plans: dict[tuple[str, int, int], list[PlannedFrom]] = {}
-    for (fragment, partition, _), row in sorted(work.rows(tables.ASSIGNMENTS).items()):
+    for (fragment, partition, _), row in sorted(log.items()):
         of = (fragment, partition, row.producer.replica)
         newest[of] = row
         plans.setdefault(of, []).append(PlannedFrom(row.plan, row.from_us))
     for of, row in sorted(newest.items()):
         fragment, partition, _ = of
-        wiring = work.get(tables.FRAGMENTS, fragment)
-        assert wiring is not None, "an assignment implies its fragment"
-        yield Assigned(
+        wiring = wired[fragment]
+        assigned = Assigned(
             fragment=fragment,
             partition=partition,
             producer=row.producer,
@@ -98,16 +118,11 @@ def _newest(work: Transaction) -> Iterator[Assigned]:
             plans=tuple(plans[of]),
             inputs=wiring.inputs,
             outputs=wiring.outputs,
-            is_corrected_apart=_is_held(
-                work,
-                LeaseKey(
-                    fragment=fragment,
-                    producer=row.producer,
-                    partition=partition,
-                    lane=Lane.BACKLOG,
-                ),
-            ),
         )
+        backlog = LeaseKey(
+            fragment=fragment, producer=row.producer, partition=partition, lane=Lane.BACKLOG
+        )
+        yield assigned, backlog
 
 
 def _is_held(work: Transaction, key: LeaseKey) -> bool:
@@ -115,13 +130,24 @@ def _is_held(work: Transaction, key: LeaseKey) -> bool:
     return held is not None and held.expires_at_ms > work.store.clock.now_ms
 
 
-def _path_ms(work: Transaction, stream: StreamName) -> int:
-    holds = work.rows(tables.HOLDS).values()
-    return max((row.hold.path_ms for row in holds if row.hold.stream == stream), default=0)
+def _paths_ms(work: Transaction) -> Mapping[StreamName, int]:
+    """What the readers of a stream say that their path costs, the dearest."""
+    holds = work.rows(tables.HOLDS)
+
+    def make() -> dict[StreamName, int]:
+        paths_ms: dict[StreamName, int] = {}
+        for row in holds.values():
+            hold = row.hold
+            paths_ms[hold.stream] = max(paths_ms.get(hold.stream, 0), hold.path_ms)
+        return paths_ms
+
+    return work.made_of("paths_ms", (holds,), make)
 
 
-def _lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
-    return sorted(work.rows(tables.LINES).items(), key=lambda item: item[0])
+def sorted_lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
+    """All lines by stream and producer; not to be changed."""
+    lines = work.rows(tables.LINES)
+    return work.made_of("lines", (lines,), lambda: sorted(lines.items(), key=lambda item: item[0]))
 
 
 def reached_us(work: Transaction, stream: StreamName) -> int:
@@ -134,17 +160,19 @@ def reached_us(work: Transaction, stream: StreamName) -> int:
     return max(reached, default=BEGINNING_US - 1)
 
 
-def landed_counts(
-    work: Transaction, stream: StreamName, producer: Producer, from_us: int
-) -> dict[int, int]:
-    """Landed records per bucket from an event time on."""
-    counts: dict[int, int] = {}
-    for (name, _, _), batch in work.rows(tables.BATCHES).items():
-        if (name, batch.producer) == (stream, producer):
+def landed_counts(work: Transaction, stream: StreamName, producer: Producer) -> Mapping[int, int]:
+    """Landed records per bucket."""
+    batches = work.rows(tables.BATCHES)
+
+    def make() -> dict[tuple[StreamName, Producer], dict[int, int]]:
+        counts: dict[tuple[StreamName, Producer], dict[int, int]] = {}
+        for (name, _, _), batch in batches.items():
+            mine = counts.setdefault((name, batch.producer), {})
             for at_us, records in batch.counts.items():
-                if at_us >= from_us:
-                    counts[at_us] = counts.get(at_us, 0) + records
-    return counts
+                mine[at_us] = mine.get(at_us, 0) + records
+        return counts
+
+    return work.made_of("landed", (batches,), make).get((stream, producer), {})
 
 
 def read_tentative(
@@ -152,12 +180,17 @@ def read_tentative(
 ) -> list[TentativeKnowledge]:
     """The oldest live tentative rows of the lines that are written here, with their lineage."""
     written = standing.computed
-    reach, inputs = what_is_there(standing, [ln.line_id for ln in standing.lines])
+    lines = {
+        ln.line_id: ln
+        for ln in standing.lines
+        if ln.tentative_us is not None and (ln.stream, ln.producer) in written
+    }
+    if not lines:
+        return []
+    reach, inputs = what_is_there(standing, lines)
     by_id = {ln.line_id: ln for ln in standing.lines}
     found: list[TentativeKnowledge] = []
-    for line in standing.lines:
-        if (line.stream, line.producer) not in written:
-            continue
+    for line in lines.values():
         row = work.get(tables.LINES, (line.stream, line.producer))
         inputs_ = [by_id[line_id] for line_id in inputs.get(line.line_id, ())]
         tentative = [r for r in row.live if is_tentative(r)] if row else []
@@ -210,7 +243,7 @@ def read_segments(work: Transaction, request: SegmentRequest, limits: Limits) ->
                 next_us = segment.range.from_us
                 return SegmentAnswer(tuple(r.segment for r in taken), next_us)
             # What windows that reach back read again is no part of the step's limits.
-            rows += segment.digest.rows
+            rows += segment.rows
             buckets += len(segment.buckets)
         taken.append(row)
     return SegmentAnswer(tuple(r.segment for r in taken), None)
@@ -225,7 +258,7 @@ def segment_rows(
 ) -> list[SegmentRow]:
     """Rows of a stream that are live, or were at a version, in event-time order."""
     found: list[SegmentRow] = []
-    for (name, who), line in _lines(work):
+    for (name, who), line in sorted_lines(work):
         if name != stream or producer not in (None, who):
             continue
         rows = line.live if as_of is None else (*line.live, *line.superseded)
@@ -241,7 +274,7 @@ def segment_rows(
 def line_statuses(work: Transaction, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
     """Every line as it stands, or every one of a stream."""
     return tuple(
-        _status(work, *key, line) for key, line in _lines(work) if stream in (None, key[0])
+        _status(work, *key, line) for key, line in sorted_lines(work) if stream in (None, key[0])
     )
 
 
@@ -251,28 +284,32 @@ def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
         StreamStatus.of(
             _status(work, *key, line),
             segments=len(line.live),
-            rows=sum(row.segment.digest.rows for row in line.live),
+            rows=sum(row.segment.rows for row in line.live),
         )
-        for key, line in _lines(work)
+        for key, line in sorted_lines(work)
     )
 
 
 def _status(work: Transaction, stream: StreamName, producer: Producer, line: LineRow) -> LineStatus:
     record = work.get(tables.STREAMS, stream)
     assert record is not None, f"a line of {stream} implies the stream"
-    return LineStatus(
-        stream=record,
-        producer=producer,
-        version=line.version,
-        origin_us=line.origin_us,
-        boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
-        promised_us=line.promised_us,
-        end_us=line.end_us,
-        tentative_us=next((r.segment.range.from_us for r in line.live if is_tentative(r)), None),
-        trimmed_us=line.trimmed_us,
-        corrected_us=_corrected_us(line),
-        generation=line.generation,
-    )
+
+    def make() -> LineStatus:
+        return LineStatus(
+            stream=record,
+            producer=producer,
+            version=line.version,
+            origin_us=line.origin_us,
+            boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
+            promised_us=line.promised_us,
+            end_us=line.end_us,
+            tentative_us=line.tentative_us,
+            trimmed_us=line.trimmed_us,
+            corrected_us=_corrected_us(line),
+            generation=line.generation,
+        )
+
+    return work.made_of(("status", stream, producer), (record, line), make)
 
 
 def _corrected_us(line: LineRow) -> int | None:

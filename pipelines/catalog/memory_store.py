@@ -11,16 +11,18 @@ Limit: single-threaded, and without deadlock detection; a caller that waits for 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from operator import is_
+from types import TracebackType
 from typing import Any, Generic, Protocol, TypeVar, cast
 
 from medusa_core.errors import MedusaError, Refused
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -56,6 +58,7 @@ class Table(Generic[K, V]):
 
 Tables = Mapping[str, Mapping[Hashable, Any]]
 _GONE: Any = object()
+_NO_ROWS: Mapping[Hashable, Any] = {}
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class Store:
     locks: dict[Hashable, Transaction] = field(default_factory=dict)
     shared: dict[Hashable, set[Transaction]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    made: dict[Hashable, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -89,9 +93,21 @@ class Transaction:
 
     def rows(self, table: Table[K, V]) -> Mapping[K, V]:
         """All rows as this transaction sees them now; later writes do not change the answer."""
-        base, changed = self._base.get(table.name, {}), self.changes.get(table.name)
+        base, changed = self._base.get(table.name, _NO_ROWS), self.changes.get(table.name)
         # What was committed is never written again, so it need not be copied.
         return cast("Mapping[K, V]", _with(base, changed) if changed else base)
+
+    def made_of(self, name: Hashable, values: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` makes of values that nobody changes, such as whole tables and rows.
+
+        It is kept under a name until one of the values is another object; nobody may change it.
+        """
+        known = self.store.made.get(name)
+        if known is not None and all(map(is_, known[0], values)):
+            return cast("T", known[1])
+        made = make()
+        self.store.made[name] = values, made
+        return made
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """Write a row."""
@@ -134,27 +150,16 @@ class Transaction:
 
     def end(self, *, keep: bool) -> None:
         """Make the changes visible to all, or forget them; locks go either way."""
-        if keep and not self.has_failed:
+        if keep and self.changes and not self.has_failed:
             committed = self.store.committed
             changed = {n: _with(committed.get(n, {}), rows) for n, rows in self.changes.items()}
             self.store.committed = {**committed, **changed}
         self._let_go()
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """One call: whole or, if it waits, not at all; an error fails the transaction."""
-        if self.has_failed:
-            raise Refused("this transaction has failed: end it first")
-        before = {name: dict(rows) for name, rows in self.changes.items()}
-        try:
-            yield
-        except Waiting:
-            self.changes = before
-            raise
-        except MedusaError:
-            self.has_failed = True
-            self._let_go()
-            raise
+    def fail(self) -> None:
+        """An error inside: nothing goes on in it, and its locks go."""
+        self.has_failed = True
+        self._let_go()
 
     @property
     def _base(self) -> Tables:
@@ -166,6 +171,8 @@ class Transaction:
 
     def _let_go(self) -> None:
         self.changes = {}
+        if not self.store.locks and not self.store.shared:
+            return
         held = [name for name, holder in self.store.locks.items() if holder is self]
         for name in held:
             del self.store.locks[name]
@@ -173,6 +180,39 @@ class Transaction:
             holders.discard(self)
             if not holders:
                 del self.store.shared[name]
+
+
+class Call:
+    """One call of a transaction: whole or, if it waits, not at all; an error fails the transaction.
+
+    `ends`: the transaction is the call's own and ends with it.
+    """
+
+    __slots__ = ("_before", "_ends", "_work")
+
+    def __init__(self, work: Transaction, *, ends: bool) -> None:
+        self._work, self._ends = work, ends
+        self._before: dict[str, dict[Hashable, Any]] = {}
+
+    def __enter__(self) -> Transaction:
+        if self._work.has_failed:
+            raise Refused("this transaction has failed: end it first")
+        self._before = {name: dict(rows) for name, rows in self._work.changes.items()}
+        return self._work
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, Waiting):
+            self._work.changes = self._before
+        elif isinstance(error, MedusaError):
+            self._work.fail()
+            return
+        if self._ends and (error is None or isinstance(error, Waiting)):
+            self._work.end(keep=error is None)
 
 
 def _with(base: Mapping[Hashable, Any], changed: Mapping[Hashable, Any]) -> dict[Hashable, Any]:

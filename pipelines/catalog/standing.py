@@ -242,6 +242,8 @@ def second_sight(
     fragment: FragmentKnowledge, answers: Sequence[tuple[SegmentRequest, SegmentAnswer]]
 ) -> FragmentKnowledge:
     """The fragment with the segments that its requests were answered."""
+    if not answers:
+        return fragment
     inputs: dict[StreamName, InputKnowledge] = {}
     for stream, seen in fragment.inputs.items():
         mine = [(r, a) for r, a in answers if r.line.stream == stream]
