@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
+from typing import NamedTuple
 
 from medusa_core.digest import Digest, sum_of
 from medusa_core.errors import Refused
@@ -36,8 +37,7 @@ IMPORT = -1
 """Stands where a replica's number does: what a home has chosen to read of a stream's producers."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Producer:
+class Producer(NamedTuple):
     """Who wrote a segment: a participant and which of its replicas, or its import (`IMPORT`)."""
 
     participant: Participant

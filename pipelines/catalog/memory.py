@@ -57,7 +57,6 @@ from pipelines.catalog import (
     memory_sinks,
     memory_standing,
     memory_trim,
-    standing,
 )
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import (
@@ -344,19 +343,7 @@ class MemoryCatalog:
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
         """See `Catalog.read_knowledge`."""
         with self._work() as work:
-            stands = memory_reading.read_standing(work, self._participant, fragments, limits)
-            tentative = memory_reading.read_tentative(work, stands, limits)
-            seen = [
-                standing.second_sight(
-                    fragment,
-                    [
-                        (request, memory_reading.read_segments(work, request, limits))
-                        for request in standing.requests_of(fragment, stands)
-                    ],
-                )
-                for fragment in standing.first_sight(stands, fragments, tentative)
-            ]
-            return standing.knowledge_of(self._participant, stands, seen, limits)
+            return memory_reading.read_knowledge(work, self._participant, fragments, limits)
 
     def segments(self, stream: StreamName, part: Range | None = None, *,
                  producer: Producer | None = None,

@@ -6,15 +6,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from medusa_core.commits import Lane, LeaseKey
+from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, Range
-from medusa_core.knowledge import Limits, TentativeKnowledge
+from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment, LineStatus, StepRecord, StreamStatus
 from pipelines.catalog.memory_commit import is_tentative
 from pipelines.catalog.memory_store import Transaction
-from pipelines.catalog.memory_tables import CommitRow, FragmentRow, LineRow, SegmentRow
+from pipelines.catalog.memory_tables import CommitRow, FragmentRow, LeaseRow, LineRow, SegmentRow
 from pipelines.catalog.standing import (
     Assigned,
     Line,
@@ -22,18 +23,63 @@ from pipelines.catalog.standing import (
     SegmentAnswer,
     SegmentRequest,
     Standing,
+    first_sight,
+    knowledge_of,
+    requests_of,
+    second_sight,
     what_is_there,
 )
 
 Lines = list[tuple[StreamName, Producer]]
 
 
+def read_knowledge(
+    work: Transaction, participant: Participant, fragments: Mapping[str, Fragment], limits: Limits
+) -> Knowledge:
+    """See `Catalog.read_knowledge`; at most looks nothing has changed but the time."""
+    apart = work.as_before("corrected apart", _held_apart(work))
+    fragments = work.as_before("fragments", dict(fragments))
+
+    def make() -> Knowledge:
+        stands = read_standing(work, participant, fragments, limits, apart)
+        tentative = read_tentative(work, stands, limits)
+        seen = [
+            second_sight(
+                fragment,
+                [
+                    (request, read_segments(work, request, limits))
+                    for request in requests_of(fragment, stands)
+                ],
+            )
+            for fragment in first_sight(stands, fragments, tentative)
+        ]
+        return knowledge_of(participant, stands, seen, limits)
+
+    stood = (
+        fragments,
+        apart,
+        _paths_ms(work),
+        work.rows(tables.ASSIGNMENTS),
+        work.rows(tables.FRAGMENTS),
+        work.rows(tables.STREAMS),
+        work.rows(tables.BOUNDS),
+        work.rows(tables.LINES),
+        work.rows(tables.BATCHES),
+    )
+    known = work.made_of(("knowledge", participant, limits), stood, make)
+    return replace(known, clock_ms=work.store.clock.now_ms)
+
+
 def read_standing(
-    work: Transaction, participant: Participant, fragments: Collection[str], limits: Limits
+    work: Transaction,
+    participant: Participant,
+    fragments: Collection[str],
+    limits: Limits,
+    apart: Collection[LeaseKey],
 ) -> Standing:
-    """How everything that is assigned to this home stands."""
+    """How everything that is assigned to this home stands; `apart` is corrected in its own lane."""
     assigned = tuple(
-        replace(found, is_corrected_apart=True) if _is_held(work, backlog) else found
+        replace(found, is_corrected_apart=True) if backlog in apart else found
         for found, backlog in _newest(work)
         if found.producer.participant == participant
         and (not found.inputs or found.fragment in fragments)
@@ -125,9 +171,15 @@ def _newest_of(
         yield assigned, backlog
 
 
-def _is_held(work: Transaction, key: LeaseKey) -> bool:
-    held = work.get(tables.LEASES, key)
-    return held is not None and held.expires_at_ms > work.store.clock.now_ms
+def _held_apart(work: Transaction) -> tuple[LeaseKey, ...]:
+    """The leases of the backlog lane that are held now."""
+    leases, now_ms = work.rows(tables.LEASES), work.store.clock.now_ms
+
+    def make() -> list[tuple[LeaseKey, LeaseRow]]:
+        return [(key, row) for key, row in leases.items() if key.lane is Lane.BACKLOG]
+
+    known = work.made_of("backlog", (leases,), make)
+    return tuple(key for key, row in known if row.expires_at_ms > now_ms)
 
 
 def _paths_ms(work: Transaction) -> Mapping[StreamName, int]:
@@ -141,7 +193,7 @@ def _paths_ms(work: Transaction) -> Mapping[StreamName, int]:
             paths_ms[hold.stream] = max(paths_ms.get(hold.stream, 0), hold.path_ms)
         return paths_ms
 
-    return work.made_of("paths_ms", (holds,), make)
+    return work.as_before("paths", work.made_of("paths_ms", (holds,), make))
 
 
 def sorted_lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from operator import is_
 from types import TracebackType
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar
 
 from medusa_core.errors import MedusaError, Refused
 
@@ -84,18 +84,18 @@ class Transaction:
 
     def get(self, table: Table[K, V], key: K) -> V | None:
         """A row as this transaction sees it."""
-        value: V | None = None
-        if self.changes and (changed := self.changes.get(table.name)) is not None:
-            value = changed.get(key)
-        if value is None and (base := self._base.get(table.name)) is not None:
-            value = base.get(key)
-        return None if value is _GONE else value
+        changed = self.changes.get(table.name)
+        if changed is not None and (value := changed.get(key)) is not None:
+            return None if value is _GONE else value
+        base = self.store.committed if self.snapshot is None else self.snapshot
+        return base.get(table.name, _NO_ROWS).get(key)
 
     def rows(self, table: Table[K, V]) -> Mapping[K, V]:
         """All rows as this transaction sees them now; later writes do not change the answer."""
-        base, changed = self._base.get(table.name, _NO_ROWS), self.changes.get(table.name)
+        base: Mapping[Any, Any] = self._base.get(table.name, _NO_ROWS)
+        changed = self.changes.get(table.name)
         # What was committed is never written again, so it need not be copied.
-        return cast("Mapping[K, V]", _with(base, changed) if changed else base)
+        return _with(base, changed) if changed else base
 
     def made_of(self, name: Hashable, values: tuple[object, ...], make: Callable[[], T]) -> T:
         """What `make` makes of values that nobody changes, such as whole tables and rows.
@@ -103,11 +103,19 @@ class Transaction:
         It is kept under a name until one of the values is another object; nobody may change it.
         """
         known = self.store.made.get(name)
-        if known is not None and all(map(is_, known[0], values)):
-            return cast("T", known[1])
+        if known and len(known[0]) == len(values) and all(map(is_, known[0], values)):
+            return known[1]  # type: ignore[no-any-return]
         made = make()
         self.store.made[name] = values, made
         return made
+
+    def as_before(self, name: Hashable, value: V) -> V:
+        """The value kept under a name if it is equal, so that what was made of it stands."""
+        known = self.store.made.get(name)
+        if known is not None and known[1] == value:
+            return known[1]  # type: ignore[no-any-return]
+        self.store.made[name] = (), value
+        return value
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """Write a row."""
@@ -122,10 +130,10 @@ class Transaction:
     def lock_row(self, table: Table[K, V], key: K) -> V | None:
         """Lock a row and return it, or None if this transaction sees none (and locks nothing)."""
         self._check_writes()
-        if self.get(table, key) is None:
-            return None
-        self.lock_name(table, key)
-        return self.get(table, key)
+        row = self.get(table, key)
+        if row is not None:
+            self.lock_name(table, key)
+        return row
 
     def lock_name(self, table: Table[K, V], key: K) -> None:
         """Lock the name of a row, whether it is there or about to be."""
@@ -215,7 +223,7 @@ class Call:
             self._work.end(keep=error is None)
 
 
-def _with(base: Mapping[Hashable, Any], changed: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+def _with(base: Mapping[Any, Any], changed: Mapping[Any, Any]) -> dict[Any, Any]:
     """A table with changes made to it."""
     # Merging takes the keys' hashes over; a comprehension would compute that of each key again.
     merged = {**base, **changed}
