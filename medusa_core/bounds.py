@@ -92,7 +92,7 @@ def strictest(bounds: Iterable[Bound | None]) -> Bound | None:
     found = [bound for bound in bounds if bound is not None]
     if not found:
         return None
-    if all(bound == found[0] for bound in found):
+    if all(bound == found[0] for bound in found[1:]):
         return found[0]
     failures = [b.failure_ms_max for b in found if b.failure_ms_max is not None]
     return Bound(

@@ -85,8 +85,9 @@ def read_standing(
         and (not found.inputs or found.fragment in fragments)
     )
     wanted = {stream for a in assigned for stream in (*a.inputs, *a.outputs)}
+    paths_ms = _paths_ms(work)
     lines = [
-        _line(work, line_id, stream, producer, row)
+        _line(work, line_id, stream, producer, row, paths_ms)
         for line_id, ((stream, producer), row) in enumerate(sorted_lines(work))
         if stream in wanted
     ]
@@ -107,14 +108,19 @@ def read_standing(
 
 
 def _line(
-    work: Transaction, line_id: int, stream: StreamName, producer: Producer, row: LineRow
+    work: Transaction,
+    line_id: int,
+    stream: StreamName,
+    producer: Producer,
+    row: LineRow,
+    paths_ms: Mapping[StreamName, int],
 ) -> Line:
     """How a line stands; of most nothing has changed since it was last looked at."""
     record = work.get(tables.STREAMS, stream)
     assert record is not None, f"a line of {stream} implies the stream"
     declared = work.get(tables.BOUNDS, stream)
     bound, lag_ms = declared or (None, 0)
-    path_ms = _paths_ms(work).get(stream, 0) if bound else 0
+    path_ms = paths_ms.get(stream, 0) if bound else 0
 
     def make() -> Line:
         newest = [r.segment for r in row.live if r.segment.range.to_us == row.boundary_us]

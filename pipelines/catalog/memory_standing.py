@@ -39,7 +39,9 @@ def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
 def assignments(work: Transaction) -> tuple[Assignment, ...]:
     """See `Catalog.assignments`."""
     newest = newest_assignments(work)
-    return tuple(newest[of] for of in sorted(newest))
+    return work.made_of(
+        "assignments", (newest,), lambda: tuple(newest[of] for of in sorted(newest))
+    )
 
 
 def plans(work: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:

@@ -214,12 +214,13 @@ class Call:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if isinstance(error, Waiting):
-            self._work.changes = self._before
-        elif isinstance(error, MedusaError):
+        if isinstance(error, MedusaError):
             self._work.fail()
             return
-        if self._ends and (error is None or isinstance(error, Waiting)):
+        is_waiting = isinstance(error, Waiting)
+        if is_waiting:
+            self._work.changes = self._before
+        if self._ends and (is_waiting or error is None):
             self._work.end(keep=error is None)
 
 

@@ -182,17 +182,21 @@ def _let_go(
 
 def _forgotten(work: Transaction, files: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
     """Those of the files that nothing names now; they are known no more."""
-    asked = set(files)
-    if not asked:
-        return ()
-    named = {batch.file for batch in work.rows(tables.BATCHES).values()}
+    gone = {file.path: file for file in files}
+    for file in _named(work) if gone else ():
+        gone.pop(file.path, None)
+    for file in gone.values():
+        work.remove(tables.FILES, file.path)
+    return tuple(gone[path] for path in sorted(gone))
+
+
+def _named(work: Transaction) -> Iterator[SegmentFile]:
+    for batch in work.rows(tables.BATCHES).values():
+        if batch.file is not None:
+            yield batch.file
     for line in work.rows(tables.LINES).values():
         for row in (*line.live, *line.superseded):
-            named.update(row.segment.files)
-    gone = sorted(asked - named, key=lambda file: file.path)
-    for file in gone:
-        work.remove(tables.FILES, file.path)
-    return tuple(gone)
+            yield from row.segment.files
 
 
 def compact(
