@@ -200,7 +200,9 @@ def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) ->
 
 
 def supersede(line: LineRow, ranges: list[Range]) -> LineRow:
-    """The line without the rows that `ranges` overlap, but with what is left of them."""
+    """The line without the rows that `ranges` (in order) overlap, but with what is left of them."""
+    if not ranges or not line.live_over(Range(ranges[0].from_us, ranges[-1].to_us)):
+        return line
     live: list[SegmentRow] = []
     ended: list[SegmentRow] = []
     for row in line.live:

@@ -95,13 +95,7 @@ def trim(
 def _hold_progress(
     work: Transaction, here: Participant, stream: StreamName, needed: Mapping[str, int]
 ) -> None:
-    readers = {
-        a.fragment
-        for a in newest_assignments(work).values()
-        if a.producer.participant == here
-        and (row := work.get(tables.FRAGMENTS, a.fragment)) is not None
-        and stream in row.inputs
-    }
+    readers = _readers(work, here).get(stream, set())
     for key in work.rows(tables.HOLDS):
         if (key[0], key[2]) == (stream, PROGRESS) and key[1] not in readers:
             work.lock_name(tables.HOLDS, key)
@@ -115,6 +109,21 @@ def _hold_progress(
         wanted = Hold(stream=stream, holder=reader, purpose=PROGRESS, from_us=from_us)
         if stands is None or stands.hold != wanted:
             place_hold(work, wanted)
+
+
+def _readers(work: Transaction, here: Participant) -> Mapping[StreamName, set[str]]:
+    """Stream -> the fragments of this home that read it."""
+    newest, wired = newest_assignments(work), work.rows(tables.FRAGMENTS)
+
+    def make() -> dict[StreamName, set[str]]:
+        readers: dict[StreamName, set[str]] = {}
+        for assigned in newest.values():
+            if assigned.producer.participant == here:
+                for name in wired[assigned.fragment].inputs:
+                    readers.setdefault(name, set()).add(assigned.fragment)
+        return readers
+
+    return work.made_of(("readers", here), (newest, wired), make)
 
 
 def _stops(

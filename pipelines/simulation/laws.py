@@ -298,8 +298,10 @@ class Laws:
         gone = {file.path for file in files}
         for (stream, _), line in home.lines().items() if gone else ():
             for row in line.live:
-                if any(file.path in gone for file in row.segment.files):
-                    raise Violation("S10", f"a file of {stream} {row.segment.range} was removed")
+                for file in row.segment.files:
+                    if file.path in gone:
+                        part = row.segment.range
+                        raise Violation("S10", f"a file of {stream} {part} was removed")
 
     def check_read(
         self, home: SimulatedHome, stream: StreamName, part: Range, rows: Iterable[Row]
