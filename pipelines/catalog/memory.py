@@ -48,6 +48,7 @@ from pipelines.catalog import (
     memory_commit,
     memory_deploy,
     memory_exchange,
+    memory_knowledge,
     memory_landing,
     memory_leases,
     memory_loads,
@@ -343,7 +344,7 @@ class MemoryCatalog:
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
         """See `Catalog.read_knowledge`."""
         with self._work() as work:
-            return memory_reading.read_knowledge(work, self._participant, fragments, limits)
+            return memory_knowledge.read_knowledge(work, self._participant, fragments, limits)
 
     def segments(self, stream: StreamName, part: Range | None = None, *,
                  producer: Producer | None = None,

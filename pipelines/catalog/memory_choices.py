@@ -23,7 +23,8 @@ from medusa_core.segments import IMPORT, Producer, Segment, Stability
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory_commit import check_lease, commit_step, is_tentative, lock_line
-from pipelines.catalog.memory_reading import read_segments, sorted_lines
+from pipelines.catalog.memory_knowledge import read_segments
+from pipelines.catalog.memory_reading import sorted_lines
 from pipelines.catalog.memory_store import Table, Transaction
 from pipelines.catalog.memory_tables import LineRow
 from pipelines.catalog.standing_imports import limits_of, wanted_of, with_rows
