@@ -73,9 +73,18 @@ class Fragment:
 
     def __post_init__(self) -> None:
         freeze(self, "inputs", "outputs")
-        known: dict[Port, tuple[_Way, ...]] = {}
-        ways = {output: self._ways_from(port, known) for output, port in self.outputs.items()}
-        object.__setattr__(self, "_ways", ways)
+        behind: dict[str, tuple[_Way, ...]] = {}
+        for box in self.boxes:
+            own = (_Size(box.size_us, box.advance_us),) if isinstance(box, Aggregate) else ()
+            ports = (self.network.port(reference, box.name) for reference in inputs_of(box))
+            ways = (way for port in ports for way in self._ways_from(port, behind))
+            behind[box.name] = tuple(dict.fromkeys(_Way(w.stream, own + w.windows) for w in ways))
+        found = {name: self._ways_from(port, behind) for name, port in self.outputs.items()}
+        object.__setattr__(self, "_ways", found)
+
+    def _ways_from(self, port: Port, behind: Mapping[str, tuple[_Way, ...]]) -> tuple[_Way, ...]:
+        """The ways from a port back to the inputs, each once, from those behind the boxes."""
+        return (_Way(self.inputs[port]),) if port in self.inputs else behind[port.owner]
 
     @property
     def id(self) -> str:
@@ -96,22 +105,6 @@ class Fragment:
                 known = need.get(way.stream)
                 need[way.stream] = behind if known is None else known.hull(behind)
         return need
-
-    def _ways_from(self, port: Port, known: dict[Port, tuple[_Way, ...]]) -> tuple[_Way, ...]:
-        """The ways from a port back to the inputs, each once; `known` are those found before."""
-        if port in self.inputs:
-            return (_Way(self.inputs[port]),)
-        if port not in known:
-            box = self.network.box(port.owner)
-            own = (_Size(box.size_us, box.advance_us),) if isinstance(box, Aggregate) else ()
-            known[port] = tuple(
-                dict.fromkeys(
-                    _Way(way.stream, own + way.windows)
-                    for reference in inputs_of(box)
-                    for way in self._ways_from(self.network.port(reference, box.name), known)
-                )
-            )
-        return known[port]
 
     def needed_by_all(self, part: Range) -> dict[StreamName, Range]:
         """Which range of each input the range `part` of all outputs together needs."""
