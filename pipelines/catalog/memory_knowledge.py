@@ -1,6 +1,6 @@
 """Knowledge from the in-memory catalog, in the two strides of `standing`.
 
-At most ticks most of it stands as it did: what is made of rows is made anew where they changed.
+Most of it stands as it did at the last look: what is made of rows is made anew where they changed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from pipelines.catalog.standing import (
 def read_knowledge(
     work: Transaction, participant: Participant, fragments: Mapping[str, Fragment], limits: Limits
 ) -> Knowledge:
-    """See `Catalog.read_knowledge`; at most looks nothing has changed but the time."""
+    """See `Catalog.read_knowledge`; at many looks nothing has changed but the time."""
     apart = work.as_before("corrected apart", _held_apart(work))
     fragments = work.as_before("fragments", dict(fragments))
 
