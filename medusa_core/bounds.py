@@ -45,9 +45,12 @@ class Policy(Enum):
     SUSPEND = "suspend"
 
 
+_SOONEST_FIRST = tuple(Policy)
+
+
 def most_eager(policies: Iterable[Policy]) -> Policy:
     """The one of them that answers soonest: they are declared in this order."""
-    return min(policies, key=list(Policy).index)
+    return min(policies, key=_SOONEST_FIRST.index)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +92,8 @@ def strictest(bounds: Iterable[Bound | None]) -> Bound | None:
     found = [bound for bound in bounds if bound is not None]
     if not found:
         return None
+    if all(bound == found[0] for bound in found[1:]):
+        return found[0]
     failures = [b.failure_ms_max for b in found if b.failure_ms_max is not None]
     return Bound(
         bound_ms=min(b.bound_ms for b in found),

@@ -133,10 +133,10 @@ EMPTY = Digest()
 
 def sum_of(digests: Iterable[Digest]) -> Digest:
     """The digest of the union of the multisets."""
-    total = EMPTY
+    rows = sum_a = sum_b = 0
     for digest in digests:
-        total = total + digest
-    return total
+        rows, sum_a, sum_b = rows + digest.rows, sum_a + digest.sum_a, sum_b + digest.sum_b
+    return Digest(rows, sum_a, sum_b)
 
 
 def digest_of(

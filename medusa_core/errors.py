@@ -29,7 +29,9 @@ class MedusaError(Exception):
         if not text:
             return (type(self).__doc__ or type(self).__name__).splitlines()[0]
         # It may repeat a name from anywhere, and be shown in a terminal or written to a log.
-        safe = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        safe = text
+        if not text.isprintable():
+            safe = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
         if len(safe) <= SENTENCE_LENGTH_MAX:
             return safe
         half = SENTENCE_LENGTH_MAX // 2

@@ -7,13 +7,52 @@ stream with a name of its own, kept in the catalog like any other. Fragments for
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
+
+
+class Windows(Protocol):
+    """Windows as an Aggregate has them."""
+
+    @property
+    def size_us(self) -> int: ...
+    @property
+    def advance_us(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    size_us: int
+    advance_us: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """A way from an output back to an input, and the windows on it in this order."""
+
+    stream: StreamName
+    windows: tuple[_Size, ...] = ()
+
+    def behind(self, part: Range) -> Range | None:
+        """The range of the input that a range of the output is computed from; None if none is."""
+        for size in self.windows:
+            within = windows_within(size, part)
+            if within is None:
+                return None
+            part = within
+        return part
+
+    def ends_us(self, end_us: int) -> int:
+        """Before when the output's records lie, if those of the input lie before `end_us`."""
+        for size in reversed(self.windows):
+            end_us = floor_us(end_us - 1, size.advance_us) + size.size_us
+        return end_us
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +69,22 @@ class Fragment:
     inputs: Mapping[Port, StreamName]
     outputs: Mapping[StreamName, Port]
     is_fallible: bool = False
+    _ways: Mapping[StreamName, tuple[_Way, ...]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         freeze(self, "inputs", "outputs")
+        behind: dict[str, tuple[_Way, ...]] = {}
+        for box in self.boxes:
+            own = (_Size(box.size_us, box.advance_us),) if isinstance(box, Aggregate) else ()
+            ports = (self.network.port(reference, box.name) for reference in inputs_of(box))
+            ways = (way for port in ports for way in self._ways_from(port, behind))
+            behind[box.name] = tuple(dict.fromkeys(_Way(w.stream, own + w.windows) for w in ways))
+        found = {name: self._ways_from(port, behind) for name, port in self.outputs.items()}
+        object.__setattr__(self, "_ways", found)
+
+    def _ways_from(self, port: Port, behind: Mapping[str, tuple[_Way, ...]]) -> tuple[_Way, ...]:
+        """The ways from a port back to the inputs, each once, from those behind the boxes."""
+        return (_Way(self.inputs[port]),) if port in self.inputs else behind[port.owner]
 
     @property
     def id(self) -> str:
@@ -47,19 +99,12 @@ class Fragment:
     def needed(self, output: StreamName, part: Range) -> dict[StreamName, Range]:
         """Which range of each input the range `part` of an output is computed from, at least."""
         need = dict.fromkeys(self.input_streams, part) if self.is_fallible else {}
-        self._need(self.outputs[output], part, need)
+        for way in self._ways[output]:
+            behind = way.behind(part)
+            if behind is not None:
+                known = need.get(way.stream)
+                need[way.stream] = behind if known is None else known.hull(behind)
         return need
-
-    def _need(self, port: Port, part: Range, need: dict[StreamName, Range]) -> None:
-        if port in self.inputs:
-            stream = self.inputs[port]
-            need[stream] = need[stream].hull(part) if stream in need else part
-            return
-        box = self.network.box(port.owner)
-        behind = windows_within(box, part) if isinstance(box, Aggregate) else part
-        if behind is not None:
-            for reference in inputs_of(box):
-                self._need(self.network.port(reference, box.name), behind, need)
 
     def needed_by_all(self, part: Range) -> dict[StreamName, Range]:
         """Which range of each input the range `part` of all outputs together needs."""
@@ -71,25 +116,15 @@ class Fragment:
 
     def ends_us(self, output: StreamName, input_ends_us: Mapping[StreamName, int]) -> int:
         """Before which event time every record of an output lies, given the ends of the inputs."""
-        return self._end(self.outputs[output], input_ends_us)
-
-    def _end(self, port: Port, input_ends_us: Mapping[StreamName, int]) -> int:
-        if port in self.inputs:
-            return input_ends_us[self.inputs[port]]
-        box = self.network.box(port.owner)
-        end_us = max(
-            self._end(self.network.port(r, box.name), input_ends_us) for r in inputs_of(box)
-        )
-        if isinstance(box, Aggregate):
-            return floor_us(end_us - 1, box.advance_us) + box.size_us
-        return end_us
+        return max(way.ends_us(input_ends_us[way.stream]) for way in self._ways[output])
 
 
-def windows_within(box: Aggregate, part: Range) -> Range | None:
+def windows_within(windows: Windows, part: Range) -> Range | None:
     """The input range of the windows whose records (at window end - 1 us) lie in `part`."""
-    first_us = floor_us(part.from_us - box.size_us, box.advance_us) + box.advance_us
-    last_us = floor_us(part.to_us - box.size_us, box.advance_us)
-    return Range(first_us, last_us + box.size_us) if first_us <= last_us else None
+    size_us, advance_us = windows.size_us, windows.advance_us
+    first_us = floor_us(part.from_us - size_us, advance_us) + advance_us
+    last_us = floor_us(part.to_us - size_us, advance_us)
+    return Range(first_us, last_us + size_us) if first_us <= last_us else None
 
 
 def crossing_name(port: Port) -> StreamName:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import Any, TypeVar
 
 K = TypeVar("K")
@@ -15,7 +15,8 @@ class FrozenMap(Mapping[K, V]):
     __slots__ = ("_items",)
 
     def __init__(self, items: Mapping[K, V] | None = None) -> None:
-        self._items: dict[K, V] = dict(items or {})
+        given = items._items if isinstance(items, FrozenMap) else items
+        self._items: dict[K, V] = dict(given or {})
 
     def __getitem__(self, key: K) -> V:
         return self._items[key]
@@ -25,6 +26,28 @@ class FrozenMap(Mapping[K, V]):
 
     def __len__(self) -> int:
         return len(self._items)
+
+    # What Mapping would make of the three above in Python, the dictionary does at once.
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._items
+
+    def keys(self) -> KeysView[K]:
+        """The keys, in the order given."""
+        return self._items.keys()
+
+    def values(self) -> ValuesView[V]:
+        """The values, in the order given."""
+        return self._items.values()
+
+    def items(self) -> ItemsView[K, V]:
+        """Keys and values, in the order given."""
+        return self._items.items()
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, FrozenMap):
+            return self._items == other._items
+        return super().__eq__(other)
 
     def __hash__(self) -> int:
         return hash(frozenset(self._items.items()))
@@ -37,4 +60,5 @@ def freeze(value: object, *fields: str) -> None:
     """Replace the named mapping fields of a frozen dataclass by FrozenMaps (from __post_init__)."""
     for field in fields:
         mapping: Mapping[Any, Any] = getattr(value, field)
-        object.__setattr__(value, field, FrozenMap(mapping))
+        if not isinstance(mapping, FrozenMap):
+            object.__setattr__(value, field, FrozenMap(mapping))

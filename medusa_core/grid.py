@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from medusa_core.errors import Refused
 from medusa_core.nearest import nearest
@@ -39,7 +40,14 @@ def parse_duration_us(text: str | int) -> int:
     """
     if isinstance(text, bool) or not isinstance(text, str | int):
         raise Refused(f"duration {text!r} is not one: write a number and us, ms, s, m, h or d")
-    match = _DURATION.fullmatch(f"{text}s" if isinstance(text, int) else text.strip())
+    return _written_us(text) if isinstance(text, str) else _written_us(f"{text}s", text)
+
+
+@lru_cache(maxsize=256)
+def _written_us(written: str, given: int | None = None) -> int:
+    """The duration that is written there; asked for again and again, for each window's size."""
+    text = written if given is None else given
+    match = _DURATION.fullmatch(written.strip())
     if not match:
         hint = _nearest_duration(str(text)) or "write a number and us, ms, s, m, h or d"
         raise Refused(f"duration {text!r} is not one: {hint}")

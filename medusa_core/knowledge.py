@@ -120,6 +120,8 @@ class FragmentKnowledge:
 
     `plan` is that of the next bucket; at `until_us` another plan begins. `cost` is what its steps
     have cost lately. `is_corrected_apart`: a driver of the backlog lane holds its corrections.
+    `width_us` is the widest output's: all outputs advance together, by its buckets. `bound` is what
+    is promised of them together.
     """
 
     fragment: Fragment
@@ -133,19 +135,14 @@ class FragmentKnowledge:
     until_us: int = FOREVER_US
     cost: Cost = field(default_factory=Cost)
     is_corrected_apart: bool = False
+    width_us: int = field(init=False)
+    bound: Bound | None = field(init=False)
 
     def __post_init__(self) -> None:
         freeze(self, "inputs", "outputs")
-
-    @property
-    def width_us(self) -> int:
-        """The widest output's: all outputs advance together, by its buckets."""
-        return max(o.width_us for o in self.outputs.values())
-
-    @property
-    def bound(self) -> Bound | None:
-        """What is promised of its outputs together."""
-        return strictest(o.bound for o in self.outputs.values())
+        outputs = self.outputs.values()
+        object.__setattr__(self, "width_us", max(o.width_us for o in outputs))
+        object.__setattr__(self, "bound", strictest(o.bound for o in outputs))
 
     @property
     def lag_ms(self) -> int:

@@ -17,14 +17,15 @@ def rests_ms(fragments: Sequence[FragmentKnowledge]) -> Mapping[str, int]:
     `fragments` are those of one home, each after those it reads.
     """
     rests: dict[str, int] = {}
+    read_ms: dict[StreamName, int] = {}
     for fragment in reversed(fragments):
-        behind = [o.path_ms for o in fragment.outputs.values()]
-        behind += [
-            reader.cost.path_ms + rests[reader.fragment.id]
-            for reader in fragments
-            if reader.fragment.id in rests and set(reader.inputs) & set(fragment.outputs)
-        ]
-        rests[fragment.fragment.id] = max(behind, default=0)
+        rest_ms = max(
+            (max(o.path_ms, read_ms.get(name, 0)) for name, o in fragment.outputs.items()),
+            default=0,
+        )
+        rests[fragment.fragment.id] = rest_ms
+        for name in fragment.inputs:
+            read_ms[name] = max(read_ms.get(name, 0), fragment.cost.path_ms + rest_ms)
     return rests
 
 

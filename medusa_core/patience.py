@@ -36,13 +36,13 @@ def patience_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, P
     """
     rests = rests_ms(fragments)
     return together(
-        {
-            name: Patience(
+        dict.fromkeys(
+            known.inputs,
+            Patience(
                 wait_ms(known.bound, known.cost.path_ms, rests[known.fragment.id]),
                 known.bound.during_failure,
-            )
-            for name in known.inputs
-        }
+            ),
+        )
         for known in fragments
         if known.bound is not None
     )

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from hashlib import sha256
+from typing import NamedTuple
 
-from medusa_core.digest import EMPTY, Digest, sum_of
+from medusa_core.digest import Digest, sum_of
 from medusa_core.errors import Refused
 from medusa_core.frozen import FrozenMap, freeze
 from medusa_core.grid import Range
@@ -36,8 +37,7 @@ IMPORT = -1
 """Stands where a replica's number does: what a home has chosen to read of a stream's producers."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Producer:
+class Producer(NamedTuple):
     """Who wrote a segment: a participant and which of its replicas, or its import (`IMPORT`)."""
 
     participant: Participant
@@ -104,6 +104,11 @@ class Segment:
         return self.arrived_ms - self.age_ms
 
     @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return sum(digest.rows for digest in self.buckets.values())
+
+    @property
     def digest(self) -> Digest:
         """The digest of the whole segment: the sum over its buckets."""
         return sum_of(self.buckets.values())
@@ -118,7 +123,7 @@ def check_buckets(stream: str, whole: Range, buckets: Mapping[int, Digest]) -> N
     for at_us, digest in buckets.items():
         if not whole.holds(at_us):
             raise Refused(f"bucket {at_us} of {stream} lies outside of its segment {whole}")
-        if digest.rows <= 0 or digest == EMPTY:
+        if digest.rows <= 0:
             raise Refused(f"bucket {at_us} of {stream} is listed but has no rows: leave it out")
 
 

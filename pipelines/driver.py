@@ -158,7 +158,11 @@ class Driver:
         mine, plan = self._stands_for, self._plan_id
         return replace(
             knowledge,
-            landings=tuple(replace(k, plan=plan) for k in knowledge.landings if k.plan in mine),
+            landings=tuple(
+                k if k.plan == plan else replace(k, plan=plan)
+                for k in knowledge.landings
+                if k.plan in mine
+            ),
             fragments=tuple(
                 self._own(k)
                 for k in knowledge.fragments

@@ -6,8 +6,7 @@ suite and one machine of random commands hold the two against each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -49,6 +48,7 @@ from pipelines.catalog import (
     memory_commit,
     memory_deploy,
     memory_exchange,
+    memory_knowledge,
     memory_landing,
     memory_leases,
     memory_loads,
@@ -58,7 +58,6 @@ from pipelines.catalog import (
     memory_sinks,
     memory_standing,
     memory_trim,
-    standing,
 )
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import (
@@ -72,7 +71,7 @@ from pipelines.catalog.interface import (
     StepRecord,
     StreamStatus,
 )
-from pipelines.catalog.memory_store import Clock, Store, Transaction, Waiting
+from pipelines.catalog.memory_store import Call, Clock, Store, Transaction
 
 READER_LIMIT_MS_MAX = 31 * 86_400_000
 T = TypeVar("T")
@@ -101,20 +100,11 @@ class MemoryCatalog:
     def close(self) -> None:
         """Nothing to give back."""
 
-    @contextmanager
-    def _work(self) -> Iterator[Transaction]:
+    def _work(self) -> Call:
+        """A call in the transaction that a session holds open, else in one of its own."""
         if self._open is not None:
-            with self._open.call():
-                yield self._open
-            return
-        work = Transaction(self._store)
-        try:
-            with work.call():
-                yield work
-        except Waiting:
-            work.end(keep=False)
-            raise
-        work.end(keep=True)
+            return Call(self._open, ends=False)
+        return Call(Transaction(self._store), ends=True)
 
     # deploying and leases
 
@@ -297,12 +287,7 @@ class MemoryCatalog:
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
         """See `Catalog.landed_batches`."""
         with self._work() as work:
-            return {
-                batch_id: sum(batch.counts.values())
-                for (name, query, batch_id), batch in sorted(work.rows(tables.BATCHES).items(),
-                                                             key=lambda item: item[0])
-                if (name, query) == (stream, query_id)
-            }  # fmt: skip
+            return memory_landing.landed_batches(work, stream, query_id)
 
     def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
         """See `Catalog.landed_state`."""
@@ -359,19 +344,7 @@ class MemoryCatalog:
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
         """See `Catalog.read_knowledge`."""
         with self._work() as work:
-            stands = memory_reading.read_standing(work, self._participant, fragments, limits)
-            tentative = memory_reading.read_tentative(work, stands, limits)
-            seen = [
-                standing.second_sight(
-                    fragment,
-                    [
-                        (request, memory_reading.read_segments(work, request, limits))
-                        for request in standing.requests_of(fragment, stands)
-                    ],
-                )
-                for fragment in standing.first_sight(stands, fragments, tentative)
-            ]
-            return standing.knowledge_of(self._participant, stands, seen, limits)
+            return memory_knowledge.read_knowledge(work, self._participant, fragments, limits)
 
     def segments(self, stream: StreamName, part: Range | None = None, *,
                  producer: Producer | None = None,

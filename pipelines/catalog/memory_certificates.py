@@ -33,7 +33,7 @@ def history(
                 inputs_at_ms=_inputs_at_ms(work, segment, made) if made else None,
                 age_ms=segment.age_ms,
                 missing=segment.missing,
-                rows=segment.digest.rows,
+                rows=segment.rows,
             )
         )
     return tuple(sorted(events, key=lambda e: (e.begin_version, e.range)))

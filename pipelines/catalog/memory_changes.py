@@ -64,7 +64,7 @@ def versions(work: Transaction, stream: StreamName, producer: Producer) -> list[
 def _rows(row: SegmentRow, before: Version, version: Version) -> int:
     came = before < row.begin_version <= version and row.segment.version > before
     went = row.end_version is not None and before < row.end_version <= version
-    return row.segment.digest.rows * (came + went)
+    return row.segment.rows * (came + went)
 
 
 def line_version(

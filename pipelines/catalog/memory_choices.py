@@ -19,11 +19,12 @@ from medusa_core.imports import (
 )
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
-from medusa_core.segments import Producer, Segment, Stability
+from medusa_core.segments import IMPORT, Producer, Segment, Stability
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory_commit import check_lease, commit_step, is_tentative, lock_line
-from pipelines.catalog.memory_reading import read_segments
+from pipelines.catalog.memory_knowledge import read_segments
+from pipelines.catalog.memory_reading import sorted_lines
 from pipelines.catalog.memory_store import Table, Transaction
 from pipelines.catalog.memory_tables import LineRow
 from pipelines.catalog.standing_imports import limits_of, wanted_of, with_rows
@@ -97,7 +98,7 @@ def _standings(work: Transaction, here: Participant, limits: Limits) -> Iterator
             continue
         rows = {
             producer: row
-            for (name, producer), row in sorted(work.rows(tables.LINES).items())
+            for (name, producer), row in sorted_lines(work)
             if name == stream and not producer.is_import
         }
         verify = work.get(VERIFIES, stream) or 1
@@ -130,11 +131,16 @@ def _standings(work: Transaction, here: Participant, limits: Limits) -> Iterator
 
 
 def _assigned(work: Transaction, here: Participant) -> list[tuple[StreamName, Assignment]]:
-    newest: dict[StreamName, Assignment] = {}
-    for (fragment, _, _), row in sorted(work.rows(tables.ASSIGNMENTS).items()):
-        if row.producer == Producer(here, -1) and fragment.startswith(IMPORT_PREFIX):
-            newest[StreamName(fragment.removeprefix(IMPORT_PREFIX))] = row
-    return sorted(newest.items())
+    log = work.rows(tables.ASSIGNMENTS)
+
+    def make() -> list[tuple[StreamName, Assignment]]:
+        newest: dict[StreamName, Assignment] = {}
+        for (fragment, _, _), row in sorted(log.items()):
+            if row.producer == Producer(here, IMPORT) and fragment.startswith(IMPORT_PREFIX):
+                newest[StreamName(fragment.removeprefix(IMPORT_PREFIX))] = row
+        return sorted(newest.items())
+
+    return work.made_of(("chosen", here), (log,), make)
 
 
 def _reach_us(line: LineRow) -> int | None:
@@ -147,7 +153,7 @@ def _produced(line: LineRow, producer: Producer, compared_us: int | None) -> Pro
         origin_us=line.origin_us,
         boundary_us=line.boundary_us,
         end_us=line.end_us,
-        tentative_us=next((r.segment.range.from_us for r in line.live if is_tentative(r)), None),
+        tentative_us=line.tentative_us,
         trimmed_us=line.trimmed_us,
         compared_us=compared_us,
     )

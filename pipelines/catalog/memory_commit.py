@@ -6,7 +6,7 @@ commands compares two readings of the same promise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 
@@ -25,22 +25,32 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.catalog import memory_tables as tables
+from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory_recalled import check_commit
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import CommitRow, FileRow, LineRow, SegmentRow, VersionRow
 
 
+def newest_assignments(work: Transaction) -> Mapping[tuple[str, int, int], Assignment]:
+    """Fragment, partition and replica -> who is to compute it, by the newest line of the log."""
+    log = work.rows(tables.ASSIGNMENTS)
+
+    def make() -> dict[tuple[str, int, int], Assignment]:
+        newest: dict[tuple[str, int, int], Assignment] = {}
+        for (fragment, partition, epoch), line in log.items():
+            of = (fragment, partition, line.producer.replica)
+            if of not in newest or newest[of].epoch < epoch:
+                newest[of] = line
+        return newest
+
+    return work.made_of("newest of the log", (log,), make)
+
+
 def check_epoch(work: Transaction, key: LeaseKey, epoch: Epoch) -> None:
     """S8: Conflict unless the epoch is the newest that the home knows for this fragment."""
-    lines = [
-        line
-        for (fragment, partition, _), line in work.rows(tables.ASSIGNMENTS).items()
-        if (fragment, partition, line.producer.replica)
-        == (key.fragment, key.partition, key.producer.replica)
-    ]
-    if not lines:
+    newest = newest_assignments(work).get((key.fragment, key.partition, key.producer.replica))
+    if newest is None:
         raise Refused(f"fragment {key.fragment} is not assigned to anybody: deploy it first")
-    newest = max(lines, key=lambda line: line.epoch)
     if (newest.epoch, newest.producer) != (epoch, key.producer):
         raise Conflict(
             f"fragment {key.fragment} is assigned to {newest.producer} under epoch {newest.epoch}, "
@@ -119,7 +129,7 @@ def commit_step(work: Transaction, commit: Commit) -> Committed:
         line = write(line, parts, commit, key, now_ms)
         line = moved(line, parts[0].range.from_us, ends=commit.ends)
         work.put(tables.LINES, (stream, lease.key.producer), line)
-        _chain(work, commit, line.version, given)
+        _chain(work, commit, key, line.version, given)
     put_aside(work, commit.quarantine)
     versions = {stream: line.version for stream, line in lines.items()}
     row = CommitRow(work.next_number(), commit, versions, now_ms)
@@ -134,12 +144,14 @@ def _key_now(work: Transaction, commit: Commit) -> str:
     return commit.key + "".join(f"@{ln.generation}" for ln in lines if ln and ln.generation > 1)
 
 
-def _chain(work: Transaction, commit: Commit, version: Version, given: list[OutputSegment]) -> None:
+def _chain(
+    work: Transaction, commit: Commit, key: str, version: Version, given: list[OutputSegment]
+) -> None:
     """Extend the line's chain by what was written, but for what may differ the next time."""
     of = (given[0].stream, commit.lease.key.producer)
     before = work.get(tables.CHAINS, (*of, Version(version - 1))) or ""
     written = [(s.range, s.stability, s.missing, sorted(s.buckets.items())) for s in given]
-    text = f"{before}\n{_key_now(work, commit)}\n{written}"
+    text = f"{before}\n{key}\n{written}"
     work.put(tables.CHAINS, (*of, version), sha256(text.encode()).hexdigest())
     note_version(work, *of, version)
 
@@ -188,7 +200,9 @@ def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) ->
 
 
 def supersede(line: LineRow, ranges: list[Range]) -> LineRow:
-    """The line without the rows that `ranges` overlap, but with what is left of them."""
+    """The line without the rows that `ranges` (in order) overlap, but with what is left of them."""
+    if not ranges or not line.live_over(Range(ranges[0].from_us, ranges[-1].to_us)):
+        return line
     live: list[SegmentRow] = []
     ended: list[SegmentRow] = []
     for row in line.live:

@@ -24,13 +24,13 @@ from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory_choices import divergences
 from pipelines.catalog.memory_commit import (
     check_lease,
-    is_tentative,
     lock_line,
     note_version,
     record_files,
     remainders,
     supersede,
 )
+from pipelines.catalog.memory_reading import sorted_lines
 from pipelines.catalog.memory_recalled import recalls_after
 from pipelines.catalog.memory_recalls import follow
 from pipelines.catalog.memory_store import Transaction
@@ -40,10 +40,14 @@ from pipelines.exchange.recalled import recall_sentence
 
 def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
     """See `Catalog.imports`."""
-    newest: dict[str, Assignment] = {}
-    for (fragment, _, _), row in sorted(work.rows(tables.ASSIGNMENTS).items()):
-        newest[fragment] = row
-    found = [
+    log = work.rows(tables.ASSIGNMENTS)
+
+    def make() -> dict[str, Assignment]:
+        return {fragment: row for (fragment, _, _), row in sorted(log.items())}
+
+    newest = work.made_of("newest by name", (log,), make)
+    disputed = divergences(work)
+    return tuple(
         ImportStanding(
             stream=stream,
             producer=producer,
@@ -52,22 +56,19 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
             reader=assigned.producer,
             epoch=assigned.epoch,
             plan=assigned.plan,
-            tentative_us=next(
-                (row.segment.range.from_us for row in line.live if is_tentative(row)), None
-            ),
+            tentative_us=line.tentative_us,
             disputed_us=min(
-                (d.bucket_us for d in divergences(work, stream) if producer in d.producers),
+                (d.bucket_us for d in disputed if d.stream == stream and producer in d.producers),
                 default=None,
             ),
             chain=work.get(tables.CHAINS, (stream, producer, line.version)),
             read_at_ms=work.store.clock.now_ms,
         )
-        for (stream, producer), line in work.rows(tables.LINES).items()
-        if (assigned := newest.get(import_fragment(stream))) is not None
+        for (stream, producer), line in sorted_lines(work)
+        if producer.participant != here
+        and (assigned := newest.get(import_fragment(stream))) is not None
         and assigned.producer.participant == here
-        and producer.participant != here
-    ]
-    return tuple(sorted(found, key=lambda standing: (standing.stream, standing.producer)))
+    )
 
 
 def line_news(
@@ -80,17 +81,12 @@ def line_news(
     if after > line.version:
         raise Diverged(f"the line of {stream} by {producer} stands at {line.version}, not {after}")
     upto = _page_end(line, after, segments_max)
-    rows = (
-        replace(row, end_version=ends if ends is not None and ends <= upto else None)
-        for row in (*line.live, *line.superseded)
-        for ends in (row.end_version,)
-    )
     recalled = recalls_after(work, (stream, producer), after)
     # What a later page takes back is not told first.
     again_us = min((r.from_us for r in recalled if r.version > upto), default=FOREVER_US)
     changed = [
-        row
-        for row in rows
+        _as_of(row, upto)
+        for row in ((*line.live, *line.superseded) if upto > after else ())
         if _is_kept(row, line)
         and row.segment.range.to_us <= again_us
         and _is_news(row, after, upto)
@@ -136,7 +132,15 @@ def _arrived(news: LineNews, segment: Segment, now_ms: int) -> Segment:
     return replace(segment, age_ms=age_ms, arrived_ms=now_ms)
 
 
+def _as_of(row: SegmentRow, version: Version) -> SegmentRow:
+    """The row as it stood at a version: what ended it later is not known yet."""
+    ends = row.end_version
+    return row if ends is None or ends <= version else replace(row, end_version=None)
+
+
 def _page_end(line: LineRow, after: Version, segments_max: int) -> Version:
+    if after == line.version:
+        return after
     begun = sorted(
         row.begin_version
         for row in (*line.live, *line.superseded)
@@ -153,8 +157,8 @@ def _is_kept(row: SegmentRow, line: LineRow) -> bool:
 
 def _gone_before_us(line: LineRow, upto: Version) -> int | None:
     """Before where nothing of the line will come or end, once its news up to a version have."""
-    if line.trimmed_us is None:
-        return None
+    if line.trimmed_us is None or upto == line.version:
+        return line.trimmed_us
     to_come = [
         row.segment.range.from_us
         for row in (*line.live, *line.superseded)

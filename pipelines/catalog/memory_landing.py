@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from medusa_core.commits import LandedBatch, Lease, SourcePromise
 from medusa_core.errors import Refused
 from medusa_core.grid import FOREVER_US
-from pipelines.catalog import memory_commit, memory_reading
+from medusa_core.names import StreamName
+from medusa_core.segments import Producer
+from pipelines.catalog import memory_commit
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import BatchRow
@@ -77,7 +79,7 @@ def promise(work: Transaction, promise: SourcePromise) -> None:
     last_us = origin_us if end_us is None else end_us
     if origin_us % record.width_us or last_us % record.width_us or last_us < origin_us:
         raise Refused(f"the origin and end of {stream} are not on its grid or in order")
-    landed = memory_reading.landed_counts(work, *key, from_us=-FOREVER_US)
+    landed = landed_counts(work, *key)
     if any(at_us < origin_us for at_us in landed):
         raise Refused(f"stream {stream} has landed records before {origin_us}")
     if end_us is not None and any(at_us >= end_us for at_us in landed):
@@ -99,3 +101,29 @@ def promise(work: Transaction, promise: SourcePromise) -> None:
         end_us=line.end_us if end_us is None else end_us,
     )
     work.put(tables.LINES, key, moved)
+
+
+def landed_counts(work: Transaction, stream: StreamName, producer: Producer) -> Mapping[int, int]:
+    """Landed records per bucket."""
+    batches = work.rows(tables.BATCHES)
+
+    def make() -> dict[tuple[StreamName, Producer], dict[int, int]]:
+        counts: dict[tuple[StreamName, Producer], dict[int, int]] = {}
+        for (name, _, _), batch in batches.items():
+            mine = counts.setdefault((name, batch.producer), {})
+            for at_us, records in batch.counts.items():
+                mine[at_us] = mine.get(at_us, 0) + records
+        return counts
+
+    return work.made_of("landed", (batches,), make).get((stream, producer), {})
+
+
+def landed_batches(work: Transaction, stream: StreamName, query_id: str) -> Mapping[int, int]:
+    """See `Catalog.landed_batches`."""
+    batches = work.rows(tables.BATCHES)
+
+    def make() -> dict[int, int]:
+        mine = {key[2]: row for key, row in batches.items() if key[:2] == (stream, query_id)}
+        return {number: sum(mine[number].counts.values()) for number in sorted(mine)}
+
+    return work.made_of(("batches", stream, query_id), (batches,), make)

@@ -1,128 +1,20 @@
-"""Reading the in-memory catalog: the two strides of knowledge, and time travel."""
+"""Lines of the in-memory catalog: how they stand, and time travel."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-
-from medusa_core.commits import Lane, LeaseKey
 from medusa_core.grid import BEGINNING_US, Range
-from medusa_core.knowledge import Limits, TentativeKnowledge
-from medusa_core.names import Participant, StreamName, Version
-from medusa_core.segments import Producer, Read, Segment
+from medusa_core.names import StreamName, Version
+from medusa_core.segments import Producer, Read
 from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.interface import Assignment, LineStatus, StepRecord, StreamStatus
-from pipelines.catalog.memory_commit import is_tentative
+from pipelines.catalog.interface import LineStatus, StepRecord, StreamStatus
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import CommitRow, LineRow, SegmentRow
-from pipelines.catalog.standing import (
-    Assigned,
-    Line,
-    PlannedFrom,
-    SegmentAnswer,
-    SegmentRequest,
-    Standing,
-    what_is_there,
-)
-
-Lines = list[tuple[StreamName, Producer]]
 
 
-def read_standing(
-    work: Transaction, participant: Participant, fragments: Collection[str], limits: Limits
-) -> Standing:
-    """How everything that is assigned to this home stands."""
-    assigned = tuple(
-        found
-        for found in _newest(work)
-        if found.producer.participant == participant
-        and (not found.inputs or found.fragment in fragments)
-    )
-    wanted = {stream for a in assigned for stream in (*a.inputs, *a.outputs)}
-    lines: list[Line] = []
-    landed: dict[int, dict[int, int]] = {}
-    for line_id, ((stream, producer), row) in enumerate(_lines(work)):
-        record = work.get(tables.STREAMS, stream)
-        assert record is not None, f"a line of {stream} implies the stream"
-        if stream not in wanted:
-            continue
-        bound, lag_ms = work.get(tables.BOUNDS, stream) or (None, 0)
-        newest = [r.segment for r in row.live if r.segment.range.to_us == row.boundary_us]
-        lines.append(
-            Line(
-                line_id=line_id,
-                stream=stream,
-                producer=producer,
-                kind=record.kind,
-                width_us=record.width_us,
-                origin_us=row.origin_us,
-                boundary_us=row.boundary_us,
-                promised_us=row.promised_us,
-                end_us=row.end_us,
-                tentative_us=next(
-                    (r.segment.range.from_us for r in row.live if is_tentative(r)), None
-                ),
-                lag_ms=lag_ms,
-                bound=bound,
-                path_ms=_path_ms(work, stream) if bound else 0,
-                lacks=next((s.missing for s in newest if not s.stability.is_final), None),
-            )
-        )
-        if row.boundary_us is not None:
-            counts = landed_counts(work, stream, producer, row.boundary_us)
-            first = sorted(counts)[: limits.buckets_per_step_max + 1]
-            landed[line_id] = {at_us: counts[at_us] for at_us in first}
-    return Standing(
-        assigned=assigned,
-        lines=tuple(lines),
-        landed=landed,
-        clock_ms=work.store.clock.now_ms,
-    )
-
-
-def _newest(work: Transaction) -> Iterator[Assigned]:
-    newest: dict[tuple[str, int, int], Assignment] = {}
-    for (fragment, partition, _), row in sorted(work.rows(tables.ASSIGNMENTS).items()):
-        newest[fragment, partition, row.producer.replica] = row
-    for (fragment, partition, _), row in sorted(newest.items()):
-        wiring = work.get(tables.FRAGMENTS, fragment)
-        assert wiring is not None, "an assignment implies its fragment"
-        yield Assigned(
-            fragment=fragment,
-            partition=partition,
-            producer=row.producer,
-            epoch=row.epoch,
-            plans=tuple(
-                PlannedFrom(line.plan, line.from_us)
-                for (name, part, _), line in sorted(work.rows(tables.ASSIGNMENTS).items())
-                if (name, part, line.producer.replica)
-                == (fragment, partition, row.producer.replica)
-            ),
-            inputs=wiring.inputs,
-            outputs=wiring.outputs,
-            is_corrected_apart=_is_held(
-                work,
-                LeaseKey(
-                    fragment=fragment,
-                    producer=row.producer,
-                    partition=partition,
-                    lane=Lane.BACKLOG,
-                ),
-            ),
-        )
-
-
-def _is_held(work: Transaction, key: LeaseKey) -> bool:
-    held = work.get(tables.LEASES, key)
-    return held is not None and held.expires_at_ms > work.store.clock.now_ms
-
-
-def _path_ms(work: Transaction, stream: StreamName) -> int:
-    holds = work.rows(tables.HOLDS).values()
-    return max((row.hold.path_ms for row in holds if row.hold.stream == stream), default=0)
-
-
-def _lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
-    return sorted(work.rows(tables.LINES).items(), key=lambda item: item[0])
+def sorted_lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
+    """All lines by stream and producer; not to be changed."""
+    lines = work.rows(tables.LINES)
+    return work.made_of("lines", (lines,), lambda: sorted(lines.items(), key=lambda item: item[0]))
 
 
 def reached_us(work: Transaction, stream: StreamName) -> int:
@@ -135,86 +27,12 @@ def reached_us(work: Transaction, stream: StreamName) -> int:
     return max(reached, default=BEGINNING_US - 1)
 
 
-def landed_counts(
-    work: Transaction, stream: StreamName, producer: Producer, from_us: int
-) -> dict[int, int]:
-    """Landed records per bucket from an event time on."""
-    counts: dict[int, int] = {}
-    for (name, _, _), batch in work.rows(tables.BATCHES).items():
-        if (name, batch.producer) == (stream, producer):
-            for at_us, records in batch.counts.items():
-                if at_us >= from_us:
-                    counts[at_us] = counts.get(at_us, 0) + records
-    return counts
-
-
-def read_tentative(
-    work: Transaction, standing: Standing, limits: Limits
-) -> list[TentativeKnowledge]:
-    """The oldest live tentative rows of the lines that are written here, with their lineage."""
-    written = standing.computed
-    reach, inputs = what_is_there(standing, [ln.line_id for ln in standing.lines])
-    by_id = {ln.line_id: ln for ln in standing.lines}
-    found: list[TentativeKnowledge] = []
-    for line in standing.lines:
-        if (line.stream, line.producer) not in written:
-            continue
-        row = work.get(tables.LINES, (line.stream, line.producer))
-        inputs_ = [by_id[line_id] for line_id in inputs.get(line.line_id, ())]
-        tentative = [r for r in row.live if is_tentative(r)] if row else []
-        live = [r for r in tentative if _may_be_owed(work, r.segment, reach, inputs_)]
-        found += [
-            TentativeKnowledge(segment=r.segment, reads=lineage_of(work, r))
-            for r in live[: limits.buckets_per_step_max]
-        ]
-    return found
-
-
-def _may_be_owed(
-    work: Transaction, segment: Segment, reach: Mapping[StreamName, int], inputs: Sequence[Line]
-) -> bool:
-    """Whether its first instant may be final in every input; see `knowledge_tentative.sql`."""
-    at_us = segment.range.from_us
-    if any(reach.get(name, at_us + 1) <= at_us for name in segment.missing):
-        return False
-    for line in inputs:
-        row = work.get(tables.LINES, (line.stream, line.producer))
-        for live in row.live_after(at_us)[:1] if row else ():
-            if is_tentative(live) and live.segment.range.from_us <= at_us:
-                return False
-    return True
-
-
 def lineage_of(work: Transaction, row: SegmentRow) -> tuple[Read, ...]:
     """What a row's content was computed from."""
     made = work.get(tables.COMMITS, row.commit_key)
     if made is None:
         return ()  # imported: what it was computed from is its producer's to tell
     return tuple(read for read in made.commit.lineage if read.output == row.segment.stream)
-
-
-def read_segments(work: Transaction, request: SegmentRequest, limits: Limits) -> SegmentAnswer:
-    """Segments as a step needs them: see `SegmentRequest`."""
-    line = work.get(tables.LINES, (request.line.stream, request.line.producer))
-    taken: list[SegmentRow] = []
-    rows = buckets = beyond = 0
-    for row in line.live_after(request.from_us) if line else ():
-        segment = row.segment
-        if segment.range.from_us >= request.need_us:
-            beyond += 1
-            too_much = (
-                rows > limits.records_per_step_max
-                or buckets > limits.buckets_per_step_max
-                or beyond > limits.buckets_per_step_max
-            )
-            if too_much or not request.goes_on:
-                next_us = segment.range.from_us
-                return SegmentAnswer(tuple(r.segment for r in taken), next_us)
-            # What windows that reach back read again is no part of the step's limits.
-            rows += segment.digest.rows
-            buckets += len(segment.buckets)
-        taken.append(row)
-    return SegmentAnswer(tuple(r.segment for r in taken), None)
 
 
 def segment_rows(
@@ -226,7 +44,7 @@ def segment_rows(
 ) -> list[SegmentRow]:
     """Rows of a stream that are live, or were at a version, in event-time order."""
     found: list[SegmentRow] = []
-    for (name, who), line in _lines(work):
+    for (name, who), line in sorted_lines(work):
         if name != stream or producer not in (None, who):
             continue
         rows = line.live if as_of is None else (*line.live, *line.superseded)
@@ -242,7 +60,7 @@ def segment_rows(
 def line_statuses(work: Transaction, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
     """Every line as it stands, or every one of a stream."""
     return tuple(
-        _status(work, *key, line) for key, line in _lines(work) if stream in (None, key[0])
+        _status(work, *key, line) for key, line in sorted_lines(work) if stream in (None, key[0])
     )
 
 
@@ -252,28 +70,32 @@ def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
         StreamStatus.of(
             _status(work, *key, line),
             segments=len(line.live),
-            rows=sum(row.segment.digest.rows for row in line.live),
+            rows=sum(row.segment.rows for row in line.live),
         )
-        for key, line in _lines(work)
+        for key, line in sorted_lines(work)
     )
 
 
 def _status(work: Transaction, stream: StreamName, producer: Producer, line: LineRow) -> LineStatus:
     record = work.get(tables.STREAMS, stream)
     assert record is not None, f"a line of {stream} implies the stream"
-    return LineStatus(
-        stream=record,
-        producer=producer,
-        version=line.version,
-        origin_us=line.origin_us,
-        boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
-        promised_us=line.promised_us,
-        end_us=line.end_us,
-        tentative_us=next((r.segment.range.from_us for r in line.live if is_tentative(r)), None),
-        trimmed_us=line.trimmed_us,
-        corrected_us=_corrected_us(line),
-        generation=line.generation,
-    )
+
+    def make() -> LineStatus:
+        return LineStatus(
+            stream=record,
+            producer=producer,
+            version=line.version,
+            origin_us=line.origin_us,
+            boundary_us=BEGINNING_US if line.boundary_us is None else line.boundary_us,
+            promised_us=line.promised_us,
+            end_us=line.end_us,
+            tentative_us=line.tentative_us,
+            trimmed_us=line.trimmed_us,
+            corrected_us=_corrected_us(line),
+            generation=line.generation,
+        )
+
+    return work.made_of(("status", stream, producer), (record, line), make)
 
 
 def _corrected_us(line: LineRow) -> int | None:

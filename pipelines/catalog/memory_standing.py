@@ -8,6 +8,7 @@ from medusa_core.commits import Cause, Lane, Lease
 from medusa_core.names import Epoch
 from pipelines.catalog import memory_tables as tables
 from pipelines.catalog.interface import Assignment, LeaseRecord, PlanRecord, QuarantineReason
+from pipelines.catalog.memory_commit import newest_assignments
 from pipelines.catalog.memory_store import Transaction
 
 _LANES = list(Lane)
@@ -37,12 +38,10 @@ def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
 
 def assignments(work: Transaction) -> tuple[Assignment, ...]:
     """See `Catalog.assignments`."""
-    newest: dict[tuple[str, int, int], Assignment] = {}
-    for (fragment, partition, epoch), line in work.rows(tables.ASSIGNMENTS).items():
-        of = (fragment, partition, line.producer.replica)
-        if of not in newest or newest[of].epoch < epoch:
-            newest[of] = line
-    return tuple(newest[of] for of in sorted(newest))
+    newest = newest_assignments(work)
+    return work.made_of(
+        "assignments", (newest,), lambda: tuple(newest[of] for of in sorted(newest))
+    )
 
 
 def plans(work: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:

@@ -11,16 +11,18 @@ Limit: single-threaded, and without deadlock detection; a caller that waits for 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any, Generic, Protocol, TypeVar, cast
+from operator import is_
+from types import TracebackType
+from typing import Any, Generic, Protocol, TypeVar
 
 from medusa_core.errors import MedusaError, Refused
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+T = TypeVar("T")
 
 
 class Clock(Protocol):
@@ -55,7 +57,8 @@ class Table(Generic[K, V]):
 
 
 Tables = Mapping[str, Mapping[Hashable, Any]]
-_GONE = object()
+_GONE: Any = object()
+_NO_ROWS: Mapping[Hashable, Any] = {}
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class Store:
     locks: dict[Hashable, Transaction] = field(default_factory=dict)
     shared: dict[Hashable, set[Transaction]] = field(default_factory=dict)
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    made: dict[Hashable, tuple[tuple[object, ...], Any]] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False)
@@ -81,19 +85,37 @@ class Transaction:
     def get(self, table: Table[K, V], key: K) -> V | None:
         """A row as this transaction sees it."""
         changed = self.changes.get(table.name)
-        value = None if changed is None else changed.get(key)
-        if value is None:
-            base = self._base.get(table.name)
-            value = None if base is None else base.get(key)
-        return None if value is _GONE else cast("V | None", value)
+        if changed is not None and (value := changed.get(key)) is not None:
+            return None if value is _GONE else value
+        base = self.store.committed if self.snapshot is None else self.snapshot
+        return base.get(table.name, _NO_ROWS).get(key)
 
-    def rows(self, table: Table[K, V]) -> dict[K, V]:
-        """All rows as this transaction sees them."""
-        base, changed = self._base.get(table.name, {}), self.changes.get(table.name)
-        if not changed:
-            return cast("dict[K, V]", dict(base))  # what was committed holds nothing that is gone
-        merged = {**base, **changed}
-        return cast("dict[K, V]", {k: v for k, v in merged.items() if v is not _GONE})
+    def rows(self, table: Table[K, V]) -> Mapping[K, V]:
+        """All rows as this transaction sees them now; later writes do not change the answer."""
+        base: Mapping[Any, Any] = self._base.get(table.name, _NO_ROWS)
+        changed = self.changes.get(table.name)
+        # What was committed is never written again, so it need not be copied.
+        return _with(base, changed) if changed else base
+
+    def made_of(self, name: Hashable, values: tuple[object, ...], make: Callable[[], T]) -> T:
+        """What `make` makes of values that nobody changes, such as whole tables and rows.
+
+        It is kept under a name until one of the values is another object; nobody may change it.
+        """
+        known = self.store.made.get(name)
+        if known and len(known[0]) == len(values) and all(map(is_, known[0], values)):
+            return known[1]  # type: ignore[no-any-return]
+        made = make()
+        self.store.made[name] = values, made
+        return made
+
+    def as_before(self, name: Hashable, value: V) -> V:
+        """The value kept under a name if it is equal, so that what was made of it stands."""
+        known = self.store.made.get(name)
+        if known is not None and known[1] == value:
+            return known[1]  # type: ignore[no-any-return]
+        self.store.made[name] = (), value
+        return value
 
     def put(self, table: Table[K, V], key: K, value: V) -> None:
         """Write a row."""
@@ -108,10 +130,10 @@ class Transaction:
     def lock_row(self, table: Table[K, V], key: K) -> V | None:
         """Lock a row and return it, or None if this transaction sees none (and locks nothing)."""
         self._check_writes()
-        if self.get(table, key) is None:
-            return None
-        self.lock_name(table, key)
-        return self.get(table, key)
+        row = self.get(table, key)
+        if row is not None:
+            self.lock_name(table, key)
+        return row
 
     def lock_name(self, table: Table[K, V], key: K) -> None:
         """Lock the name of a row, whether it is there or about to be."""
@@ -136,33 +158,16 @@ class Transaction:
 
     def end(self, *, keep: bool) -> None:
         """Make the changes visible to all, or forget them; locks go either way."""
-        if keep and not self.has_failed:
-            changed = {
-                name: {
-                    k: v
-                    for k, v in {**self.store.committed.get(name, {}), **rows}.items()
-                    if v is not _GONE
-                }
-                for name, rows in self.changes.items()
-            }
-            self.store.committed = {**self.store.committed, **changed}
+        if keep and self.changes and not self.has_failed:
+            committed = self.store.committed
+            changed = {n: _with(committed.get(n, {}), rows) for n, rows in self.changes.items()}
+            self.store.committed = {**committed, **changed}
         self._let_go()
 
-    @contextmanager
-    def call(self) -> Iterator[None]:
-        """One call: whole or, if it waits, not at all; an error fails the transaction."""
-        if self.has_failed:
-            raise Refused("this transaction has failed: end it first")
-        before = {name: dict(rows) for name, rows in self.changes.items()}
-        try:
-            yield
-        except Waiting:
-            self.changes = before
-            raise
-        except MedusaError:
-            self.has_failed = True
-            self._let_go()
-            raise
+    def fail(self) -> None:
+        """An error inside: nothing goes on in it, and its locks go."""
+        self.has_failed = True
+        self._let_go()
 
     @property
     def _base(self) -> Tables:
@@ -174,6 +179,8 @@ class Transaction:
 
     def _let_go(self) -> None:
         self.changes = {}
+        if not self.store.locks and not self.store.shared:
+            return
         held = [name for name, holder in self.store.locks.items() if holder is self]
         for name in held:
             del self.store.locks[name]
@@ -181,3 +188,46 @@ class Transaction:
             holders.discard(self)
             if not holders:
                 del self.store.shared[name]
+
+
+class Call:
+    """One call of a transaction: whole or, if it waits, not at all; an error fails the transaction.
+
+    `ends`: the transaction is the call's own and ends with it.
+    """
+
+    __slots__ = ("_before", "_ends", "_work")
+
+    def __init__(self, work: Transaction, *, ends: bool) -> None:
+        self._work, self._ends = work, ends
+        self._before: dict[str, dict[Hashable, Any]] = {}
+
+    def __enter__(self) -> Transaction:
+        if self._work.has_failed:
+            raise Refused("this transaction has failed: end it first")
+        self._before = {name: dict(rows) for name, rows in self._work.changes.items()}
+        return self._work
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, MedusaError):
+            self._work.fail()
+            return
+        is_waiting = isinstance(error, Waiting)
+        if is_waiting:
+            self._work.changes = self._before
+        if self._ends and (is_waiting or error is None):
+            self._work.end(keep=error is None)
+
+
+def _with(base: Mapping[Any, Any], changed: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A table with changes made to it."""
+    # Merging takes the keys' hashes over; a comprehension would compute that of each key again.
+    merged = {**base, **changed}
+    for key in [key for key, value in changed.items() if value is _GONE]:
+        del merged[key]
+    return merged

@@ -13,7 +13,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
 from medusa_core.recalls import Recalled
-from medusa_core.segments import Producer, Segment, SegmentFile
+from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.sinks import SinkRecord
 from medusa_core.states import Transition
 from pipelines.catalog.interface import Assignment, StreamRecord
@@ -69,6 +69,14 @@ class LineRow:
     generation: int = 1
     live: tuple[SegmentRow, ...] = ()
     superseded: tuple[SegmentRow, ...] = ()
+
+    @property
+    def tentative_us(self) -> int | None:
+        """Where the first live tentative row begins, if there is one."""
+        for row in self.live:
+            if row.segment.stability is Stability.TENTATIVE:
+                return row.segment.range.from_us
+        return None
 
     def live_after(self, time_us: int) -> tuple[SegmentRow, ...]:
         """The live rows that end behind an event time."""

@@ -13,9 +13,13 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import CHOICE, PROGRESS, HeldBack, Trimmed
 from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory_choices import divergences
-from pipelines.catalog.memory_commit import lock_line, record_files, width_of
+from pipelines.catalog.memory_commit import (
+    lock_line,
+    newest_assignments,
+    record_files,
+    width_of,
+)
 from pipelines.catalog.memory_store import Transaction
 from pipelines.catalog.memory_tables import HoldRow, LineRow, SegmentRow
 
@@ -73,14 +77,15 @@ def trim(
 
     # 4 Remove what is trimmed.
     moved, gone = _without_trimmed(moved, segments_max)
-    work.put(tables.LINES, (stream, producer), moved)
+    if moved is not line:
+        work.put(tables.LINES, (stream, producer), moved)
     files = {file for row in gone for file in row.segment.files}
     files |= set(_let_go(work, stream, producer, moved, width_us))
     return Trimmed(
         from_us=line.trimmed_us,
         trimmed_us=moved.trimmed_us,
         segments=len(gone),
-        rows=sum(row.segment.digest.rows for row in gone if row.end_version is None),
+        rows=sum(row.segment.rows for row in gone if row.end_version is None),
         files=_forgotten(work, files),
         has_more=len(gone) >= segments_max,
         held_by=stop if stop.from_us < before_us else None,
@@ -90,16 +95,7 @@ def trim(
 def _hold_progress(
     work: Transaction, here: Participant, stream: StreamName, needed: Mapping[str, int]
 ) -> None:
-    newest: dict[tuple[str, int, int], Assignment] = {}
-    for (fragment, partition, _), assignment in sorted(work.rows(tables.ASSIGNMENTS).items()):
-        newest[fragment, partition, assignment.producer.replica] = assignment
-    readers = {
-        a.fragment
-        for a in newest.values()
-        if a.producer.participant == here
-        and (row := work.get(tables.FRAGMENTS, a.fragment)) is not None
-        and stream in row.inputs
-    }
+    readers = _readers(work, here).get(stream, set())
     for key in work.rows(tables.HOLDS):
         if (key[0], key[2]) == (stream, PROGRESS) and key[1] not in readers:
             work.lock_name(tables.HOLDS, key)
@@ -113,6 +109,21 @@ def _hold_progress(
         wanted = Hold(stream=stream, holder=reader, purpose=PROGRESS, from_us=from_us)
         if stands is None or stands.hold != wanted:
             place_hold(work, wanted)
+
+
+def _readers(work: Transaction, here: Participant) -> Mapping[StreamName, set[str]]:
+    """Stream -> the fragments of this home that read it."""
+    newest, wired = newest_assignments(work), work.rows(tables.FRAGMENTS)
+
+    def make() -> dict[StreamName, set[str]]:
+        readers: dict[StreamName, set[str]] = {}
+        for assigned in newest.values():
+            if assigned.producer.participant == here:
+                for name in wired[assigned.fragment].inputs:
+                    readers.setdefault(name, set()).add(assigned.fragment)
+        return readers
+
+    return work.made_of(("readers", here), (newest, wired), make)
 
 
 def _stops(
@@ -152,18 +163,17 @@ def _chosen_us(chosen: LineRow) -> int:
 
 def _without_trimmed(line: LineRow, segments_max: int) -> tuple[LineRow, list[SegmentRow]]:
     """The line without the rows that are trimmed, live ones first, and what went."""
-    trimmed = [row for row in (*line.live, *line.superseded) if _is_trimmed(row, line)]
+    kept_us = BEGINNING_US if line.trimmed_us is None else line.trimmed_us
+    trimmed = [row for row in (*line.live, *line.superseded) if row.segment.range.to_us <= kept_us]
     gone = trimmed[:segments_max]
+    if not gone:
+        return line, gone
     taken = set(map(id, gone))
     return replace(
         line,
         live=tuple(row for row in line.live if id(row) not in taken),
         superseded=tuple(row for row in line.superseded if id(row) not in taken),
     ), gone
-
-
-def _is_trimmed(row: SegmentRow, line: LineRow) -> bool:
-    return line.trimmed_us is not None and row.segment.range.to_us <= line.trimmed_us
 
 
 def _let_go(
@@ -181,14 +191,21 @@ def _let_go(
 
 def _forgotten(work: Transaction, files: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
     """Those of the files that nothing names now; they are known no more."""
-    named = {batch.file for batch in work.rows(tables.BATCHES).values()}
+    gone = {file.path: file for file in files}
+    for file in _named(work) if gone else ():
+        gone.pop(file.path, None)
+    for file in gone.values():
+        work.remove(tables.FILES, file.path)
+    return tuple(gone[path] for path in sorted(gone))
+
+
+def _named(work: Transaction) -> Iterator[SegmentFile]:
+    for batch in work.rows(tables.BATCHES).values():
+        if batch.file is not None:
+            yield batch.file
     for line in work.rows(tables.LINES).values():
         for row in (*line.live, *line.superseded):
-            named.update(row.segment.files)
-    gone = sorted((f for f in set(files) if f not in named), key=lambda file: file.path)
-    for file in gone:
-        work.remove(tables.FILES, file.path)
-    return tuple(gone)
+            yield from row.segment.files
 
 
 def compact(
@@ -210,7 +227,7 @@ def compact(
     ]
     if len(chosen) != len(segments):
         raise Conflict(f"the segments of {stream} to be compacted are not all there: read again")
-    if sum(row.segment.digest.rows for row in chosen) != file.rows:
+    if sum(row.segment.rows for row in chosen) != file.rows:
         raise Refused(f"file {file.path} has other rows than the segments of {stream}")
     olds = {old for row in chosen for old in row.segment.files}
     record_files(work, stream, (file,))

@@ -158,11 +158,15 @@ def line_of(standing: Standing, stream: StreamName, producer: Producer) -> Line:
     """The line a fragment reads: what this home has chosen among several producers, else its own
     producer's, else this home's, else the first by name."""
 
+    lines = standing.of_stream[stream]
+    if len(lines) == 1:
+        return lines[0]
+
     def preference(line: Line) -> tuple[bool, bool, bool, Producer]:
         is_not_chosen, is_not_own, by = reading_order(line.producer, producer.participant)
         return (is_not_chosen, by != producer, is_not_own, by)
 
-    return min(standing.of_stream[stream], key=preference)
+    return min(lines, key=preference)
 
 
 def first_sight(
@@ -242,6 +246,8 @@ def second_sight(
     fragment: FragmentKnowledge, answers: Sequence[tuple[SegmentRequest, SegmentAnswer]]
 ) -> FragmentKnowledge:
     """The fragment with the segments that its requests were answered."""
+    if not answers:
+        return fragment
     inputs: dict[StreamName, InputKnowledge] = {}
     for stream, seen in fragment.inputs.items():
         mine = [(r, a) for r, a in answers if r.line.stream == stream]

@@ -199,7 +199,6 @@ class Importer:
                 f"partner {standing.producer.participant} was asked for {standing.stream} and "
                 f"tells of {_shown(news.stream)} by {_shown(str(news.producer))}: call its operator"
             )
-        news = replace(news, asked_ms=asked_ms)
         # An answer to an earlier question, late or once more, is for the catalog to know.
         if news.after == standing.version:
             standing.check_goes_on(news)
@@ -207,7 +206,7 @@ class Importer:
         has_begun = standing.boundary_us is not None or news.origin_us is None
         has_end = news.end_us is None or standing.has_ended
         is_known = news.version == standing.version and has_begun and has_end
-        return None if is_known else news
+        return None if is_known else replace(news, asked_ms=asked_ms)
 
     def _bring(self, standing: ImportStanding, news: LineNews) -> bool:
         """Bring news in; False if it had been brought before."""

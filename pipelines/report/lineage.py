@@ -137,7 +137,7 @@ def _draw_segment(
         heading=f"{stream} v{segment.version}, {segment.stability.value}",
         lines=(
             f"segment {_span(segment.range)}",
-            f"{counted(segment.digest.rows, 'row')} in {counted(len(segment.buckets), 'bucket')}",
+            f"{counted(segment.rows, 'row')} in {counted(len(segment.buckets), 'bucket')}",
             f"digest {short_digest(segment.digest)}",
             f"needed {_span(need)}: {counted(inside.rows, 'row')}",
             *_files(segment),

@@ -89,15 +89,16 @@ def case_of(row: Row, cases: Mapping[str, Holds], otherwise: str | None) -> str 
 
 def windows(box: Aggregate, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
     """The rows of an Aggregate: a window's last instant, its start, the group, the columns."""
+    size_us, advance_us = box.size_us, box.advance_us
     groups: dict[tuple[int, ...], list[Row]] = {}
     for row in rows:
         key = tuple(row[at[name]] for name in box.group_by)
-        start_us = floor_us(row[0], box.advance_us)
-        while start_us > row[0] - box.size_us:
+        start_us = floor_us(row[0], advance_us)
+        while start_us > row[0] - size_us:
             groups.setdefault((start_us, *key), []).append(row)
-            start_us -= box.advance_us
+            start_us -= advance_us
     return [
-        (key[0] + box.size_us - 1, *key, *(fold(text, group, at) for text in box.columns.values()))
+        (key[0] + size_us - 1, *key, *(fold(text, group, at) for text in box.columns.values()))
         for key, group in groups.items()
     ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from medusa_core.errors import OutcomeUnknown, Unavailable
 from pipelines import trimming
-from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.exchange import first_holds
 from pipelines.failpoints import reached
 from pipelines.simulation.clients import CatalogClient
@@ -32,7 +32,7 @@ def keep_house(world: World, process: Process) -> NoReturn:
         world.rest(world.chance.randint(*world.scenario.shape.trim_every_ms), is_timer=True)
         try:
             needs = trimming.needs_of(catalog, world.scenario.fragments)
-            for status in catalog.streams():
+            for status in catalog.lines():
                 trim(world, process, catalog, status, needs)
         except (Unavailable, OutcomeUnknown) as error:
             world.emit(process.name, "no trim", why=str(error))
@@ -40,7 +40,7 @@ def keep_house(world: World, process: Process) -> NoReturn:
 
 
 def trim(
-    world: World, process: Process, catalog: Catalog, status: StreamStatus, needs: trimming.Needs
+    world: World, process: Process, catalog: Catalog, status: LineStatus, needs: trimming.Needs
 ) -> None:
     """Trim one line by its retention, and remove what nothing names any more."""
     home = world.homes[process.participant]

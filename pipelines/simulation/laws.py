@@ -189,13 +189,14 @@ class Laws:
         new: Iterable[CommitRow] = islice(reversed(made.values()), len(made) - seen.commits)  # type: ignore[call-overload]
         seen.commits = len(made)
         for row in new:
+            made_under = row.commit.key
             for stream, version in row.versions.items():
                 key = (stream, row.commit.lease.key.producer)
                 was, line = seen.lines.get(key, _NO_LINE), home.lines()[key]
                 where = f"{stream} by {key[1]} in the home of {home.participant}"
                 if version <= was.version or line.version < version:
                     raise Violation("VERSION", f"version {version} of {where} was given twice")
-                here = [r for r in (*line.live, *line.superseded) if r.commit_key == row.commit.key]
+                here = [r for r in (*line.live, *line.superseded) if r.commit_key == made_under]
                 if not here:
                     raise Violation("VERSION", f"what version {version} of {where} wrote is gone")
             self._count(home, seen, row.commit)
@@ -297,8 +298,10 @@ class Laws:
         gone = {file.path for file in files}
         for (stream, _), line in home.lines().items() if gone else ():
             for row in line.live:
-                if any(file.path in gone for file in row.segment.files):
-                    raise Violation("S10", f"a file of {stream} {row.segment.range} was removed")
+                for file in row.segment.files:
+                    if file.path in gone:
+                        part = row.segment.range
+                        raise Violation("S10", f"a file of {stream} {part} was removed")
 
     def check_read(
         self, home: SimulatedHome, stream: StreamName, part: Range, rows: Iterable[Row]

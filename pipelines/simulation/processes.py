@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
@@ -31,8 +31,7 @@ REPLICA_GAPS = (*GAPS, *CHOICE_POINTS)
 """The same where participants choose among several producers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
+class Rest(NamedTuple):
     """How long a strand rests, at which gap it stands, and what it rests for.
 
     `sleeps`: until then, or until news comes; `is_timer`: no work, so no longer on a slow machine.

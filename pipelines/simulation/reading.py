@@ -15,7 +15,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
-from pipelines.catalog.interface import StreamStatus
+from pipelines.catalog.interface import LineStatus
 from pipelines.simulation.clients import short
 from pipelines.simulation.homes import SimulatedHome
 from pipelines.simulation.processes import Process
@@ -86,10 +86,9 @@ def holder_of(home: SimulatedHome) -> str:
     return f"reader_{home.participant}"
 
 
-def status_of(home: SimulatedHome, stream: StreamName, producer: Producer) -> StreamStatus:
+def status_of(home: SimulatedHome, stream: StreamName, producer: Producer) -> LineStatus:
     """How the line stands."""
-    statuses = home.reach().streams()
-    return next(s for s in statuses if (s.stream.name, s.producer) == (stream, producer))
+    return next(s for s in home.reach().lines(stream) if s.producer == producer)
 
 
 def rows_of_part(

@@ -6,11 +6,11 @@ out. Processes are started anew, not forked: whoever runs the simulator may have
 
 from __future__ import annotations
 
+import gc
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from functools import partial
 from multiprocessing import get_context
 
 from medusa_core.errors import Unavailable
@@ -93,9 +93,8 @@ def _run_parts(parts: Sequence[Part], jobs: int, shape: Shape) -> Iterator[tuple
         for first, schedules in parts:
             yield first, run_part(first, schedules, shape)
         return
-    ignore_interrupts = partial(signal.signal, signal.SIGINT, signal.SIG_IGN)
     with ProcessPoolExecutor(
-        min(jobs, len(parts)), get_context("spawn"), initializer=ignore_interrupts
+        min(jobs, len(parts)), get_context("spawn"), initializer=_begin
     ) as pool:
         made = {pool.submit(run_part, *part, shape): part[0] for part in parts}
         try:
@@ -111,9 +110,18 @@ def _run_parts(parts: Sequence[Part], jobs: int, shape: Shape) -> Iterator[tuple
             raise
 
 
+def _begin() -> None:
+    """What a process of a run begins with."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A world is one large cycle and makes hardly any other: it is enough to look after each part.
+    gc.freeze()
+    gc.disable()
+
+
 def run_part(first: int, schedules: int, shape: Shape) -> RunFigures:
     """The schedules of some seeds of a run; whether everything occurred is for the whole to see."""
     figures = RunFigures(first_seed=first, shape=shape)
     for number in range(first, first + schedules):
         figures.add(run_schedule(number, shape=shape_of(number, shape)))
+    gc.collect()
     return figures

@@ -75,6 +75,8 @@ class World:
             p: DISTURBED_MS + scenario.starts_ms[p] for p in scenario.participants
         }
         self._running: Thread | None = None
+        self._until: Callable[[], bool] = lambda: False
+        self._is_over = False
         self._tell = tell
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._ties = count()
@@ -94,7 +96,8 @@ class World:
 
     def run(self, until: Callable[[], bool]) -> None:
         """One event after another, the laws after each, until `until` or until nothing is left."""
-        while self._queue and not until():
+        self._until, self._is_over = until, False
+        while self._queue and not (self._is_over or until()):
             at_ms, _, action = heappop(self._queue)
             self.now_ms = at_ms
             action()
@@ -126,7 +129,32 @@ class World:
         self, ms: int, *, gap: str | None = None, sleeps: bool = False, is_timer: bool = False
     ) -> None:
         """Let the strand that has the turn rest: see `Rest`."""
-        self.running.strand.rest(Rest(ms, gap, sleeps, is_timer))
+        rest = Rest(ms, gap, sleeps, is_timer)
+        if not self._passes(rest):
+            self.running.strand.rest(rest)
+
+    def _passes(self, rest: Rest) -> bool:
+        """Whether nothing happens during a rest: then it is over, and the turn stays where it is.
+
+        What `run` does between two events is done here: giving the turn away and back takes longer.
+        """
+        thread = self.running
+        ends_ms = self.now_ms + self._lasts_ms(thread, rest)
+        is_next = not self._queue or ends_ms < self._queue[0][0]
+        is_met = rest.gap is not None and self.traps
+        is_held = not thread.process.is_alive or thread.process.frozen_until_ms > ends_ms
+        if not is_next or is_met or is_held:
+            return False
+        self.laws.check()
+        self._is_over = self._until()
+        if not self._is_over:
+            thread.rest, self.now_ms = rest, ends_ms
+        return not self._is_over
+
+    def _lasts_ms(self, thread: Thread, rest: Rest) -> int:
+        """How long a rest lasts: work takes longer on a slow machine."""
+        is_work = not (rest.is_timer or rest.sleeps)
+        return rest.ms * (self.slow.get(thread.process.participant, 1) if is_work else 1)
 
     def pass_point(self, point: str) -> None:
         """A strand has come to a failpoint: it rests there only if a fault waits for it."""
@@ -300,8 +328,7 @@ class World:
             thread.has_ended = True
             return
         thread.rest = rest
-        factor = 1 if rest.is_timer or rest.sleeps else self.slow.get(process.participant, 1)
-        self._wake(thread, rest.ms * factor)
+        self._wake(thread, self._lasts_ms(thread, rest))
         if rest.gap is not None and self.traps:
             self._spring(process, rest.gap)
 
