@@ -1,7 +1,7 @@
 """Sends what is to be told to partners, to all of them at once.
 
-Each partner has a thread of its own for the time of a delivery, so that one that is slow holds up no
-other; one that cannot be reached, or takes nothing, is left alone for a while, longer each time.
+Each partner has a thread of its own for the time of a delivery, so that one that is slow holds up
+no other; one that cannot be reached, or takes nothing, is left alone for a while, longer each time.
 How long lies in the home: a program that is started again does not begin anew.
 """
 

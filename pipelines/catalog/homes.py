@@ -220,8 +220,6 @@ def _driver(connection: Connection) -> psycopg2.extensions.connection:
     return driver
 
 
-def _run(
-    connection: Connection, statement: SQL | Composed, *parts: Identifier | Literal
-) -> None:
+def _run(connection: Connection, statement: SQL | Composed, *parts: Identifier | Literal) -> None:
     with _driver(connection).cursor() as cursor:
         cursor.execute(statement.format(*parts) if isinstance(statement, SQL) else statement)

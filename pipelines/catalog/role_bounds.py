@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from psycopg2.sql import SQL, Composed, Identifier, Literal
 
-CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "reader": 48})
+CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "reader": 32})
 """Of a server's 100, say; a partner takes three for each of its programs."""
 
 SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
