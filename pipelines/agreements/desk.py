@@ -204,6 +204,10 @@ class AgreementDesk:
                 signed += self._agreements.sign(revision, signature, self._key.public_key)
             except (Refused, Conflict) as error:
                 self._told(error)
+            except Unavailable as error:
+                # Somebody edits it just now, which keeps nothing else from being told.
+                self._told(error)
+                break
             reached("agreement.signed")
         return signed
 

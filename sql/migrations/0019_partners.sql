@@ -557,10 +557,7 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
                 SELECT FROM medusa.contract_agreement AS a
                 JOIN medusa.contract_revision AS t ON t.revision = a.revision
                 WHERE upper(t.validity) > clock_timestamp()
-                    AND coalesce(medusa.ends_at(a.contract) > clock_timestamp(), true)
-                    AND (t.kind = 'movement' OR NOT EXISTS (
-                        SELECT FROM medusa.contract_activation AS v
-                        WHERE v.revision = a.revision)))
+                    AND coalesce(medusa.ends_at(a.contract) > clock_timestamp(), true))
             OR EXISTS (SELECT FROM medusa.open_offer)
             OR EXISTS (SELECT FROM medusa.agreed_move AS g WHERE g.state <> 'lapsed'))
     FROM (SELECT 1) AS one LEFT JOIN medusa.market AS m ON true
@@ -568,8 +565,85 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         SELECT o.opened_at FROM medusa.round AS o ORDER BY o.number DESC LIMIT 1) AS r ON true
 $$;
 COMMENT ON FUNCTION medusa.round_is_due() IS
-    'Whether a round is to be opened now: its time has passed, and a contract that moves load has '
-    'not ended, or one that was agreed is not active yet, or something is offered or agreed.';
+    'Whether a round is to be opened now: its time has passed, and a contract that was agreed has '
+    'not ended, or something is offered or agreed.';
+
+CREATE OR REPLACE FUNCTION medusa.expire_proposals() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    proposal medusa.contract_proposal;
+    ended    integer := 0;
+    now_is   timestamptz := clock_timestamp();
+    those    text[];
+BEGIN
+    -- Locks of contracts come before the audit's; what somebody edits now expires the next time.
+    those := ARRAY(
+        SELECT o.contract FROM medusa.contract_order AS o
+        WHERE o.contract IN (
+            SELECT p.contract FROM medusa.contract_proposal AS p
+            WHERE p.state = 'open' AND p.expires_at <= now_is)
+        ORDER BY o.contract FOR UPDATE SKIP LOCKED);
+    FOR proposal IN SELECT * FROM medusa.contract_proposal AS p
+        WHERE p.state = 'open' AND p.expires_at <= now_is AND p.contract = ANY (those)
+        ORDER BY p.contract, p.proposal_id
+    LOOP
+        PERFORM medusa.end_proposal(proposal, 'expired');
+        ended := ended + 1;
+    END LOOP;
+    RETURN ended;
+END $$;
+COMMENT ON FUNCTION medusa.expire_proposals() IS
+    'Proposals whose time has passed are open no more; how many.';
+
+CREATE OR REPLACE FUNCTION medusa.open_round(
+    round_ms bigint, because text DEFAULT 'the time has passed'
+) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    last   medusa.round;
+    now_is timestamptz;
+    agreed record;
+    those  text[];
+BEGIN
+    PERFORM medusa.check_length('a round', round_ms, 0);
+    LOCK TABLE medusa.round IN SHARE ROW EXCLUSIVE MODE;
+    SELECT * INTO last FROM medusa.round ORDER BY number DESC LIMIT 1;
+    now_is := clock_timestamp();
+    IF medusa.to_ms(last.opened_at) + round_ms > medusa.to_ms(now_is) THEN
+        RETURN NULL;
+    END IF;
+    INSERT INTO medusa.round (number, opened_at, because)
+    VALUES (coalesce(last.number, 0) + 1, now_is, open_round.because)
+    RETURNING * INTO last;
+    -- Locks of contracts come before the audit's; what somebody edits now is active from a later
+    -- round on, and keeps this one from nothing.
+    those := ARRAY(
+        SELECT o.contract FROM medusa.contract_order AS o
+        WHERE o.contract IN (
+            SELECT a.contract FROM medusa.contract_agreement AS a
+            WHERE NOT EXISTS (
+                SELECT FROM medusa.contract_activation AS v WHERE v.revision = a.revision))
+        ORDER BY o.contract FOR UPDATE SKIP LOCKED);
+    FOR agreed IN
+        SELECT a.revision, a.contract, a.number FROM medusa.contract_agreement AS a
+        WHERE a.agreed_at <= now_is AND a.contract = ANY (those) AND NOT EXISTS (
+            SELECT FROM medusa.contract_activation AS v WHERE v.revision = a.revision)
+        ORDER BY a.contract, a.number
+    LOOP
+        INSERT INTO medusa.contract_activation (revision, contract, number, round)
+        VALUES (agreed.revision, agreed.contract, agreed.number, last.number);
+        PERFORM medusa.claim_subjects(agreed.contract);
+        PERFORM medusa.write_audit('activated', agreed.contract, to_jsonb(last.number),
+            to_jsonb(agreed.revision));
+    END LOOP;
+    RETURN last.number;
+END $$;
+COMMENT ON FUNCTION medusa.open_round(bigint, text) IS
+    'Open the next round if so much time has passed since the last (0: in any case); its number, '
+    'or NULL. Whoever comes at the same time waits and gets NULL. What is agreed is active from it '
+    'on, unless somebody is just editing it.';
 
 -- Housekeeping: what partners brought does not stay for ever ----------------------------------------
 

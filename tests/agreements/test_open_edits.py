@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from sqlalchemy import Engine, text
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from pipelines.agreements.desk import settle
-from tests.agreements.building import INSERT, Login, Party, agree
+from tests.agreements.building import BETA, INSERT, RAISE_PRICE, Login, Party, agree
 
+EXPIRED = """DO $$ BEGIN
+    SET LOCAL session_replication_role = replica;
+    UPDATE medusa.contract_proposal SET expires_at = now() WHERE state = 'open';
+    END $$"""
 HERE = "SELECT medusa.verify_audit() IS NULL, count(*) FROM medusa.audit"
 
 
@@ -68,3 +73,34 @@ def test_what_is_chained_at_the_end_says_when_it_cannot_be(alpha: Party, editing
     editing.connection.rollback()
     alpha.agreements.learn_key(Participant("epsilon"), b"e" * 32, "a test")
     assert alpha.agreements.verify_audit() is None
+
+
+def test_rounds_and_turns_go_on_and_what_is_edited_becomes_active_later(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    agree(alpha, beta)
+    for party in (alpha, beta):
+        party.sql(RAISE_PRICE, 1.3)
+    settle((alpha.desk, beta.desk))
+    beta.sql(RAISE_PRICE, 1.4)
+    settle((alpha.desk, beta.desk))
+    assert beta.shows(columns="expires_at IS NOT NULL") == (True,)
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(EXPIRED))
+    editing = beta.a_login()
+    editing.connection.autocommit = False
+    editing(RAISE_PRICE, 1.5)
+
+    assert beta.agreements.expire() == 0
+    alpha.sql(RAISE_PRICE, 1.6)
+    settle((alpha.desk, beta.desk))
+    active = "SELECT number FROM medusa.contract_activation ORDER BY number DESC LIMIT 1"
+    assert beta.agreements.open_round(0, "meanwhile") == 2
+    assert beta.sql(active) == [(1,)]
+    editing.connection.rollback()
+    editing.connection.close()
+    assert beta.agreements.expire() == 1
+    assert beta.agreements.open_round(0, "afterwards") == 3
+    assert beta.sql(active) == [(2,)]
+    settle((alpha.desk, beta.desk))
+    assert beta.agreements.verify_audit() is None

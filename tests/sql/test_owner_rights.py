@@ -26,15 +26,18 @@ OUT_OF_REACH: frozenset[str] = frozenset()
 """Tables that the owner is not to see; there are none."""
 
 PROGRAMS = (
-    "sign_contract('', '', '')", "take_document(1, '', NULL, NULL, NULL, NULL)",
-    "take_notice(1, '', '', 1)", "take_want(1, '', 1)", "note_signature('', '', '')", "agree('')",
-    "verify_envelope(1)", "handle_envelope(1)", "refuse_envelope(1, '')", "end_envelope(1)",
-    "seal_message(1, '', 1, 1, '')", "put_message('beta', 'offer', 'x', '')",
-    "put_out('beta', 'want', 'x', '{}')", "take_envelopes('[]')", "write_audit('', '', NULL, NULL)",
-    "take_offer(1)", "take_answer(1)", "apply_round('{}')", "tidy_partners(0)", "end_guests(0)",
-    "resume_delivery('beta')", "begin_market()", "grant_all_to_owner()", "found_home('beta')",
+    "sign_contract", "take_document", "take_notice", "take_want", "take_let_go", "take_withdrawal",
+    "note_signature", "note_notice", "agree", "verify_envelope", "handle_envelope",
+    "refuse_envelope", "end_envelope", "seal_message", "put_message", "put_out", "put_document",
+    "take_envelopes", "take_envelope", "write_audit", "take_offer", "take_answer", "apply_round",
+    "make_offer", "give_answer", "tidy_partners", "end_guests", "resume_delivery", "begin_market",
+    "charge", "grant_all_to_owner", "found_home",
 )  # fmt: skip
 """What a participant's program does: by hand it would be forged."""
+
+MAY_CALL = """
+    SELECT p.proname, has_function_privilege(current_user, p.oid, 'EXECUTE') FROM pg_proc AS p
+    WHERE p.pronamespace = 'medusa'::regnamespace"""
 
 
 def unlisted(watcher: Engine, database: str) -> list[str]:
@@ -80,9 +83,11 @@ def test_a_table_that_nobody_thought_about_is_out_of_reach_and_named(
     assert sentence.startswith("medusa.forgotten is in no list of medusa.grant_all_to_owner")
 
 
-@pytest.mark.parametrize("call", PROGRAMS)
-def test_the_owner_does_by_hand_nothing_that_is_its_programs(log_in: LogIn, call: str) -> None:
-    assert is_refused(log_in, "owner", f"SELECT medusa.{call}")
+def test_the_owner_does_by_hand_nothing_that_is_its_programs(log_in: LogIn) -> None:
+    may = dict(run(log_in, "owner", MAY_CALL))
+    assert [name for name in PROGRAMS if may[name]] == []
+    for call in ("sign_contract('', '', '')", "verify_envelope(1)", "apply_round('{}')"):
+        assert is_refused(log_in, "owner", f"SELECT medusa.{call}")
 
 
 def test_the_owner_sees_all_and_writes_what_is_its_own(log_in: LogIn) -> None:
