@@ -5342,7 +5342,7 @@ BEGIN
     RAISE EXCEPTION 'too much: %', what USING ERRCODE = 'MD001';
 END $$;
 COMMENT ON FUNCTION medusa.refuse_too_much(text) IS
-    'Refuse what is beyond a partner''s share: refusals that begin so are recorded once in an hour.';
+    'Refuse what is beyond a partner''s share: refusals that begin so are recorded once an hour.';
 
 CREATE FUNCTION medusa.charge_share(envelope medusa.inbox) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -5895,7 +5895,7 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 COMMENT ON FUNCTION medusa.decoded(text, text) IS 'The bytes that a text stands for; NULL of none.';
 
-CREATE FUNCTION medusa.take_envelope(given jsonb) RETURNS text
+CREATE FUNCTION medusa.take_envelope(given jsonb, crowded text[]) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     content  bytea := medusa.decoded(given->>'body', 'base64');
@@ -5929,9 +5929,7 @@ BEGIN
     IF (SELECT count(*) >= 256 OR sum(i.bytes) > 8388608 FROM medusa.inbox AS i
             WHERE i.state = 'received' AND i.sender = said_by
                 AND medusa.room_of(i.kind) = room AND i.came_from = address)
-        OR (SELECT count(*) >= 32768 FROM medusa.inbox AS i
-            WHERE i.state IN ('verified', 'handled') AND i.sender = said_by
-                AND medusa.room_of(i.kind) = room)
+        OR said_by || '/' || room = ANY (crowded)
         OR (SELECT count(*) >= 2048 OR sum(i.bytes) > 67108864 FROM medusa.inbox AS i
             WHERE i.state = 'received' AND i.came_from = address)
         OR (SELECT count(*) >= 32768 OR sum(i.bytes) > 1073741824 FROM medusa.inbox AS i
@@ -5962,14 +5960,16 @@ BEGIN
     END IF;
     RETURN CASE WHEN too_long THEN 'refused: it is longer than 96 KiB' ELSE 'taken' END;
 END $$;
-COMMENT ON FUNCTION medusa.take_envelope(jsonb) IS
-    'Put one envelope into the inbox, as it is: taken (also if it came before), refused or full.';
+COMMENT ON FUNCTION medusa.take_envelope(jsonb, text[]) IS
+    'Put one envelope into the inbox, as it is: taken (also if it came before), refused or full. '
+    'Crowded are rooms of senders (sender/room) of which as much is remembered as may be.';
 
 CREATE FUNCTION medusa.take_envelopes(envelopes jsonb) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
     given   jsonb;
+    crowded text[];
     answers text[] := '{}';
 BEGIN
     IF (pg_column_size(envelopes) <= 16777216 AND jsonb_typeof(envelopes) = 'array'
@@ -5978,8 +5978,15 @@ BEGIN
         RAISE EXCEPTION 'envelopes come in a list of 64 at most, 16 MiB in all: send fewer'
             USING ERRCODE = 'MD001';
     END IF;
+    crowded := ARRAY(
+        SELECT n.sender || '/' || n.room FROM (
+            SELECT DISTINCT e->>'sender' AS sender, medusa.room_of(e->>'kind') AS room
+            FROM jsonb_array_elements(envelopes) AS e) AS n
+        WHERE (SELECT count(*) FROM medusa.inbox AS i
+            WHERE i.state IN ('verified', 'handled') AND i.sender = n.sender
+                AND medusa.room_of(i.kind) = n.room) >= 32768);
     FOR given IN SELECT e FROM jsonb_array_elements(envelopes) AS e LOOP
-        answers := answers || medusa.take_envelope(given);
+        answers := answers || medusa.take_envelope(given, crowded);
     END LOOP;
     PERFORM pg_notify('medusa_progress', '');
     RETURN answers;
@@ -6137,8 +6144,8 @@ BEGIN
             * interval '1 s';
 END $$;
 COMMENT ON FUNCTION medusa.pause_delivery(text, text, double precision) IS
-    'A partner''s inbox took nothing: it is left alone for a second, twice as long each time, up to '
-    'a minute, by half of it more or less as jitter (0 to 1) says.';
+    'A partner''s inbox took nothing: it is left alone for a second, twice as long each time, up '
+    'to a minute, by half of it more or less as jitter (0 to 1) says.';
 
 CREATE FUNCTION medusa.resume_delivery(partner text) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS
@@ -6174,8 +6181,8 @@ EXCEPTION WHEN insufficient_privilege THEN
     RETURN 0;  -- a home whose keeper was not given this right; the role's own settings remain
 END $$;
 COMMENT ON FUNCTION medusa.end_guests(bigint) IS
-    'End sessions of partners'' logins that have a transaction open for longer, whatever these have '
-    'set; how many.';
+    'End sessions of partners'' logins that have a transaction open for longer, whatever these '
+    'have set; how many.';
 
 CREATE FUNCTION medusa.tidy_partners(open_ms bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -6549,8 +6556,8 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION medusa.grant_agreements_to_roles() IS
-    'Jobs sign, send and take documents; analysts and Airflow see what is agreed; a partner''s reader '
-    'may put envelopes into the inbox, and sees nothing.';
+    'Jobs sign, send and take documents; analysts and Airflow see what is agreed; a partner''s '
+    'reader may put envelopes into the inbox, and sees nothing.';
 REVOKE ALL ON FUNCTION medusa.grant_agreements_to_roles() FROM PUBLIC;
 SELECT medusa.grant_agreements_to_roles();
 -- Load: what CPU this participant's drivers spend, on what; and what load costs it ----------------
@@ -7782,7 +7789,7 @@ SELECT medusa.grant_rounds_to_roles();
 REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_api FROM PUBLIC;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa, medusa_api FROM PUBLIC;
 
--- What the owner may do, one by one: what is not named here is not its own to do --------------------
+-- What the owner may do, one by one: what is not named here is not its own to do -----------------
 
 CREATE FUNCTION medusa.grant_all_to_owner() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

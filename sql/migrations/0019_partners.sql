@@ -1,6 +1,6 @@
 -- Partners may be hostile: what one sends, holds or leaves undone reaches nobody but itself.
 
--- The audit is chained when a transaction ends -----------------------------------------------------
+-- The audit is chained when a transaction ends ---------------------------------------------------
 
 CREATE TABLE medusa.audit_entry (
     entry_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -48,7 +48,7 @@ COMMENT ON FUNCTION medusa.chain_audit() IS
 CREATE CONSTRAINT TRIGGER chain AFTER INSERT ON medusa.audit_entry
     DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION medusa.chain_audit();
 
--- The inbox: rooms, shares, refusals ---------------------------------------------------------------
+-- The inbox: rooms, shares, refusals -------------------------------------------------------------
 
 CREATE FUNCTION medusa.room_of(kind text) RETURNS text
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
@@ -150,7 +150,7 @@ BEGIN
     RAISE EXCEPTION 'too much: %', what USING ERRCODE = 'MD001';
 END $$;
 COMMENT ON FUNCTION medusa.refuse_too_much(text) IS
-    'Refuse what is beyond a partner''s share: refusals that begin so are recorded once in an hour.';
+    'Refuse what is beyond a partner''s share: refusals that begin so are recorded once an hour.';
 
 CREATE FUNCTION medusa.charge_share(envelope medusa.inbox) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -389,7 +389,7 @@ COMMENT ON FUNCTION medusa.refuse_envelope(bigint, text) IS
     'An envelope counts for nothing, and why; false if it has been handled. After 16 alike of a '
     'sender within an hour, and after one that was beyond its share, the others are only counted.';
 
--- The door -----------------------------------------------------------------------------------------
+-- The door ---------------------------------------------------------------------------------------
 
 CREATE FUNCTION medusa.decoded(given text, format text) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -400,7 +400,7 @@ EXCEPTION WHEN data_exception THEN
 END $$;
 COMMENT ON FUNCTION medusa.decoded(text, text) IS 'The bytes that a text stands for; NULL of none.';
 
-CREATE FUNCTION medusa.take_envelope(given jsonb) RETURNS text
+CREATE FUNCTION medusa.take_envelope(given jsonb, crowded text[]) RETURNS text
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     content  bytea := medusa.decoded(given->>'body', 'base64');
@@ -434,9 +434,7 @@ BEGIN
     IF (SELECT count(*) >= 256 OR sum(i.bytes) > 8388608 FROM medusa.inbox AS i
             WHERE i.state = 'received' AND i.sender = said_by
                 AND medusa.room_of(i.kind) = room AND i.came_from = address)
-        OR (SELECT count(*) >= 32768 FROM medusa.inbox AS i
-            WHERE i.state IN ('verified', 'handled') AND i.sender = said_by
-                AND medusa.room_of(i.kind) = room)
+        OR said_by || '/' || room = ANY (crowded)
         OR (SELECT count(*) >= 2048 OR sum(i.bytes) > 67108864 FROM medusa.inbox AS i
             WHERE i.state = 'received' AND i.came_from = address)
         OR (SELECT count(*) >= 32768 OR sum(i.bytes) > 1073741824 FROM medusa.inbox AS i
@@ -467,14 +465,16 @@ BEGIN
     END IF;
     RETURN CASE WHEN too_long THEN 'refused: it is longer than 96 KiB' ELSE 'taken' END;
 END $$;
-COMMENT ON FUNCTION medusa.take_envelope(jsonb) IS
-    'Put one envelope into the inbox, as it is: taken (also if it came before), refused or full.';
+COMMENT ON FUNCTION medusa.take_envelope(jsonb, text[]) IS
+    'Put one envelope into the inbox, as it is: taken (also if it came before), refused or full. '
+    'Crowded are rooms of senders (sender/room) of which as much is remembered as may be.';
 
 CREATE OR REPLACE FUNCTION medusa.take_envelopes(envelopes jsonb) RETURNS text[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
     given   jsonb;
+    crowded text[];
     answers text[] := '{}';
 BEGIN
     IF (pg_column_size(envelopes) <= 16777216 AND jsonb_typeof(envelopes) = 'array'
@@ -483,8 +483,15 @@ BEGIN
         RAISE EXCEPTION 'envelopes come in a list of 64 at most, 16 MiB in all: send fewer'
             USING ERRCODE = 'MD001';
     END IF;
+    crowded := ARRAY(
+        SELECT n.sender || '/' || n.room FROM (
+            SELECT DISTINCT e->>'sender' AS sender, medusa.room_of(e->>'kind') AS room
+            FROM jsonb_array_elements(envelopes) AS e) AS n
+        WHERE (SELECT count(*) FROM medusa.inbox AS i
+            WHERE i.state IN ('verified', 'handled') AND i.sender = n.sender
+                AND medusa.room_of(i.kind) = n.room) >= 32768);
     FOR given IN SELECT e FROM jsonb_array_elements(envelopes) AS e LOOP
-        answers := answers || medusa.take_envelope(given);
+        answers := answers || medusa.take_envelope(given, crowded);
     END LOOP;
     PERFORM pg_notify('medusa_progress', '');
     RETURN answers;
@@ -495,7 +502,7 @@ COMMENT ON FUNCTION medusa.take_envelopes(jsonb) IS
     'address, and 32,768 are remembered until they are stale. An answer to each: taken (also if it '
     'came before), refused or full.';
 
--- Deliveries ---------------------------------------------------------------------------------------
+-- Deliveries -------------------------------------------------------------------------------------
 
 CREATE TABLE medusa.delivery_pause (
     partner  text COLLATE "C" PRIMARY KEY,
@@ -525,8 +532,8 @@ BEGIN
             * interval '1 s';
 END $$;
 COMMENT ON FUNCTION medusa.pause_delivery(text, text, double precision) IS
-    'A partner''s inbox took nothing: it is left alone for a second, twice as long each time, up to '
-    'a minute, by half of it more or less as jitter (0 to 1) says.';
+    'A partner''s inbox took nothing: it is left alone for a second, twice as long each time, up '
+    'to a minute, by half of it more or less as jitter (0 to 1) says.';
 
 CREATE FUNCTION medusa.resume_delivery(partner text) RETURNS void
 LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS
@@ -547,7 +554,7 @@ END $$;
 COMMENT ON FUNCTION medusa.acknowledge_message(bigint, text) IS
     'A message lies in the partner''s inbox (problem NULL), or why it does not.';
 
--- Rounds are opened where there is something to trade under -----------------------------------------
+-- Rounds are opened where there is something to trade under --------------------------------------
 
 CREATE FUNCTION medusa.round_is_due() RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -645,7 +652,7 @@ COMMENT ON FUNCTION medusa.open_round(bigint, text) IS
     'or NULL. Whoever comes at the same time waits and gets NULL. What is agreed is active from it '
     'on, unless somebody is just editing it.';
 
--- Housekeeping: what partners brought does not stay for ever ----------------------------------------
+-- Housekeeping: what partners brought does not stay for ever -------------------------------------
 
 DROP TRIGGER insert_only ON medusa.offer;
 DROP TRIGGER insert_only ON medusa.offer_lapse;
@@ -771,8 +778,8 @@ EXCEPTION WHEN insufficient_privilege THEN
     RETURN 0;  -- a home whose keeper was not given this right; the role's own settings remain
 END $$;
 COMMENT ON FUNCTION medusa.end_guests(bigint) IS
-    'End sessions of partners'' logins that have a transaction open for longer, whatever these have '
-    'set; how many.';
+    'End sessions of partners'' logins that have a transaction open for longer, whatever these '
+    'have set; how many.';
 
 CREATE FUNCTION medusa.tidy_partners(open_ms bigint) RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -793,7 +800,7 @@ CREATE OR REPLACE VIEW medusa_api.inbox WITH (security_invoker = true) AS
         i.received_at, i.ended_at, i.bytes, i.nonce
     FROM medusa.inbox AS i;
 
--- What the owner may do, one by one: what is not named here is not its own to do --------------------
+-- What the owner may do, one by one: what is not named here is not its own to do -----------------
 
 CREATE OR REPLACE FUNCTION medusa.grant_all_to_owner() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -943,8 +950,8 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION medusa.grant_agreements_to_roles() IS
-    'Jobs sign, send and take documents; analysts and Airflow see what is agreed; a partner''s reader '
-    'may put envelopes into the inbox, and sees nothing.';
+    'Jobs sign, send and take documents; analysts and Airflow see what is agreed; a partner''s '
+    'reader may put envelopes into the inbox, and sees nothing.';
 
 CREATE OR REPLACE FUNCTION medusa.grant_loads_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Engine, text
 
+from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.names import Participant
 from tests.agreements.building import (
     ALPHA,
@@ -107,3 +108,16 @@ def test_a_flood_of_refusals_of_one_partner_pushes_out_no_others(
     beta.agreements.tidy(open_ms=10_000_000)
     kept = beta.sql("SELECT sender, count(*) FROM medusa_api.inbox GROUP BY sender ORDER BY sender")
     assert kept == [("alpha", 100), ("gamma", 1)]
+
+
+def test_of_a_sender_so_much_is_remembered_in_each_room(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    remembered = """INSERT INTO medusa.inbox (sender, receiver, kind, nonce, sent_at_ms,
+            expires_at_ms, body, signature, hash, state, ended_at)
+        SELECT 'alpha', 'beta', 'offer', md5(n::text), 1, 9999999999999, '', '',
+            sha256(n::text::bytea), 'handled', now() FROM generate_series(1, 32768) AS n"""
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(remembered.replace("::", r"\:\:")))
+    offer = an_envelope(alpha, b"{}", kind=EnvelopeKind.OFFER)
+    assert put(alpha, beta, offer, an_envelope(alpha)) == ("full: send it again later", "taken")
