@@ -9,8 +9,11 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, wait
+from threading import Thread
 from typing import Protocol
+
+from medusa_core.errors import Unavailable
 
 LOOK_S = 0.5
 WAITS_S = 2.0
@@ -18,6 +21,9 @@ WAITS_S = 2.0
 
 AGAIN_S = 5.0
 """How long after a turn that failed."""
+
+CLOSES_S = 10.0
+"""How long the end of a loop waits for its last turn: one that hangs goes with the process."""
 
 TOLD_S = 60.0
 TOLD_ALIKE = 40
@@ -57,13 +63,14 @@ class TurnsBeside:
         *,
         now_s: Callable[[], float] = time.monotonic,
         closes: Callable[[], None] = lambda: None,
+        closes_s: float = CLOSES_S,
     ) -> None:
         self._desk = desk
         self._heard = heard
         self._told = told
         self._now_s = now_s
         self._closes = closes
-        self._thread = ThreadPoolExecutor(1, "medusa-agreements")
+        self._closes_s = closes_s
         self._turn: Future[Made] | None = None
         self._next_s = now_s()
         self._told_at_s: dict[str, float] = {}
@@ -78,12 +85,34 @@ class TurnsBeside:
             self._collect(self._turn)
             self._turn = None
         if self._now_s() >= self._next_s:
-            self._turn = self._thread.submit(self._desk.turn)
+            self._turn = self._begun()
 
     def close(self) -> None:
-        """Wait for the turn that is under way, and make no other."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+        """Make no other turn, and wait for the one that is under way, as long as is sensible.
+
+        All lies in the home: one that is left goes on where it is, or is cut short with the
+        process, which does not wait for it; the next program makes it again.
+        """
+        if self._turn is not None and wait([self._turn], self._closes_s).not_done:
+            self._told(
+                Unavailable(
+                    f"a turn about contracts has not come to its end within {self._closes_s:g} s: "
+                    "it is left, and made again by the next run"
+                )
+            )
         self._closes()
+
+    def _begun(self) -> Future[Made]:
+        turn: Future[Made] = Future()
+
+        def make() -> None:
+            try:
+                turn.set_result(self._desk.turn())
+            except BaseException as error:  # noqa: BLE001 - it is raised where the turn is looked at
+                turn.set_exception(error)
+
+        Thread(target=make, name="medusa-agreements", daemon=True).start()
+        return turn
 
     def _collect(self, turn: Future[Made]) -> None:
         error = turn.exception()

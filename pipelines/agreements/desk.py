@@ -16,26 +16,31 @@ holds up nobody.
 
 from __future__ import annotations
 
+import random
 import secrets
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from itertools import groupby
 
 from medusa_core.errors import Conflict, Diverged, Refused, Unavailable
 from medusa_core.market.agreements import DocumentTold, read_message
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import Envelope, check_envelope, contract_bytes
 from medusa_core.names import Participant
+from pipelines.agreements.delivering import Deliveries
 from pipelines.agreements.signing import SigningKey, is_signed
-from pipelines.catalog.agreements import Agreements, Message, Received, Sealed
+from pipelines.catalog.agreements import Agreements, Message, Received
 from pipelines.exchange.interface import Post
 from pipelines.failpoints import reached
 
 ENVELOPES_MAX = 512
-MESSAGES_MAX = 64
 LASTS_MS = 7 * 86_400_000
-TAKEN = "taken"
 AWAY_MAX = 3
+TIDIES_S = 10.0
+"""How often the house is kept."""
+
+OPEN_MS_MAX = 15_000
+"""How long a partner's login may have a transaction open here; its questions take 5 s at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,10 @@ class Turn:
 
 
 class AgreementDesk:
-    """Makes a participant's turns; `told` hears what is refused and who is away."""
+    """Makes a participant's turns; `told` hears what is refused and who is away.
+
+    `to_all`, `draw_jitter`: see `Deliveries`. `now_s` is a clock that never goes back.
+    """
 
     def __init__(
         self,
@@ -67,13 +75,21 @@ class AgreementDesk:
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
         lasts_ms: int = LASTS_MS,
+        to_all: bool = False,
+        draw_jitter: Callable[[], float] = random.random,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._agreements = agreements
         self._key = key
-        self._post = post
         self._told = told
         self._draw_nonce = draw_nonce
         self._lasts_ms = lasts_ms
+        self._to_all = to_all
+        self._deliveries = Deliveries(
+            agreements, post, told, to_all=to_all, draw_jitter=draw_jitter
+        )
+        self._now_s = now_s
+        self._tidies_s = now_s()
 
     @property
     def participant(self) -> Participant:
@@ -82,7 +98,8 @@ class AgreementDesk:
 
     def turn(self) -> Turn:
         """Do what is to be done now; raises Unavailable if this home is away."""
-        if not self._agreements.has_work():
+        self._keep_house()
+        if not self._agreements.has_work(to_all=self._to_all):
             return Turn()
         expired = self._agreements.expire()  # 1
         taken, refused, kept = self._take_inbox()  # 2
@@ -90,8 +107,13 @@ class AgreementDesk:
         for message in self._agreements.to_seal(ENVELOPES_MAX):  # 4
             self._agreements.seal(message.message_id, self._sealed(message))
         reached("agreement.sealed")
-        sent, left = self._deliver()  # 5
+        sent, left = self._deliveries.deliver()  # 5
         return Turn(expired, taken, refused, signed, sent, kept + left)
+
+    def _keep_house(self) -> None:
+        if self._now_s() >= self._tidies_s:
+            self._agreements.tidy(OPEN_MS_MAX)
+            self._tidies_s = self._now_s() + TIDIES_S
 
     # ------------------------------------------------------------ the inbox
 
@@ -182,6 +204,10 @@ class AgreementDesk:
                 signed += self._agreements.sign(revision, signature, self._key.public_key)
             except (Refused, Conflict) as error:
                 self._told(error)
+            except Unavailable as error:
+                # Somebody edits it just now, which keeps nothing else from being told.
+                self._told(error)
+                break
             reached("agreement.signed")
         return signed
 
@@ -192,39 +218,10 @@ class AgreementDesk:
             receiver=message.receiver,
             nonce=self._draw_nonce(),
             sent_at_ms=message.clock_ms,
-            expires_at_ms=message.clock_ms + self._lasts_ms,
+            expires_at_ms=message.clock_ms + (message.lasts_ms or self._lasts_ms),
             body=message.body,
         )
         return replace(blank, signature=self._key.sign(blank.bytes_to_sign))
-
-    def _deliver(self) -> tuple[int, int]:
-        """How many messages arrived, and how many did not."""
-        sent = left = 0
-        waiting = self._agreements.to_deliver(MESSAGES_MAX)
-        for partner, messages in groupby(waiting, key=lambda sealed: sealed.envelope.receiver):
-            its = list(messages)
-            arrived = self._deliver_to(partner, its)
-            sent += arrived
-            left += len(its) - arrived
-        return sent, left
-
-    def _deliver_to(self, partner: Participant, messages: list[Sealed]) -> int:
-        try:
-            answers = self._post.deliver(partner, [m.envelope for m in messages])
-        except (Unavailable, Refused) as error:
-            self._told(error)
-            self._agreements.acknowledge([messages[0].message_id], str(error))
-            return 0
-        reached("agreement.sent")
-        # In order: what follows one that is not taken must not come before it.
-        arrived = list(_taken(messages, answers))
-        self._agreements.acknowledge([m.message_id for m in arrived])
-        reached("agreement.acknowledged")
-        if len(arrived) < len(messages):
-            answer = answers[len(arrived)]
-            self._agreements.acknowledge([messages[len(arrived)].message_id], answer)
-            self._told(Unavailable(f"{partner} does not take a message: {answer}"))
-        return len(arrived)
 
 
 def settle(desks: Iterable[AgreementDesk], *, turns_max: int = 12) -> int:
@@ -237,10 +234,3 @@ def settle(desks: Iterable[AgreementDesk], *, turns_max: int = 12) -> int:
         if all([desk.turn().is_idle for desk in those]):  # noqa: C419 - each has its turn
             return made + 1
     return turns_max
-
-
-def _taken(messages: list[Sealed], answers: tuple[str, ...]) -> Iterable[Sealed]:
-    for message, answer in zip(messages, answers, strict=True):
-        if answer != TAKEN:
-            return
-        yield message

@@ -43,7 +43,7 @@ def open_desk(
     exchange = LocalExchange(participant, partners, ways)
     post = exchange if is_patient else PatientPost(exchange)
     try:
-        yield AgreementDesk(agreements, key, post, told), agreements
+        yield AgreementDesk(agreements, key, post, told, to_all=is_patient), agreements
     finally:
         post.close()
         agreements.close()

@@ -86,13 +86,14 @@ class Received:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """What is to be told to a partner, not sealed yet."""
+    """What is to be told to a partner, not sealed yet; `lasts_ms` is None for the usual time."""
 
     message_id: int
     receiver: Participant
     kind: EnvelopeKind
     body: bytes
     clock_ms: int
+    lasts_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,8 +142,8 @@ class Agreements(Protocol):
     def own_proposals(self, because: str | None = None) -> Mapping[ContractName, OwnProposal]:
         """What this home proposed last of each contract; of what it did for that reason."""
 
-    def has_work(self) -> bool:
-        """Whether a turn might have anything to do."""
+    def has_work(self, *, to_all: bool = False) -> bool:
+        """Whether a turn might have anything to do; `to_all`: see `to_deliver`."""
 
     def expire(self) -> int:
         """Close proposals whose time has passed; how many."""
@@ -190,12 +191,23 @@ class Agreements(Protocol):
     def seal(self, message_id: int, envelope: Envelope) -> None:
         """Keep the envelope of a message."""
 
-    def to_deliver(self, messages_max: int) -> tuple[Sealed, ...]:
+    def to_deliver(self, messages_max: int, *, to_all: bool = False) -> tuple[Sealed, ...]:
         """What does not lie in its receiver's inbox, by receiver and in order; `messages_max`
-        for each."""
+        for each. Nothing for those that are left alone for a while, unless it is `to_all`."""
 
     def acknowledge(self, message_ids: Sequence[int], problem: str | None = None) -> None:
         """These lie in their receiver's inbox; or why they do not."""
+
+    def pause(self, partner: Participant, problem: str, jitter: float) -> None:
+        """A partner's inbox took nothing: it is left alone for a second, twice as long each time,
+        a minute at most, by half of it less or more as `jitter` (0 to 1) says."""
+
+    def resume(self, partner: Participant) -> None:
+        """A partner's inbox takes messages."""
+
+    def tidy(self, open_ms: int) -> int:
+        """A piece of housekeeping: what is older than kept goes, and sessions of partners that
+        have a transaction open for longer than `open_ms` are ended; how much went."""
 
     def tell_agreement(self, contract: ContractName) -> None:
         """Send a contract's agreed document to the partner, who does not hold it yet."""

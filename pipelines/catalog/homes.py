@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 import psycopg2.extensions
-from psycopg2.sql import SQL, Identifier, Literal
+from psycopg2.sql import SQL, Composed, Identifier, Literal
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import URL
 
@@ -30,6 +30,7 @@ from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
 from pipelines.catalog.migrations import migrate
 from pipelines.catalog.postgres import catalog_url
 from pipelines.catalog.postgres_errors import errors_of_catalog
+from pipelines.catalog.role_bounds import bounds_of
 
 ROLES = ("owner", "job", "airflow", "analyst", "reader")
 KEEPER = "home"
@@ -84,6 +85,7 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
     _hand_over(admin, database)
     with _administrator(admin) as connection:
         _admit(connection, database)
+        _bound(connection, database)
     urls = _urls(admin, participant, database, passwords)
     migrate(urls.keeper, participant)
     return urls
@@ -172,6 +174,15 @@ def _admit(connection: Connection, database: str) -> None:
              Identifier(f"{database}_{role}"))  # fmt: skip
 
 
+def _bound(connection: Connection, database: str) -> None:
+    """What each login may hold; the keeper may end sessions of partners."""
+    for role in ROLES:
+        for statement in bounds_of(database, role):
+            _run(connection, statement)
+    reader, keeper = Identifier(f"{database}_reader"), Identifier(f"{database}_{KEEPER}")
+    _run(connection, SQL("GRANT {} TO {}"), reader, keeper)
+
+
 def _hand_over(admin: URL, database: str) -> None:
     """A home in which the owner's login owned everything is the keeper's from now on."""
     owner, keeper = f"{database}_owner", f"{database}_{KEEPER}"
@@ -209,6 +220,6 @@ def _driver(connection: Connection) -> psycopg2.extensions.connection:
     return driver
 
 
-def _run(connection: Connection, statement: SQL, *parts: Identifier | Literal) -> None:
+def _run(connection: Connection, statement: SQL | Composed, *parts: Identifier | Literal) -> None:
     with _driver(connection).cursor() as cursor:
-        cursor.execute(statement.format(*parts))
+        cursor.execute(statement.format(*parts) if isinstance(statement, SQL) else statement)

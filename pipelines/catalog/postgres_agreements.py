@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import RowMapping
 
-from medusa_core.errors import Refused
 from medusa_core.market.agreements import (
     DocumentTold,
     LetGoTold,
@@ -18,7 +15,7 @@ from medusa_core.market.agreements import (
     WithdrawalTold,
 )
 from medusa_core.market.documents import terms_of
-from medusa_core.market.envelopes import Envelope, EnvelopeKind
+from medusa_core.market.envelopes import CLOCK_MS_MAX, Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
 from pipelines.catalog.agreements import (
@@ -32,6 +29,7 @@ from pipelines.catalog.agreements import (
     Round,
     Sealed,
 )
+from pipelines.catalog.envelope_rows import envelope_of
 from pipelines.catalog.postgres import catalog_engine
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.queries import query
@@ -133,9 +131,9 @@ class PostgresAgreements:
 
     # signing
 
-    def has_work(self) -> bool:
+    def has_work(self, *, to_all: bool = False) -> bool:
         """See `Agreements.has_work`."""
-        return bool(self._value("agreements_wait"))
+        return bool(self._value("agreements_wait", to_all=to_all))
 
     def expire(self) -> int:
         """See `Agreements.expire`."""
@@ -174,7 +172,7 @@ class PostgresAgreements:
                 Received(
                     envelope_id=row["envelope_id"],
                     clock_ms=row["clock_ms"],
-                    envelope=_envelope(row, kind, Participant(row["sender"])),
+                    envelope=envelope_of(row, kind, Participant(row["sender"])),
                 )
             )
         return tuple(found)
@@ -246,8 +244,9 @@ class PostgresAgreements:
                 kind=EnvelopeKind(row["kind"]),
                 body=bytes(row["body"]),
                 clock_ms=row["clock_ms"],
+                lasts_ms=row["lasts_ms"],
             )
-            for row in self._rows("to_seal", messages_max=messages_max)
+            for row in self._rows("to_seal", messages_max=messages_max, clock_ms_max=CLOCK_MS_MAX)
         )
 
     def seal(self, message_id: int, envelope: Envelope) -> None:
@@ -261,20 +260,32 @@ class PostgresAgreements:
             signature=envelope.signature,
         )
 
-    def to_deliver(self, messages_max: int) -> tuple[Sealed, ...]:
+    def to_deliver(self, messages_max: int, *, to_all: bool = False) -> tuple[Sealed, ...]:
         """See `Agreements.to_deliver`."""
         return tuple(
             Sealed(
                 message_id=row["message_id"],
-                envelope=_envelope(row, EnvelopeKind(row["kind"]), self._participant),
+                envelope=envelope_of(row, EnvelopeKind(row["kind"]), self._participant),
             )
-            for row in self._rows("to_deliver", messages_max=messages_max)
+            for row in self._rows("to_deliver", messages_max=messages_max, to_all=to_all)
         )
 
     def acknowledge(self, message_ids: Sequence[int], problem: str | None = None) -> None:
         """See `Agreements.acknowledge`."""
         for message_id in message_ids:
             self._value("acknowledge_message", message_id=message_id, problem=problem)
+
+    def pause(self, partner: Participant, problem: str, jitter: float) -> None:
+        """See `Agreements.pause`."""
+        self._value("pause_delivery", partner=partner, problem=problem, jitter=jitter)
+
+    def resume(self, partner: Participant) -> None:
+        """See `Agreements.resume`."""
+        self._value("resume_delivery", partner=partner)
+
+    def tidy(self, open_ms: int) -> int:
+        """See `Agreements.tidy`."""
+        return int(self._value("tidy_partners", open_ms=open_ms))
 
     def tell_agreement(self, contract: ContractName) -> None:
         """See `Agreements.tell_agreement`."""
@@ -296,42 +307,3 @@ class PostgresAgreements:
         """See `Agreements.verify_audit`."""
         broken: str | None = self._value("verify_audit")
         return broken
-
-
-def _envelope(row: RowMapping, kind: EnvelopeKind, sender: Participant) -> Envelope:
-    return Envelope(
-        kind=kind,
-        sender=sender,
-        receiver=Participant(row["receiver"]),
-        nonce=row["nonce"],
-        sent_at_ms=row["sent_at_ms"],
-        expires_at_ms=row["expires_at_ms"],
-        body=bytes(row["body"]),
-        signature=bytes(row["signature"]),
-    )
-
-
-def envelopes_document(envelopes: Sequence[Envelope]) -> str:
-    """What medusa.take_envelopes takes."""
-    return json.dumps(
-        [
-            {
-                "kind": one.kind.value,
-                "sender": one.sender,
-                "receiver": one.receiver,
-                "nonce": one.nonce,
-                "sent_at_ms": one.sent_at_ms,
-                "expires_at_ms": one.expires_at_ms,
-                "body": base64.b64encode(one.body).decode(),
-                "signature": one.signature.hex(),
-            }
-            for one in envelopes
-        ]
-    )
-
-
-def answers_of(given: object, count: int, partner: str) -> tuple[str, ...]:
-    """What a partner's home answered to so many envelopes; Refused if it is nothing of the kind."""
-    if isinstance(given, list) and len(given) == count and all(isinstance(a, str) for a in given):
-        return tuple(given)
-    raise Refused(f"{partner} answers envelopes in a form that is not Medusa's")

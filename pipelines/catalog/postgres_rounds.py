@@ -53,6 +53,10 @@ class PostgresRounds:
         """See `Rounds.waits`."""
         return bool(self._value("market_waits"))
 
+    def is_due(self) -> bool:
+        """See `Rounds.is_due`."""
+        return bool(self._value("round_is_due"))
+
     def read(self) -> MarketFacts:
         """See `Rounds.read`."""
         with errors_of_catalog(), self._snapshot() as connection:

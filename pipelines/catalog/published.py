@@ -9,8 +9,8 @@ from medusa_core.exchange import LineNews
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
+from pipelines.catalog.envelope_rows import answers_of, envelopes_document
 from pipelines.catalog.postgres import catalog_engine
-from pipelines.catalog.postgres_agreements import answers_of, envelopes_document
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_news import news_of
 from pipelines.catalog.queries import query

@@ -118,6 +118,10 @@ class Rounds(Protocol):
     def waits(self) -> bool:
         """Whether a turn might have anything to do."""
 
+    def is_due(self) -> bool:
+        """Whether a round is to be opened now: its time has passed, and there is a contract to
+        trade under, or something that has to come to an end."""
+
     def read(self) -> MarketFacts:
         """Everything, in one snapshot."""
 

@@ -42,5 +42,5 @@ def open_turns(
         exchange = LocalExchange(participant, partners, ways)
         post = exchange if is_patient else PatientPost(exchange)
         stack.callback(post.close)
-        desk = AgreementDesk(agreements, key, post, told)
+        desk = AgreementDesk(agreements, key, post, told, to_all=is_patient)
         yield MarketTurns(desk, agreements, rounds, told)

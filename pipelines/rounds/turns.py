@@ -125,6 +125,8 @@ class MarketTurns:
     def _open(self, opens: str | None) -> int | None:
         if opens is not None:
             return self._agreements.open_round(0, opens)
+        if not self._rounds.is_due():
+            return None  # also where nothing is agreed: a round would be a row a minute for nothing
         return self._agreements.open_round(self._rounds.read().trading.round_ms, DUE)
 
     # ------------------------------------------------------------ what partners said

@@ -1,6 +1,10 @@
 -- Whether there is anything to verify, sign, seal, send or let expire.
 SELECT EXISTS (SELECT FROM medusa.inbox AS i WHERE i.state = 'received')
-    OR EXISTS (SELECT FROM medusa.outbox AS o WHERE o.acknowledged_at IS NULL)
+    OR EXISTS (
+        SELECT FROM medusa.outbox AS o
+        WHERE o.acknowledged_at IS NULL AND (:to_all OR o.nonce IS NULL OR NOT EXISTS (
+            SELECT FROM medusa.delivery_pause AS p
+            WHERE p.partner = o.receiver AND p.tries_at > clock_timestamp())))
     OR EXISTS (
         SELECT FROM medusa.contract_proposal AS p
         JOIN medusa.contract_revision AS r ON r.revision = p.revision

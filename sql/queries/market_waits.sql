@@ -6,11 +6,6 @@ SELECT EXISTS (
     OR EXISTS (
         SELECT FROM medusa.agreed_move AS m WHERE m.state <> 'lapsed'
             AND m.expires_at <= clock_timestamp())
-    OR (
-        SELECT coalesce(max(r.number), 0) > coalesce(max(m.decided_round), 0)
-            OR coalesce(max(r.opened_at) + coalesce(max(m.round_ms), 60000) * interval '1 ms'
-                <= clock_timestamp(), true)
-        FROM (SELECT 1) AS one LEFT JOIN medusa.market AS m ON true
-        LEFT JOIN LATERAL (
-            SELECT o.number, o.opened_at FROM medusa.round AS o
-            ORDER BY o.number DESC LIMIT 1) AS r ON true)
+    OR coalesce((SELECT max(r.number) FROM medusa.round AS r), 0)
+        > coalesce((SELECT max(m.decided_round) FROM medusa.market AS m), 0)
+    OR medusa.round_is_due()

@@ -1,5 +1,11 @@
--- Envelopes that came and have not been looked at, or wait for something, in order.
+-- Envelopes that came and have not been looked at, or wait for something: of each sender in order,
+-- of all senders in turn, about contracts before offers, so that none waits behind another's many.
 SELECT i.envelope_id, i.kind, i.sender, i.receiver, i.nonce, i.sent_at_ms, i.expires_at_ms, i.body,
     i.signature, medusa.to_ms(clock_timestamp()) AS clock_ms
-FROM medusa.inbox AS i WHERE i.state = 'received'
-ORDER BY i.envelope_id LIMIT :envelopes_max
+FROM (
+    SELECT w.envelope_id, row_number() OVER (
+        PARTITION BY w.sender, medusa.room_of(w.kind), w.came_from ORDER BY w.envelope_id) AS place
+    FROM medusa.inbox AS w WHERE w.state = 'received'
+) AS w
+JOIN medusa.inbox AS i ON i.envelope_id = w.envelope_id
+ORDER BY w.place, medusa.room_of(i.kind), w.envelope_id LIMIT :envelopes_max

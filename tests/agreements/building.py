@@ -164,7 +164,8 @@ class Party:
         self.desk = self.a_desk()
 
     def a_desk(self, **settings: Any) -> AgreementDesk:
-        """Another program of the same participant, as after a restart."""
+        """Another program of the same participant, as after a restart; it waits for nobody."""
+        settings = {"to_all": True} | settings
         return AgreementDesk(self.agreements, self.key, self.post, self.told.append, **settings)
 
     def sql(self, statement: str, *values: object, role: str = "owner") -> list[tuple[Any, ...]]:

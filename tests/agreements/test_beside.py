@@ -13,7 +13,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant
 from pipelines.agreements.beside import AGAIN_S, TOLD_S, WAITS_S, TurnsBeside
-from pipelines.agreements.desk import AgreementDesk
+from pipelines.agreements.desk import AgreementDesk, Turn
 from pipelines.agreements.keys import key_path, make_key
 from pipelines.agreements.opening import turns_beside
 from pipelines.exchange.patience import PatientPost
@@ -46,7 +46,7 @@ def beside(clock: Clock) -> Iterator[Making]:
 
     def make(party: Party, told: list[Exception]) -> TurnsBeside:
         heard: deque[Exception] = deque()
-        desk = AgreementDesk(party.agreements, party.key, party.post, heard.append)
+        desk = AgreementDesk(party.agreements, party.key, party.post, heard.append, to_all=True)
         made.append(TurnsBeside(desk, heard, told.append, now_s=clock))
         return made[-1]
 
@@ -123,11 +123,34 @@ def test_a_partner_that_never_answers_keeps_no_turn_waiting(
     gamma.desk.turn()
     assert gamma.shows("other")[0] == "asked"
     silent.let_go.set()
-    until(lambda: desk.turn().waiting == 0, "beta has its own")
+
+    def has_come() -> bool:
+        desk.turn()
+        return beta.sql("SELECT count(*) FROM medusa_api.inbox") == [(1,)]
+
+    until(has_come, "beta has its own")
     beta.desk.turn()
     assert beta.shows()[0] == "asked"
     assert beta.sql("SELECT repeats FROM medusa_api.inbox") == [(0,)], "it was sent once"
     post.close()
+
+
+def test_a_turn_that_never_ends_keeps_no_program_from_ending(clock: Clock) -> None:
+    begun, let_go = Event(), Event()
+
+    class Hanging:
+        def turn(self) -> Turn:
+            begun.set()
+            let_go.wait()
+            return Turn()
+
+    told: list[Exception] = []
+    turns = TurnsBeside(Hanging(), deque(), told.append, now_s=clock, closes_s=0.05)
+    turns.look()
+    assert begun.wait(30)
+    turns.close()
+    assert "has not come to its end" in str(told.pop())
+    let_go.set()
 
 
 def test_a_home_makes_turns_once_it_has_a_key_that_is_its_own(

@@ -122,7 +122,6 @@ BAD: dict[str, tuple[Callable[[Party], Envelope], str]] = {
         _another(sent_at_ms=10**15, expires_at_ms=10**15), "set the clocks"),
     "good for ever": (
         _another(sent_at_ms=5, expires_at_ms=6 + LIFETIME_MS_MAX), "more than 31 days"),
-    "of somebody unknown": (_another(sender="nobody"), "no key of nobody is known"),
     "of somebody without a part in it": (
         _another(sender=GAMMA, key=a_key(GAMMA)), "has no part in it"),
     "no JSON": (_another(body=b"{"), "this is no document"),
@@ -202,27 +201,6 @@ def test_what_is_too_long_is_refused_at_the_door_and_recorded(alpha: Party, beta
     assert inbox(beta) == [("refused", "it is longer than 96 KiB")]
     ((size,),) = beta.sql("SELECT sum(octet_length(body)) FROM medusa.inbox")
     assert size == 0
-
-
-def test_who_sends_without_end_fills_only_its_own_share(
-    alpha: Party, beta: Party, gamma: Party
-) -> None:
-    flood = [an_envelope(alpha, nonce=f"{at:032x}", signature=b"x" * 64) for at in range(320)]
-    answers = [a for at in range(0, 320, 64) for a in put(alpha, beta, *flood[at : at + 64])]
-    assert answers.count("taken") == 256
-    assert set(answers[256:]) == {"full: send it again later"}
-    own = an_envelope(gamma, sender=GAMMA, key=a_key(GAMMA),
-                      body=a_body(some_terms(payer=GAMMA, contract="other")))  # fmt: skip
-    assert put(gamma, beta, own) == ("taken",)
-    beta.desk.turn()
-    assert inbox(beta)[-1] == ("refused", "a proposal lasts up to 31 days")
-    for at in range(256, 1400, 64):
-        some = [an_envelope(alpha, nonce=f"{n:032x}", signature=b"x" * 64)
-                for n in range(at, at + 64)]  # fmt: skip
-        put(alpha, beta, *some)
-        beta.desk.turn()
-    ((kept,),) = beta.sql("SELECT count(*) FROM medusa.inbox")
-    assert kept == 1_000, "what was refused is forgotten in time"
 
 
 def test_a_contract_is_agreed_with_a_partner_that_has_lost_its_home(

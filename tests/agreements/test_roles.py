@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import select
-from typing import Any
 
 import psycopg2
 import pytest
-from sqlalchemy import Engine, text
 
-from medusa_core.names import Participant
 from pipelines.agreements.desk import settle
 from pipelines.catalog.server import EmbeddedServer
-from tests.agreements.building import ALPHA, INSERT, RAISE_PRICE, Login, Party, SqlRefused, agree
+from tests.agreements.building import INSERT, RAISE_PRICE, Login, Party, SqlRefused, agree
 
 NO_RIGHT = "42501"
 TABLES = (
@@ -98,21 +95,8 @@ def test_a_partners_login_sees_nothing_of_any_contract(alpha: Party, beta: Party
 
 
 CANARY = "31337.42421"
-PRIVATE = f"""
-CREATE TABLE medusa.stand_in_for_private (cost_function text, load numeric);
-INSERT INTO medusa.stand_in_for_private VALUES ('queue, capacity {CANARY}', {CANARY});
-GRANT SELECT ON medusa.stand_in_for_private TO medusa_agreeing_alpha_owner,
-    medusa_agreeing_alpha_job;
-"""
-
-
-@pytest.fixture
-def private(parties: dict[Participant, Party], watchers: dict[Participant, Engine]) -> Any:
-    """What no partner may know, in alpha's home."""
-    with watchers[ALPHA].connect() as connection:
-        connection.execute(text(PRIVATE))
-        yield
-        connection.execute(text("DROP TABLE medusa.stand_in_for_private"))
+COST = f"""INSERT INTO medusa_api.cost (kind, capacity, scale, threshold, currency)
+    VALUES ('queue', {CANARY}, 1, 30000, 'EUR')"""
 
 
 def everything_seen(party: Party, role: str) -> str:
@@ -137,7 +121,6 @@ def everything_seen(party: Party, role: str) -> str:
     return "\n".join(found)
 
 
-@pytest.mark.usefixtures("private")
 def test_nothing_private_is_seen_by_another_login_or_reaches_a_partner(
     alpha: Party, beta: Party, postgres_server: EmbeddedServer
 ) -> None:
@@ -147,6 +130,7 @@ def test_nothing_private_is_seen_by_another_login_or_reaches_a_partner(
             login = party.a_login(role)
             login("LISTEN medusa_progress")
             ears.append(login)
+    alpha.sql(COST)
     agree(alpha, beta)
     alpha.sql(RAISE_PRICE, 1.3)
     beta.sql("UPDATE medusa_api.contract SET price_high = 1.4")

@@ -65,9 +65,15 @@ def test_owner_and_job_see_it_and_write_it_by_no_statement_of_their_own(
         assert refused.value.code == "23514", wrong
 
 
+LAPSED = """INSERT INTO medusa.offer_lapse (offer_id, because)
+    SELECT offer_id, 'a test' FROM medusa.offer LIMIT 1"""
+
+
 @pytest.mark.parametrize("table", ["offer", "offer_lapse", "answer", "agreed_move"])
 def test_what_was_offered_and_answered_stays(traded: tuple[Trader, Trader], table: str) -> None:
     alpha, _ = traded
+    with alpha.watcher.connect() as superuser:
+        superuser.execute(text(LAPSED))
     verbs = [f"DELETE FROM medusa.{table}", f"TRUNCATE medusa.{table} CASCADE"]
     if table == "agreed_move":
         verbs += ["UPDATE medusa.agreed_move SET load = load * 2",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import psycopg2.errors
@@ -50,7 +51,8 @@ SELECT DISTINCT pg_get_userbyid(owner) FROM (
 
 
 def run(log_in: LogIn, role: str, statement: str) -> list[tuple[object, ...]]:
-    with log_in(role).cursor() as cursor:
+    # A role has only so many connections.
+    with closing(log_in(role)) as login, login.cursor() as cursor:
         cursor.execute(statement)
         return cursor.fetchall() if cursor.description else []
 

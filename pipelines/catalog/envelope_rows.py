@@ -1,0 +1,53 @@
+"""Envelopes as rows of a home, and as they are put into a partner's."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+
+from sqlalchemy import RowMapping
+
+from medusa_core.errors import Refused
+from medusa_core.market.envelopes import Envelope, EnvelopeKind
+from medusa_core.names import Participant
+
+
+def envelope_of(row: RowMapping, kind: EnvelopeKind, sender: Participant) -> Envelope:
+    """The envelope of a row of the inbox or the outbox."""
+    return Envelope(
+        kind=kind,
+        sender=sender,
+        receiver=Participant(row["receiver"]),
+        nonce=row["nonce"],
+        sent_at_ms=row["sent_at_ms"],
+        expires_at_ms=row["expires_at_ms"],
+        body=bytes(row["body"]),
+        signature=bytes(row["signature"]),
+    )
+
+
+def envelopes_document(envelopes: Sequence[Envelope]) -> str:
+    """What medusa.take_envelopes takes."""
+    return json.dumps(
+        [
+            {
+                "kind": one.kind.value,
+                "sender": one.sender,
+                "receiver": one.receiver,
+                "nonce": one.nonce,
+                "sent_at_ms": one.sent_at_ms,
+                "expires_at_ms": one.expires_at_ms,
+                "body": base64.b64encode(one.body).decode(),
+                "signature": one.signature.hex(),
+            }
+            for one in envelopes
+        ]
+    )
+
+
+def answers_of(given: object, count: int, partner: str) -> tuple[str, ...]:
+    """What a partner's home answered to so many envelopes; Refused if it is nothing of the kind."""
+    if isinstance(given, list) and len(given) == count and all(isinstance(a, str) for a in given):
+        return tuple(given)
+    raise Refused(f"{partner} answers envelopes in a form that is not Medusa's")

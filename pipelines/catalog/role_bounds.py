@@ -1,0 +1,44 @@
+"""What a home's logins may hold, and for how long.
+
+An open transaction keeps rows that others wait for, and an open connection is one that others lack.
+Settings are what a login begins with and may change itself; the number of connections it may not,
+and sessions of partners that stay in a transaction are ended by the home (`medusa.end_guests`).
+The job has no such bounds here: its programs set their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from psycopg2.sql import SQL, Composed, Identifier, Literal
+
+CONNECTIONS_MAX: Mapping[str, int] = MappingProxyType({"analyst": 24, "reader": 32})
+"""Of a server's 100, say; a partner takes three for each of its programs."""
+
+SETTINGS: Mapping[str, Mapping[str, str]] = MappingProxyType({
+    "owner": {"idle_in_transaction_session_timeout": "2min", "lock_timeout": "10s"},
+    "analyst": {
+        "idle_in_transaction_session_timeout": "5min",
+        "lock_timeout": "5s",
+        "statement_timeout": "15min",
+    },
+    "reader": {
+        "idle_in_transaction_session_timeout": "10s",
+        "lock_timeout": "3s",
+        "statement_timeout": "30s",
+    },
+})  # fmt: skip
+"""An owner who thinks about an edit in psql has two minutes; then it is taken back."""
+
+
+def bounds_of(database: str, kind: str) -> Iterator[Composed]:
+    """The statements that bound a login of a home, as the administrator makes them."""
+    role = Identifier(f"{database}_{kind}")
+    if kind in CONNECTIONS_MAX:
+        connections = Literal(CONNECTIONS_MAX[kind])
+        yield SQL("ALTER ROLE {} CONNECTION LIMIT {}").format(role, connections)
+    for name, value in SETTINGS.get(kind, {}).items():
+        yield SQL("ALTER ROLE {} IN DATABASE {} SET {} = {}").format(
+            role, Identifier(database), Identifier(name), Literal(value)
+        )

@@ -1,0 +1,2 @@
+-- A partner's inbox takes messages.
+SELECT medusa.resume_delivery(:partner)

@@ -1,0 +1,112 @@
+"""One partner that is slow or away holds up no other, and is left alone for longer each time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Event
+
+import pytest
+from sqlalchemy import Engine, text
+
+from medusa_core.errors import Unavailable
+from medusa_core.market.envelopes import CLOCK_MS_MAX, Envelope, EnvelopeKind
+from medusa_core.names import Participant
+from pipelines.agreements.desk import LASTS_MS, AgreementDesk
+from tests.agreements.building import ALPHA, INSERT, Party
+
+PAUSES = "SELECT partner, failed, problem FROM medusa.delivery_pause"
+LEFT_MS = """SELECT medusa.to_ms(tries_at) - medusa.to_ms(clock_timestamp())
+    FROM medusa.delivery_pause"""
+
+
+@pytest.fixture
+def asked(alpha: Party) -> Party:
+    """Alpha has something to say to beta, and to gamma."""
+    alpha.sql(INSERT)
+    alpha.sql(INSERT.replace("'beta'", "'gamma'").replace("'spare_load'", "'other'"))
+    return alpha
+
+
+def test_partners_are_sent_to_side_by_side(asked: Party, beta: Party, gamma: Party) -> None:
+    gamma_has_its_own = Event()
+
+    class Slow:
+        """Beta, who comes first, answers once gamma has been sent to."""
+
+        def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+            if partner == beta.name and not gamma_has_its_own.wait(60):
+                raise Unavailable("gamma was never sent to")
+            answers = asked.post.deliver(partner, envelopes)
+            if partner == gamma.name:
+                gamma_has_its_own.set()
+            return answers
+
+        def close(self) -> None:
+            pass
+
+    desk = AgreementDesk(asked.agreements, asked.key, Slow(), asked.told.append)
+    assert (desk.turn().sent, asked.told) == (2, [])
+
+
+def test_who_is_away_is_left_alone_for_twice_as_long_each_time_and_others_are_sent_to(
+    asked: Party, beta: Party, gamma: Party, watchers: dict[Participant, Engine]
+) -> None:
+    asked.post.cut.add(beta.name)
+    desk = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
+    turn = desk.turn()
+    assert (turn.sent, turn.waiting) == (1, 1)
+    gamma.desk.turn()
+    assert gamma.shows("other")[0] == "asked"
+    waits = []
+    for failed in range(1, 9):
+        assert asked.sql(PAUSES) == [("beta", failed, "beta is cut off")]
+        ((left_ms,),) = asked.sql(LEFT_MS)
+        waits.append(left_ms)
+        with watchers[ALPHA].connect() as connection:
+            connection.execute(text("UPDATE medusa.delivery_pause SET tries_at = now()"))
+        desk = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
+        desk.turn()
+    for failed, left_ms in enumerate(waits):
+        assert min(2**failed, 60) * 1_000 - 5_000 < left_ms <= min(2**failed, 60) * 1_000
+
+    tried = len(asked.told)
+    assert asked.sql(LEFT_MS)[0][0] > 30_000
+    assert desk.turn().is_idle
+    assert len(asked.told) == tried, "it is not tried before"
+    asked.post.cut.clear()
+    beta.agreements.put(asked.name, EnvelopeKind.OFFER, "a sign of life", b"{}")
+    beta.desk.turn()
+    desk.turn()
+    assert asked.sql(PAUSES) == [], "who is heard of is sent to again"
+    beta.desk.turn()
+    assert beta.shows()[0] == "asked"
+
+
+def test_offers_are_good_for_some_rounds_and_documents_for_days(alpha: Party, beta: Party) -> None:
+    alpha.sql(INSERT)
+    alpha.agreements.put(beta.name, EnvelopeKind.OFFER, "an offer", b"{}")
+    alpha.desk.turn()
+    lasts = {e.kind: e.expires_at_ms - e.sent_at_ms for e in alpha.post.seen}
+    assert lasts == {
+        EnvelopeKind.DOCUMENT: LASTS_MS,
+        EnvelopeKind.OFFER: CLOCK_MS_MAX + 4 * 60_000,
+    }
+    beta.desk.turn()
+    kept = "SELECT count(*) FROM medusa_api.inbox WHERE kind = 'offer'"
+    assert beta.sql(kept) == [(1,)]
+
+
+def test_what_has_arrived_is_not_kept_twice(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    alpha.sql(INSERT)
+    alpha.agreements.put(beta.name, EnvelopeKind.OFFER, "an offer", b"{}")
+    alpha.desk.turn()
+    kept = "SELECT kind, length(body) FROM medusa.outbox ORDER BY kind"
+    assert alpha.sql(kept) == [("document", 0), ("offer", 0)]
+    with watchers[ALPHA].connect() as connection:
+        connection.execute(
+            text("UPDATE medusa.outbox SET acknowledged_at = now() - interval '2 hours'")
+        )
+    alpha.agreements.tidy(open_ms=10_000_000)
+    assert alpha.sql(kept) == [("document", 0)], "a proposal may be taken back yet"

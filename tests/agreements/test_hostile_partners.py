@@ -1,0 +1,180 @@
+"""What a partner sends, or leaves open, over its login hurts this home and others in nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import psycopg2
+import pytest
+from sqlalchemy import Engine, text
+
+from medusa_core.market.envelopes import Envelope, EnvelopeKind
+from medusa_core.market.terms import ContractName
+from medusa_core.names import Participant
+from pipelines.catalog.envelope_rows import envelopes_document
+from tests.agreements.building import BETA, GAMMA, Login, Party, SqlRefused, a_key, some_terms
+from tests.agreements.test_envelopes import a_body, an_envelope, inbox, put
+from tests.waiting import until
+
+SETTINGS = ("idle_in_transaction_session_timeout", "statement_timeout", "lock_timeout")
+TAKE = "SELECT medusa.take_envelopes(%s)"
+
+
+@pytest.fixture
+def guest(beta: Party) -> Iterator[Login]:
+    """A partner's login in beta's home, with a transaction that it never ends."""
+    login = beta.a_login("reader")
+    for name in SETTINGS:
+        login(f"SET {name} = 0")
+    login.connection.autocommit = False
+    yield login
+    login.connection.close()
+
+
+def its_own(party: Party, name: str) -> Envelope:
+    """A proposal of gamma's to beta."""
+    ((now_ms,),) = party.sql("SELECT medusa.to_ms(clock_timestamp())", role="job")
+    terms = some_terms(payer=GAMMA, contract=ContractName(name))
+    body = a_body(terms, expires_at_ms=now_ms + 1_000_000)
+    return an_envelope(party, body, sender=GAMMA, key=a_key(GAMMA))
+
+
+def test_an_open_transaction_of_a_partner_holds_up_no_envelope(
+    alpha: Party, beta: Party, gamma: Party, guest: Login
+) -> None:
+    first, second, own = an_envelope(alpha), an_envelope(alpha), its_own(gamma, "other")
+    put(alpha, beta, first)
+    put(gamma, beta, own)
+    # All of it again, and more, and then nothing any more.
+    guest(TAKE, envelopes_document([first, own, second]))
+    assert put(alpha, beta, first) == ("taken",)
+    assert put(gamma, beta, own, its_own(gamma, "third")) == ("taken", "taken")
+    turn = beta.desk.turn()
+    assert (turn.taken, turn.refused, turn.waiting) == (3, 0, 0)
+    beta.agreements.tidy(open_ms=10_000_000)
+    ((repeats,),) = beta.sql("SELECT sum(repeats) FROM medusa_api.inbox")
+    assert repeats == 2, "what the guest has not ended is not there"
+
+
+def test_a_session_of_a_partner_that_stays_in_a_transaction_is_ended(
+    beta: Party, guest: Login
+) -> None:
+    guest("SELECT 1")
+    assert beta.agreements.tidy(open_ms=0) >= 1
+
+    def is_gone() -> bool:
+        try:
+            guest("SELECT 1")
+        except (SqlRefused, psycopg2.Error):
+            return True
+        return False
+
+    until(is_gone, "the guest's session is ended")
+    assert beta.sql("SELECT 1", role="owner") == [(1,)], "nobody else's is"
+
+
+@pytest.mark.parametrize("role", ["reader", "analyst", "owner"])
+def test_logins_begin_with_bounds(beta: Party, role: str) -> None:
+    ((idle,),) = beta.sql("SHOW idle_in_transaction_session_timeout", role=role)
+    ((lock,),) = beta.sql("SHOW lock_timeout", role=role)
+    assert "0" not in (idle, lock)
+    if role != "owner":
+        ((statement,),) = beta.sql("SHOW statement_timeout", role=role)
+        assert statement != "0"
+        ((most,),) = beta.sql(
+            "SELECT rolconnlimit FROM pg_roles WHERE rolname = current_user", role=role
+        )
+        assert 0 < most < 100
+
+
+def test_of_somebody_unknown_nothing_is_kept(alpha: Party, beta: Party) -> None:
+    (answer,) = put(alpha, beta, an_envelope(alpha, sender="nobody"))
+    assert answer.startswith("refused: no key of nobody is known here")
+    (answer,) = put(alpha, beta, an_envelope(alpha, sender=BETA))
+    assert answer.startswith("refused: it is sent in the name of beta")
+    assert inbox(beta) == []
+
+
+def flood(party: Party, count: int, **changes: Any) -> list[Envelope]:
+    """Envelopes in alpha's name that are not alpha's."""
+    one = an_envelope(party, signature=b"x" * 64, **changes)
+    return [replace(one, nonce=f"{at:032x}") for at in range(count)]
+
+
+def put_all(sender: Party, receiver: Party, envelopes: Sequence[Envelope]) -> list[str]:
+    return [
+        answer
+        for at in range(0, len(envelopes), 64)
+        for answer in put(sender, receiver, *envelopes[at : at + 64])
+    ]
+
+
+def test_forged_envelopes_shut_out_neither_whom_they_name_nor_others(
+    alpha: Party, beta: Party, gamma: Party, watchers: dict[Participant, Engine]
+) -> None:
+    answers = put_all(gamma, beta, flood(alpha, 320))
+    assert answers.count("taken") == 256
+    assert set(answers[256:]) == {"full: send it again later"}
+    # Whose they are is not known yet, but where they come from: not from alpha's address.
+    with watchers[BETA].connect() as connection:
+        connection.execute(text("UPDATE medusa.inbox SET came_from = '10.0.0.9'"))
+    assert put(alpha, beta, an_envelope(alpha)) == ("taken",)
+    assert put(gamma, beta, its_own(gamma, "other")) == ("taken",)
+    turn = beta.desk.turn()
+    assert (turn.taken, turn.refused) == (2, 256)
+    assert {beta.shows(name)[0] for name in ("spare_load", "other")} == {"asked"}
+    refused = beta.sql(
+        "SELECT count(*), sum(1 + repeats), sum(length(body)) FROM medusa.inbox "
+        "WHERE state = 'refused'"
+    )
+    assert refused == [(16, 256, 0)], "alike are counted, not kept"
+    assert beta.sql("SELECT count(*) FROM medusa.partner_share WHERE messages > 1") == [(0,)], (
+        "what is forged is on nobody's account"
+    )
+
+
+def test_offers_leave_room_for_what_is_said_of_contracts(alpha: Party, beta: Party) -> None:
+    offers = flood(alpha, 257, kind=EnvelopeKind.OFFER, body=b"{}")
+    assert put_all(alpha, beta, offers)[-1] == "full: send it again later"
+    assert put(alpha, beta, an_envelope(alpha)) == ("taken",)
+    first = beta.agreements.received(1)
+    assert [one.envelope.kind for one in first] == [EnvelopeKind.DOCUMENT], "and it is first"
+
+
+WRONG: dict[str, Any] = {
+    "no object": 7,
+    "nothing": None,
+    "a list": [],
+    "empty": {},
+    "body that is no base64": {"body": "%%%"},
+    "body that is half a base64": {"body": "A"},
+    "signature that is no hex": {"signature": "zz" * 64},
+    "half a digit": {"signature": "a" * 127},
+    "a time that is a text": {"sent_at_ms": "soon"},
+    "a time beyond all": {"sent_at_ms": 10**30},
+    "a time before all": {"expires_at_ms": -1},
+    "half a millisecond": {"expires_at_ms": 0.5},
+    "a name with SQL in it": {"sender": "x'; DROP TABLE medusa.inbox; --"},
+    "a name that is a list": {"sender": ["alpha"]},
+    "a kind that is none": {"kind": "Offer"},
+    "a nonce that is short": {"nonce": "0"},
+}
+
+
+def test_what_is_no_envelope_is_refused_by_itself(alpha: Party, beta: Party) -> None:
+    (good,) = json.loads(envelopes_document([an_envelope(alpha)]))
+    given = [{**good, **w} if isinstance(w, dict) and w else w for w in WRONG.values()]
+    login = beta.a_login("reader")
+    ((answers,),) = login(TAKE, json.dumps([*given, good]))
+    assert dict(zip(WRONG, answers, strict=False)) == dict.fromkeys(
+        WRONG, "refused: this is no envelope"
+    )
+    assert answers[-1] == "taken"
+    for none in ("7", "{}", "null", json.dumps([good] * 65)):
+        with pytest.raises(SqlRefused, match="come in a list of 64 at most"):
+            login(TAKE, none)
+    login.connection.close()
+    assert inbox(beta) == [("received", "")]

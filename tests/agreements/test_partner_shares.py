@@ -1,0 +1,123 @@
+"""What is kept of a partner has bounds of its own, and what is beyond them is recorded once."""
+
+from __future__ import annotations
+
+from sqlalchemy import Engine, text
+
+from medusa_core.market.envelopes import EnvelopeKind
+from medusa_core.names import Participant
+from tests.agreements.building import (
+    ALPHA,
+    BETA,
+    GAMMA,
+    INSERT,
+    Party,
+    a_key,
+    a_movement,
+    some_fragments,
+    some_terms,
+)
+from tests.agreements.test_envelopes import a_body, an_envelope, inbox, put
+
+
+def test_what_is_beyond_a_partners_share_is_refused_and_recorded_once(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    put(alpha, beta, an_envelope(alpha))
+    beta.desk.turn()
+    with watchers[BETA].connect() as connection:
+        connection.execute(text("UPDATE medusa.partner_share SET messages = 4096"))
+    for _ in range(3):
+        put(alpha, beta, an_envelope(alpha))
+    turn = beta.desk.turn()
+    assert (turn.taken, turn.refused) == (0, 3)
+    refused = beta.sql("SELECT reason, repeats FROM medusa_api.inbox WHERE state = 'refused'")
+    ((reason, repeats),) = refused
+    assert reason.startswith("too much: alpha has sent 4096 messages of kind document")
+    assert repeats == 2
+    with watchers[BETA].connect() as connection:
+        hour = "UPDATE medusa.partner_share SET began_at = began_at - interval '1 hour'"
+        connection.execute(text(hour))
+    put(alpha, beta, an_envelope(alpha))
+    assert beta.desk.turn().taken == 1, "it is heard again"
+
+
+def test_a_partner_names_only_so_many_contracts_and_keeps_no_owner_from_naming_its_own(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(
+            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "SELECT 'of_alpha_' || n, 2, 'alpha' FROM generate_series(1, 2048) AS n"
+        ))  # fmt: skip
+        connection.execute(text(
+            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "SELECT 'of_others_' || n, 2, 'other_' || n % 9 FROM generate_series(1, 9000) AS n"
+        ))  # fmt: skip
+    put(alpha, beta, an_envelope(alpha))
+    beta.desk.turn()
+    assert "too much: alpha has named 2,048 contracts here" in inbox(beta)[-1][1]
+    beta.sql(INSERT)
+    assert beta.shows()[0] == "proposed"
+    put(alpha, beta, an_envelope(alpha))
+    beta.desk.turn()
+    assert inbox(beta)[-1] == ("handled", ""), "what the owner has named is not the partner's"
+
+
+def test_proposals_that_nobody_agrees_on_have_a_bound(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    put(alpha, beta, an_envelope(alpha))
+    beta.desk.turn()
+    often = """INSERT INTO medusa.contract_proposal (contract, revision, proposed_by, because,
+            expires_at, state, ended_at, told_as)
+        SELECT contract, revision, proposed_by, because, expires_at, 'superseded',
+            clock_timestamp(), n FROM medusa.contract_proposal, generate_series(2, 4097) AS n"""
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(often))
+    put(alpha, beta, an_envelope(alpha, body=a_body(some_terms(currency="USD"), proposal=9)))
+    beta.desk.turn()
+    assert "too much: alpha has proposed 4,096 times within a day" in inbox(beta)[-1][1]
+
+
+def test_long_documents_stand_in_the_audit_by_their_hash(alpha: Party, beta: Party) -> None:
+    many = some_fragments(*(f"fragment_number_{at}" for at in range(500)))
+    ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())", role="job")
+    terms = some_terms(subject=a_movement(fragments=many))
+    put(alpha, beta, an_envelope(alpha, a_body(terms, expires_at_ms=now_ms + 1_000_000)))
+    beta.desk.turn()
+    ((after,),) = beta.sql("SELECT after FROM medusa_api.audit WHERE what = 'told'")
+    ((revision,),) = beta.sql("SELECT revision FROM medusa_api.contract")
+    assert after["revision"] == revision
+    assert set(after) == {"bytes", "sha256", "revision"}
+    assert beta.agreements.verify_audit() is None
+    assert beta.sql("SELECT sum(length(body)), sum(bytes) > 9000 FROM medusa.inbox") == [(0, True)]
+
+
+def test_a_flood_of_refusals_of_one_partner_pushes_out_no_others(
+    alpha: Party, beta: Party, gamma: Party, watchers: dict[Participant, Engine]
+) -> None:
+    put(gamma, beta, an_envelope(gamma, sender=GAMMA, key=a_key(ALPHA)))
+    beta.desk.turn()
+    many = """INSERT INTO medusa.inbox (sender, receiver, kind, nonce, sent_at_ms, expires_at_ms,
+            body, signature, hash, state, reason, ended_at)
+        SELECT 'alpha', 'beta', 'offer', repeat('0', 32), 1, 1, '', '', sha256(n::text::bytea),
+            'refused', 'wrong ' || n, clock_timestamp() FROM generate_series(1, 1000) AS n"""
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(many.replace("::", r"\:\:")))
+    beta.agreements.tidy(open_ms=10_000_000)
+    kept = beta.sql("SELECT sender, count(*) FROM medusa_api.inbox GROUP BY sender ORDER BY sender")
+    assert kept == [("alpha", 100), ("gamma", 1)]
+
+
+def test_of_a_sender_so_much_is_remembered_in_each_room(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    remembered = """INSERT INTO medusa.inbox (sender, receiver, kind, nonce, sent_at_ms,
+            expires_at_ms, body, signature, hash, state, ended_at)
+        SELECT 'alpha', 'beta', 'offer', md5(n::text), 1, 9999999999999, '', '',
+            sha256(n::text::bytea), 'handled', now() FROM generate_series(1, 32768) AS n"""
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(remembered.replace("::", r"\:\:")))
+    offer = an_envelope(alpha, b"{}", kind=EnvelopeKind.OFFER)
+    assert put(alpha, beta, offer, an_envelope(alpha)) == ("full: send it again later", "taken")

@@ -1,0 +1,100 @@
+"""The owner may do what is listed, and nothing that somebody forgot to think about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from sqlalchemy import Engine, text
+
+from pipelines.catalog.homes import HomeUrls, create_home, drop_home
+from pipelines.catalog.server import EmbeddedServer
+from tests.catalog import building as a
+from tests.catalog.homes_under_test import watcher_of
+from tests.sql.conftest import LogIn
+from tests.sql.test_roles import is_refused, run
+
+WITHOUT = """
+    SELECT c.oid::regclass::text, array_remove(ARRAY[
+        CASE WHEN has_table_privilege(:role, c.oid, 'SELECT') THEN 'SELECT' END,
+        CASE WHEN has_any_column_privilege(:role, c.oid, 'UPDATE') THEN 'UPDATE' END], NULL)
+    FROM pg_class AS c
+    WHERE c.relkind IN ('r', 'v')
+        AND c.relnamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
+    ORDER BY 1"""
+OUT_OF_REACH: frozenset[str] = frozenset()
+"""Tables that the owner is not to see; there are none."""
+
+PROGRAMS = (
+    "sign_contract", "take_document", "take_notice", "take_want", "take_let_go", "take_withdrawal",
+    "note_signature", "note_notice", "agree", "verify_envelope", "handle_envelope",
+    "refuse_envelope", "end_envelope", "seal_message", "put_message", "put_out", "put_document",
+    "take_envelopes", "take_envelope", "write_audit", "take_offer", "take_answer", "apply_round",
+    "make_offer", "give_answer", "tidy_partners", "end_guests", "resume_delivery", "begin_market",
+    "charge", "grant_all_to_owner", "found_home",
+)  # fmt: skip
+"""What a participant's program does: by hand it would be forged."""
+
+MAY_CALL = """
+    SELECT p.proname, has_function_privilege(current_user, p.oid, 'EXECUTE') FROM pg_proc AS p
+    WHERE p.pronamespace = 'medusa'::regnamespace"""
+
+
+def unlisted(watcher: Engine, database: str) -> list[str]:
+    """What the owner has no right to at all, in a sentence each."""
+    statement = text(WITHOUT.replace("::", r"\:\:"))
+    with watcher.connect() as connection:
+        rows = connection.execute(statement, {"role": f"{database}_owner"}).all()
+    assert len(rows) > 80
+    return [
+        f"{name} is in no list of medusa.grant_all_to_owner: say there what the owner may do with "
+        "it (sql/schema.sql, and a migration), or here that it is out of its reach"
+        for name, rights in rows
+        if not rights and name not in OUT_OF_REACH
+    ]
+
+
+@pytest.fixture
+def spoilt(postgres_server: EmbeddedServer) -> Iterator[tuple[HomeUrls, Engine]]:
+    """A home that a test may change, and a superuser there."""
+    admin_url = postgres_server.superuser_url()
+    urls = create_home(admin_url, a.ALPHA, "medusa_spoilt")
+    with watcher_of(postgres_server.superuser_url(urls.database)) as watcher:
+        yield urls, watcher
+    drop_home(admin_url, urls.database)
+
+
+def test_every_table_is_in_the_owners_list(spoilt: tuple[HomeUrls, Engine]) -> None:
+    urls, watcher = spoilt
+    assert unlisted(watcher, urls.database) == []
+
+
+def test_a_table_that_nobody_thought_about_is_out_of_reach_and_named(
+    spoilt: tuple[HomeUrls, Engine],
+) -> None:
+    urls, watcher = spoilt
+    keeper = f"{urls.database}_home"
+    with watcher.connect() as connection:
+        connection.execute(text(f"SET ROLE {keeper}"))
+        connection.execute(text("CREATE TABLE medusa.forgotten (n integer)"))
+        connection.execute(text("SELECT medusa.grant_all_to_owner()"))
+        connection.execute(text("RESET ROLE"))
+    (sentence,) = unlisted(watcher, urls.database)
+    assert sentence.startswith("medusa.forgotten is in no list of medusa.grant_all_to_owner")
+
+
+def test_the_owner_does_by_hand_nothing_that_is_its_programs(log_in: LogIn) -> None:
+    may = dict(run(log_in, "owner", MAY_CALL))
+    assert [name for name in PROGRAMS if may[name]] == []
+    for call in ("sign_contract('', '', '')", "verify_envelope(1)", "apply_round('{}')"):
+        assert is_refused(log_in, "owner", f"SELECT medusa.{call}")
+
+
+def test_the_owner_sees_all_and_writes_what_is_its_own(log_in: LogIn) -> None:
+    for view in run(log_in, "owner", "SELECT viewname FROM pg_views WHERE schemaname = "
+                    "'medusa_api'"):  # fmt: skip
+        run(log_in, "owner", f"SELECT * FROM medusa_api.{view[0]}")
+    run(log_in, "owner", "UPDATE medusa.message_retention SET keep = '2 days'")
+    run(log_in, "owner", "UPDATE medusa_api.trading SET round_ms = 30000")
+    for table in ("inbox", "audit", "offer", "delivery_pause", "partner_share", "audit_entry"):
+        assert is_refused(log_in, "owner", f"DELETE FROM medusa.{table}"), table
