@@ -25,12 +25,14 @@ NOTHING_KNOWN = (Room(0, inf),)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A provider that may be asked: at which level, and how much it would take as far as known."""
+    """A provider that may be asked: at which level, and how much it would take as far as known;
+    for fragments smaller than `below` alone."""
 
     standing: PayerStanding
     level: int
     room: float
     is_known: bool
+    below: float = inf
 
     @property
     def price(self) -> float:
@@ -72,7 +74,7 @@ def candidates(
 
 
 def usable(
-    knowledge: MarketKnowledge,
+    knowledge: MarketKnowledge, *, is_full_too: bool = False
 ) -> Iterator[tuple[PayerStanding, tuple[Room, ...], bool]]:
     """Contracts under which an offer may be made now, what room there is as far as known, and
     whether that was said."""
@@ -83,8 +85,19 @@ def usable(
         told = standing.told
         if told is None or told.round + limits.told_rounds <= now:
             yield standing, NOTHING_KNOWN, False
-        elif told.rooms:
+        elif told.rooms or is_full_too:
             yield standing, told.rooms, True
+
+
+def of_smaller(knowledge: MarketKnowledge) -> Iterator[Candidate]:
+    """Providers that may be asked for smaller fragments than those that they have judged by: who
+    has no room for a large one may have some for a small one."""
+    smallest = min((c.item.load for c in knowledge.carried), default=inf) * (1.0 + SAME_LOAD)
+    for standing, _, is_known in usable(knowledge, is_full_too=True):
+        told = standing.told
+        if is_known and told is not None and smallest < told.smallest:
+            left = slack(standing.contract.load_max, standing.load_there)
+            yield Candidate(standing, 0, left, False, told.smallest)
 
 
 def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
@@ -104,14 +117,18 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         for candidate in candidates(knowledge, is_for_overload=over, wanted=wanted)
         if slope > candidate.price * band or is_total
     ]
+    asked.sort(key=_cheapest_first)
+    smaller = [c for c in of_smaller(knowledge) if slope > c.price * band or is_total]
+    asked += sorted(smaller, key=_cheapest_first)
     if not asked:
         return []
-    asked.sort(key=_cheapest_first)
     shed = _Shed(knowledge)
-    offers = []
+    offers: list[MakeOffer] = []
     for number, candidate in enumerate(asked):
         if free == 0:
             break
+        if any(made.offer.contract == candidate.standing.contract.name for made in offers):
+            continue
         # Of two of whom nothing is known each is offered half.
         others = 1 if free > 1 and number + 1 < len(asked) and not candidate.is_known else 0
         items = shed.take(candidate, others)
@@ -259,7 +276,9 @@ class _Shed:
         chosen: list[int] = []
         for at, carried in enumerate(self._left):
             load = carried.item.load
-            if load > room or not (is_any or is_covered(carried.item, standing)):
+            if load > room or load >= candidate.below * (1.0 - SAME_LOAD):
+                continue
+            if not (is_any or is_covered(carried.item, standing)):
                 continue
             if now <= least or len(chosen) >= limits.items_max:
                 break
