@@ -89,15 +89,26 @@ def usable(
             yield standing, told.rooms, True
 
 
-def of_smaller(knowledge: MarketKnowledge) -> Iterator[Candidate]:
-    """Providers that may be asked for smaller fragments than those that they have judged by: who
-    has no room for a large one may have some for a small one."""
-    smallest = min((c.item.load for c in knowledge.carried), default=inf) * (1.0 + SAME_LOAD)
-    for standing, _, is_known in usable(knowledge, is_full_too=True):
+def of_other_sizes(knowledge: MarketKnowledge) -> Iterator[Candidate]:
+    """Providers to be asked once more, since what they said was about fragments of other sizes.
+
+    Who has no room for a large one may have some for a smaller one. And who said that there is room
+    for less than any fragment that one carries tells of more only if it is asked for that.
+    """
+    least = min((c.item.load for c in knowledge.carried), default=inf)
+    for standing, rooms, is_known in usable(knowledge, is_full_too=True):
         told = standing.told
-        if is_known and told is not None and smallest < told.smallest:
+        if not is_known or told is None:
+            continue
+        smallest = least
+        if standing.contract.fragments is not None:
+            covered = (c.item for c in knowledge.carried if is_covered(c.item, standing))
+            smallest = min((item.load for item in covered), default=inf)
+        if smallest < told.smallest * (1.0 - SAME_LOAD):
             left = slack(standing.contract.load_max, standing.load_there)
             yield Candidate(standing, 0, left, False, told.smallest)
+        elif rooms and rooms[-1].load * (1.0 + SAME_LOAD) < smallest < inf:
+            yield Candidate(standing, 0, smallest, False)
 
 
 def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
@@ -118,8 +129,8 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         if slope > candidate.price * band or is_total
     ]
     asked.sort(key=_cheapest_first)
-    smaller = [c for c in of_smaller(knowledge) if slope > c.price * band or is_total]
-    asked += sorted(smaller, key=_cheapest_first)
+    others = [c for c in of_other_sizes(knowledge) if slope > c.price * band or is_total]
+    asked += sorted(others, key=_cheapest_first)
     if not asked:
         return []
     shed = _Shed(knowledge)
@@ -130,8 +141,8 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         if any(made.offer.contract == candidate.standing.contract.name for made in offers):
             continue
         # Of two of whom nothing is known each is offered half.
-        others = 1 if free > 1 and number + 1 < len(asked) and not candidate.is_known else 0
-        items = shed.take(candidate, others)
+        halves = free > 1 and number + 1 < len(asked) and not candidate.is_known
+        items = shed.take(candidate, 1 if halves else 0)
         if items:
             offers.append(offer_to(candidate, items, knowledge, over))
             free -= 1

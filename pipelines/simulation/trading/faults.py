@@ -12,21 +12,20 @@ from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.terms import Revision
 from medusa_core.names import Participant
 from pipelines.failpoints import ROUND_POINTS
+from pipelines.simulation.shapes import MARKET_KINDS
 from pipelines.simulation.trading.world import Killed, MarketWorld, Process
 
-GAPS = (*ROUND_POINTS, "agreement.sent", "agreement.acknowledged")
+MARKET_GAPS = (*ROUND_POINTS, "agreement.sent", "agreement.acknowledged")
 """Where crashes and freezes wait: in a turn in the market, and on the way of its letters."""
 
-MARKET_KINDS = (
-    "crash", "freeze", "pause", "cut", "one way", "slow link", "skew", "second", "duplicate",
-    "late", "replay", "lost reply",
-)  # fmt: skip
+DRAWN_KINDS = tuple(kind for kind in MARKET_KINDS if kind != "gone")
 FAULTS, KINDS_MIN = (9, 14), 4
 FIRST_MS = 1_500
 TRAP_MS = 5_000
 FREEZE_MS = (300, 9_000)
 PAUSE_MS = (300, 8_000)
 LINK_MS = (1_000, 12_000)
+FOR_EVER_MS = 10**12
 JUMP_MS = (0, 2_500)
 PACES_PER_MILLE = (993, 1_007)
 SLOW_FACTOR = 20
@@ -42,12 +41,14 @@ class MarketFaults:
         self.healed_ms = world.market.safety_ms
         world.happens = self.happens
         chance, market = world.chance, world.market
-        kinds = [*chance.sample(MARKET_KINDS, KINDS_MIN)]
-        kinds += [chance.choice(MARKET_KINDS) for _ in range(chance.randint(*FAULTS) - len(kinds))]
+        kinds = [*chance.sample(DRAWN_KINDS, KINDS_MIN)]
+        kinds += [chance.choice(DRAWN_KINDS) for _ in range(chance.randint(*FAULTS) - len(kinds))]
         for kind in kinds:
             world.after(chance.randint(FIRST_MS, market.safety_ms), partial(self._strike, kind))
         for at_ms, revision in market.revised:
             world.after(at_ms, partial(self._revise, revision))
+        if market.gone is not None:
+            world.after(market.gone[0], partial(self._gone, market.gone[1]))
         for change in market.changes:
             world.after(change.at_ms, partial(self._change, change.fragment, change.load))
 
@@ -76,7 +77,7 @@ class MarketFaults:
     # processes
 
     def _set_trap(self, spring: Callable[[Process, str], None]) -> None:
-        trap = (self._anybody(), self.world.chance.choice(GAPS), spring)
+        trap = (self._anybody(), self.world.chance.choice(MARKET_GAPS), spring)
         self.world.traps.append(trap)
         self.world.after(TRAP_MS, partial(self._spring_anyway, trap))
 
@@ -117,6 +118,11 @@ class MarketFaults:
         home = self.world.homes[participant]
         home.paused_until_ms = max(home.paused_until_ms, self.world.now_ms + lasts_ms)
         self.happens("pause", participant, "", lasts_ms)
+
+    def _gone(self, participant: Participant) -> None:
+        """It is away for good, with its home and with what lies there."""
+        self.world.homes[participant].paused_until_ms = FOR_EVER_MS
+        self.happens("gone", participant)
 
     def _skew(self) -> None:
         participant, chance = self._anybody(), self.world.chance
@@ -165,11 +171,9 @@ class MarketFaults:
             document_of(agreement.terms),
         )  # fmt: skip
         self.world.laws.knows[agreement.payer].add(revision)
-        self.happened["revision"] += 1
         self.world.emit(agreement.payer, "REVISION", f"{agreement.contract} {agreement.number}")
 
     def _change(self, fragment: str, load: int) -> None:
         name = next(f for f in self.world.loads if f == fragment)
         self.world.loads[name] = load
-        self.happened["load"] += 1
         self.world.emit(self.world.lies_at[name], "LOAD", fragment, f"{load} thousandths")

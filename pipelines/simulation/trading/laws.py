@@ -4,7 +4,7 @@ S4: an offer has a price of the revision that is in force where it is made, and 
 who accepts has that revision in force, is below its threshold with it, and pays for none of it more
 than it is paid, item by item on top of all that it carries and has accepted. S5: what a decision
 rests on has come here: each offer, each answer, each revision. ONCE: what a fragment is offered or
-given under is one offer or one move, and an offer is answered once.
+given under is one offer or one move, an offer is answered once, and who has made one knows of it.
 """
 
 from __future__ import annotations
@@ -61,8 +61,13 @@ class MarketLaws:
     # ------------------------------------------------------------ what has come
 
     def delivered(self, envelope: Envelope) -> None:
-        """An envelope lies in an inbox."""
+        """An envelope lies in an inbox: its sender's home must hold what it says."""
         here = envelope.receiver
+        if envelope.kind is EnvelopeKind.OFFER:
+            offer = offer_from(envelope.body)
+            known = self._world.homes[envelope.sender].rounds.tables.known
+            if (True, here, offer.contract, offer.nonce) not in known:
+                raise Violation("ONCE", f"{envelope.sender} does not know what it has offered")
         if envelope.kind is EnvelopeKind.DOCUMENT:
             document = json.loads(envelope.body)
             self.knows[here].update(

@@ -1,4 +1,4 @@
-"""How letters travel: put into a partner's inbox until it answers, over links on which much is lost.
+"""How letters travel: put into a partner's inbox until it answers, over links that lose much.
 
 What stands for `AgreementDesk` and the exchange. A letter is sent at every turn until its receiver
 has answered, so that it comes twice where only the answer is lost. A late one comes after others

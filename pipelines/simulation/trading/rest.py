@@ -78,9 +78,15 @@ def is_moving(world: MarketWorld) -> bool:
     """Whether a move is agreed that has not been made."""
     return any(
         move.state is not MoveState.MOVED
-        for home in world.homes.values()
+        for name, home in world.homes.items()
+        if not is_gone(world, name)
         for move in home.rounds.tables.moves.values()
     )
+
+
+def is_gone(world: MarketWorld, participant: Participant) -> bool:
+    """Whether it is away for good."""
+    return world.market.gone is not None and world.market.gone[1] == participant
 
 
 def could_gain(world: MarketWorld) -> Iterator[str]:
@@ -88,6 +94,8 @@ def could_gain(world: MarketWorld) -> Iterator[str]:
     market = world.market
     for contract in market.contracts:
         agreement = market.last_of(contract)
+        if is_gone(world, agreement.payer) or is_gone(world, agreement.provider):
+            continue
         payer = market.traders[agreement.payer]
         load = world.load(payer.name) / 1_000
         if load <= payer.threshold * (1 + SAME_LOAD):
@@ -96,8 +104,9 @@ def could_gain(world: MarketWorld) -> Iterator[str]:
             level = _gains_at(world, agreement, fragment, thousandths / 1_000)
             if level is not None:
                 yield (
-                    f"{payer.name} carries {load:g} of {payer.threshold:g}, and {agreement.provider} "
-                    f"would gain by taking {fragment} at level {level} of {contract}"
+                    f"{payer.name} carries {load:g} of {payer.threshold:g}, and "
+                    f"{agreement.provider} would gain by taking {fragment} at level {level} of "
+                    f"{contract}"
                 )
 
 

@@ -40,6 +40,7 @@ YEAR_MS = 365 * 86_400_000
 BEGINS_MS = 1_000_000_000_000
 ROUND_MS = (2_000, 4_000)
 SAFETY_MS = (35_000, 55_000)
+GONE = 0.3
 REVISIONS_MAX = 3
 CHANGES = (12, 28)
 SHARES = (0.35, 0.5, 0.6, 0.8, 0.95, 1.1, 1.25, 1.5)
@@ -95,7 +96,8 @@ class Change:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Market:
     """A drawn market. `loads` and `homes` are those of fragments at the beginning; `revised` when
-    a revision is agreed (the first ones are in force from the beginning)."""
+    a revision is agreed (the first ones are in force from the beginning); `gone`: who is away from
+    some moment on, for good."""
 
     seed: int
     roles: Roles
@@ -106,6 +108,7 @@ class Market:
     revised: tuple[tuple[int, Revision], ...]
     changes: tuple[Change, ...]
     safety_ms: int
+    gone: tuple[int, Participant] | None = None
 
     def last_of(self, contract: ContractName) -> Agreement:
         """The last revision of a contract."""
@@ -150,6 +153,7 @@ def draw_market(seed: int) -> Market:
         revised=_revised(agreements, safety_ms, random),
         changes=tuple(sorted(changes, key=lambda c: c.at_ms)),
         safety_ms=safety_ms,
+        gone=_gone(names, safety_ms, random),
     )
 
 
@@ -163,6 +167,15 @@ def _revised(
         times = sorted(random.randint(3_000, safety_ms) for _ in later)
         found += zip(times, later, strict=True)
     return tuple(sorted(found))
+
+
+def _gone(
+    names: list[Participant], safety_ms: int, random: Random
+) -> tuple[int, Participant] | None:
+    """Of four or more, now and then, one; three are left at least."""
+    if len(names) <= 3 or random.random() >= GONE:
+        return None
+    return random.randint(5_000, safety_ms), random.choice(names)
 
 
 def _roles(random: Random) -> Roles:

@@ -14,7 +14,11 @@ from pipelines.simulation.trading.rest import Rested, settle
 from pipelines.simulation.trading.scenario import draw_market
 from pipelines.simulation.trading.world import MarketWorld, Tell
 
-COUNTED = ("round", "offer", "answer", "room", "move", "refused", "conflict")
+MARKET = "market "
+"""What the forms of markets begin with."""
+
+TO_REST, TO_REST_MAX = "rounds to rest", "rounds allowed"
+COUNTED = ("round", "offer", "answer", "room", "move", "refused", "conflict", "revision", "load")
 
 
 def run_market_schedule(seed: int, tell: Tell | None = None) -> ScheduleFigures:
@@ -32,11 +36,11 @@ def run_market_schedule(seed: int, tell: Tell | None = None) -> ScheduleFigures:
             violation = f"{kind}{broken}"
             world.emit("laws", "VIOLATION", violation)
     counted = Counter({name: world.events[name] for name in COUNTED})
-    counted["rounds to rest"] = rested.rounds
-    counted["rounds allowed"] = rested.rounds_max
+    counted[TO_REST] = rested.rounds
+    counted[TO_REST_MAX] = rested.rounds_max
     return ScheduleFigures(
         seed=seed,
-        form=f"market, {market.roles.value}",
+        form=f"{MARKET}{market.roles.value}",
         participants=len(market.traders),
         fragments=len(market.loads),
         depth=0,

@@ -234,10 +234,14 @@ class MarketWorld:
     def _transfer(self, participant: Participant) -> None:
         """What was agreed moves, where both are there and agree; then the same again."""
         rounds = self.homes[participant].rounds
-        for move in [m for m in rounds.tables.moves.values() if m.is_given]:
-            if move.state is MoveState.ACCEPTED and move.makes_room_for is None:
-                if move.move_id in rounds.tables.moves:
-                    self._move(participant, move)
+        agreed = [
+            m
+            for m in rounds.tables.moves.values()
+            if m.is_given and m.state is MoveState.ACCEPTED and m.makes_room_for is None
+        ]
+        for move in agreed:
+            if move.move_id in rounds.tables.moves:
+                self._move(participant, move)
         self.after(self.chance.randint(*TRANSFER_MS), partial(self._transfer, participant))
 
     def _move(self, payer: Participant, move: MoveRow) -> bool:
