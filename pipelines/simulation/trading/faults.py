@@ -19,7 +19,7 @@ MARKET_GAPS = (*ROUND_POINTS, "agreement.sent", "agreement.acknowledged")
 """Where crashes and freezes wait: in a turn in the market, and on the way of its letters."""
 
 DRAWN_KINDS = tuple(kind for kind in MARKET_KINDS if kind != "gone")
-FAULTS, KINDS_MIN = (9, 14), 4
+FAULTS, KINDS_MIN = (16, 26), 4
 FIRST_MS = 1_500
 TRAP_MS = 5_000
 FREEZE_MS = (300, 9_000)
@@ -153,11 +153,12 @@ class MarketFaults:
         self.happens("slow link", one, other, lasts_ms)
 
     def _order(self, kind: str) -> None:
-        participant = self._anybody()
-        # A lost reply is told where it is lost.
-        self.world.orders[kind, participant] = (
-            (lambda: None) if kind == "lost reply" else partial(self.happens, kind, participant)
-        )
+        """It happens to the next reply of a home, or to the next letter of a kind: to an offer, or
+        to an answer that accepts something."""
+        if kind == "lost reply":
+            self.world.orders.append((kind, self._anybody()))
+        else:
+            self.world.orders.append((kind, self.world.chance.choice(("offer", "answer"))))
 
     # what owners do, and what their load does
 

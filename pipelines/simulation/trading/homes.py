@@ -138,8 +138,7 @@ class HomeClient:
         self._look_whether_there()
         answer = call()
         self._world.laws.look_at_tables(self._home)
-        if self._world.orders.pop(("lost reply", self.participant), None) is not None:
-            self._world.happens("lost reply", self.participant)
+        if self._world.order("lost reply", self.participant):
             raise OutcomeUnknown(f"the home of {self.participant} has not answered")
         return answer
 

@@ -4,7 +4,8 @@ S4: an offer has a price of the revision that is in force where it is made, and 
 who accepts has that revision in force, is below its threshold with it, and pays for none of it more
 than it is paid, item by item on top of all that it carries and has accepted. S5: what a decision
 rests on has come here: each offer, each answer, each revision. ONCE: what a fragment is offered or
-given under is one offer or one move, an offer is answered once, and who has made one knows of it.
+given under is one offer or one move; an offer is answered once, while it is open; and who has made
+one knows of it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from medusa_core.market.messages import (
 )
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import Participant
-from pipelines.catalog.memory_rounds import MoveRow, MoveState
+from pipelines.catalog.memory_rounds import MoveRow, MoveState, OfferRow
 from pipelines.catalog.rounds import MarketFacts
 from pipelines.simulation.events import Violation
 from pipelines.simulation.trading import reckoning
@@ -57,6 +58,8 @@ class MarketLaws:
         self.knows: dict[Participant, set[Revision]] = defaultdict(set)
         self._came: dict[Participant, set[tuple[Participant, bytes]]] = defaultdict(set)
         self._answered: set[tuple[Participant, ContractName, str]] = set()
+        self._open: dict[Participant, list[OfferRow]] = defaultdict(list)
+        self._agreed: dict[Participant, set[int]] = defaultdict(set)
 
     # ------------------------------------------------------------ what has come
 
@@ -196,8 +199,12 @@ class MarketLaws:
                 raise Violation("S4", f"{agreement.contract} does not let {item.fragment} move")
 
     def look_at_tables(self, home: MarketHome) -> None:
-        """ONCE, in what a home keeps."""
+        """ONCE, in what a home keeps after each writing."""
         here, tables = home.trader.name, home.rounds.tables
+        for number in tables.moves.keys() - self._agreed[here]:
+            self._look_whether_open(here, tables.moves[number])
+        self._agreed[here] = set(tables.moves)
+        self._open[here] = [tables.offers[at] for at in tables.open]
         given = [m for m in tables.moves.values() if m.is_given and m.state is not MoveState.MOVED]
         parts = [(m.item.fragment, m.item.partition) for m in given]
         partners = []
@@ -218,6 +225,17 @@ class MarketLaws:
         ]
         if len(set(taken)) < len(taken):
             raise Violation("ONCE", f"{here} takes a fragment twice")
+
+    def _look_whether_open(self, here: Participant, move: MoveRow) -> None:
+        """What is agreed was in an offer that was open up to now."""
+        if not any(
+            (row.is_own, row.partner, row.offer.contract)
+            == (move.is_given, move.partner, move.contract)
+            and move.item in row.offer.items
+            for row in self._open[here]
+        ):
+            what = f"{move.item.fragment} under {move.contract}"
+            raise Violation("ONCE", f"{here} agrees on {what}, of which no offer is open")
 
     # ------------------------------------------------------------ what was drawn
 

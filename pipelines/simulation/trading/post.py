@@ -21,6 +21,7 @@ from pipelines.simulation.trading.homes import HomeClient, MarketHome
 if TYPE_CHECKING:
     from pipelines.simulation.trading.world import MarketWorld
 
+NOTHING_ACCEPTED = b'"accepted":[]'
 BELL_MS = (5, 40)
 
 
@@ -53,18 +54,21 @@ class Desk:
     def _send(self, envelope: Envelope) -> None:
         """Raises Unavailable unless the receiver has answered that it has it."""
         world, sender, receiver = self._world, envelope.sender, envelope.receiver
+        of = "none" if NOTHING_ACCEPTED in envelope.body else envelope.kind.value
         home = world.homes[receiver]
         is_there = home.paused_until_ms <= world.now_ms
         if world.links.is_lost(sender, receiver, world.now_ms) or not is_there:
             raise Unavailable(f"{receiver} does not answer")
-        if world.links.factor(sender, receiver, world.now_ms) > 1 or world.order("late", sender):
+        if world.links.factor(sender, receiver, world.now_ms) > 1 or world.order(
+            "late", sender, of
+        ):
             # The call is given up; what was sent comes all the same.
             world.after(world.chance.randint(300, 9_000), partial(self.put, world, envelope))
             raise Unavailable(f"{receiver} does not answer in time")
         self.put(world, envelope)
-        if world.order("duplicate", sender):
+        if world.order("duplicate", sender, of):
             self.put(world, envelope)
-        if world.order("replay", sender):
+        if world.order("replay", sender, of):
             again = envelope
             if world.chance.random() < 0.5:
                 again = replace(envelope, nonce=f"{world.chance.getrandbits(128):032x}")

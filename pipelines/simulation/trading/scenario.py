@@ -39,10 +39,10 @@ SIZES = (30, 40, 60, 60, 80, 120)
 YEAR_MS = 365 * 86_400_000
 BEGINS_MS = 1_000_000_000_000
 ROUND_MS = (2_000, 4_000)
-SAFETY_MS = (35_000, 55_000)
+SAFETY_MS = (50_000, 80_000)
 GONE = 0.3
 REVISIONS_MAX = 3
-CHANGES = (12, 28)
+CHANGES = (20, 40)
 SHARES = (0.35, 0.5, 0.6, 0.8, 0.95, 1.1, 1.25, 1.5)
 """Of its threshold that a participant carries at first."""
 

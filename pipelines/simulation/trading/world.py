@@ -65,7 +65,7 @@ class MarketWorld:
         self.lies_at = dict(market.homes)
         self.homes = {name: MarketHome(t, self) for name, t in market.traders.items()}
         self.processes: list[Process] = []
-        self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}
+        self.orders: list[tuple[str, str]] = []
         self.traps: list[tuple[Participant, str, Callable[[Process, str], None]]] = []
         self.happens: Callable[..., None] = lambda *given, **told: None
         self.moves = 0
@@ -204,12 +204,14 @@ class MarketWorld:
         if len(self.alive(participant)) < 2:
             self.start(participant)
 
-    def order(self, kind: str, participant: Participant) -> bool:
-        """Whether a fault waits for just this; it happens now."""
-        begin = self.orders.pop((kind, participant), None)
-        if begin is None:
+    def order(self, kind: str, participant: Participant, of: str | None = None) -> bool:
+        """Whether a fault waits for just this (`of` a participant or a kind of letter); it happens
+        now."""
+        order = (kind, of or participant)
+        if order not in self.orders:
             return False
-        begin()
+        self.orders.remove(order)
+        self.happens(kind, participant)
         return True
 
     def tell_refused(self, participant: Participant, reason: str) -> None:

@@ -6,14 +6,16 @@ from dataclasses import replace
 
 import pytest
 
+from medusa_core.errors import Refused
 from medusa_core.market.messages import Answer, Item
 from pipelines.catalog.memory_rounds import MemoryRounds, MoveRow, MoveState, OfferRow
 
 agree_move = MemoryRounds._agree_move
 
 
-def anything(self: MemoryRounds, offer_id: int, answer: Answer, is_open: bool) -> None:
-    return None
+def unless_lapsed(self: MemoryRounds, offer_id: int, answer: Answer, is_open: bool) -> None:
+    if answer.accepted and not is_open and offer_id not in self.tables.answered:
+        raise Refused("the offer had lapsed before it came: nothing of it is taken")
 
 
 def again(
@@ -27,5 +29,5 @@ def again(
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryRounds, "_check_answerable", anything)
+    patch.setattr(MemoryRounds, "_check_answerable", unless_lapsed)
     patch.setattr(MemoryRounds, "_agree_move", again)
