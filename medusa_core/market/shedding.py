@@ -25,14 +25,15 @@ NOTHING_KNOWN = (Room(0, inf),)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A provider that may be asked: at which level, and how much it would take as far as known;
-    for fragments smaller than `below` alone."""
+    """A provider that may be asked: at which level, and how much it would take as far as known,
+    counted in fragments of the size `counted_in`; for fragments smaller than `below` alone."""
 
     standing: PayerStanding
     level: int
     room: float
     is_known: bool
     below: float = inf
+    counted_in: float = 0.0
 
     @property
     def price(self) -> float:
@@ -70,7 +71,8 @@ def candidates(
         if best is not None:
             most = min(best.load, slack(standing.contract.load_max, standing.load_there))
             if most > 0.0:
-                yield Candidate(standing, best.level, most, is_known)
+                counted = standing.told.smallest if is_known and standing.told else 0.0
+                yield Candidate(standing, best.level, most, is_known, counted_in=counted)
 
 
 def usable(
@@ -89,17 +91,20 @@ def usable(
             yield standing, told.rooms, True
 
 
-def of_other_sizes(knowledge: MarketKnowledge) -> Iterator[Candidate]:
+def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candidate]:
     """Providers to be asked once more, since what they said was about fragments of other sizes.
 
     Who has no room for a large one may have some for a smaller one. And who said that there is room
-    for less than any fragment that one carries tells of more only if it is asked for that.
+    for less than any fragment that one carries tells of more only if it is asked for that. Only
+    those whose lowest price lies below the given one.
     """
-    least = min((c.item.load for c in knowledge.carried), default=inf)
+    least: float | None = None
     for standing, rooms, is_known in usable(knowledge, is_full_too=True):
         told = standing.told
-        if not is_known or told is None:
+        if not is_known or told is None or standing.contract.prices[0] >= below:
             continue
+        if least is None:
+            least = min((c.item.load for c in knowledge.carried), default=inf)
         smallest = least
         if standing.contract.fragments is not None:
             covered = (c.item for c in knowledge.carried if is_covered(c.item, standing))
@@ -129,8 +134,8 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         if slope > candidate.price * band or is_total
     ]
     asked.sort(key=_cheapest_first)
-    others = [c for c in of_other_sizes(knowledge) if slope > c.price * band or is_total]
-    asked += sorted(others, key=_cheapest_first)
+    dearest = inf if is_total else slope / band
+    asked += sorted(of_other_sizes(knowledge, dearest), key=_cheapest_first)
     if not asked:
         return []
     shed = _Shed(knowledge)
@@ -278,6 +283,9 @@ class _Shed:
         cost = knowledge.cost.cost
         limit = max(candidate.price, self._dearest) * (1.0 + limits.dead_band)
         room = candidate.room * (1.0 + SAME_LOAD)
+        # Larger fragments may not fit into room that was counted in smaller ones, which a relay
+        # makes piece by piece: then as many of those are offered beside them.
+        rooms, small = [room, room], candidate.counted_in * (1.0 + SAME_LOAD)
         # Above the lowest price only the overload is handed over.
         least = knowledge.threshold * (1.0 + SAME_LOAD) if candidate.level else 0.0
         now = self._load
@@ -287,7 +295,8 @@ class _Shed:
         chosen: list[int] = []
         for at, carried in enumerate(self._left):
             load = carried.item.load
-            if load > room or load >= candidate.below * (1.0 - SAME_LOAD):
+            is_small = load <= small
+            if load > rooms[is_small] or load >= candidate.below * (1.0 - SAME_LOAD):
                 continue
             if not (is_any or is_covered(carried.item, standing)):
                 continue
@@ -301,5 +310,5 @@ class _Shed:
                 continue
             chosen.append(at)
             now, now_cost = after, after_cost
-            room -= load
+            rooms[is_small] -= load
         return chosen

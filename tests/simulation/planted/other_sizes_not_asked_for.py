@@ -11,7 +11,7 @@ from medusa_core.market.knowledge import MarketKnowledge
 from medusa_core.market.shedding import Candidate
 
 
-def nobody(knowledge: MarketKnowledge) -> Iterator[Candidate]:
+def nobody(knowledge: MarketKnowledge, below: float) -> Iterator[Candidate]:
     return iter(())
 
 
