@@ -112,7 +112,9 @@ def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candida
         if smallest < told.smallest * (1.0 - SAME_LOAD):
             left = slack(standing.contract.load_max, standing.load_there)
             yield Candidate(standing, 0, left, False, told.smallest)
-        elif rooms and rooms[-1].load * (1.0 + SAME_LOAD) < smallest < inf:
+        elif not rooms or smallest <= told.smallest * (1.0 + SAME_LOAD):
+            continue
+        elif rooms[-1].load * (1.0 + SAME_LOAD) < smallest < inf:
             yield Candidate(standing, 0, smallest, False)
 
 
