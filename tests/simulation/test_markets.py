@@ -25,16 +25,6 @@ from pipelines.simulation.trading.world import MarketWorld
 SEED = 40_000
 CPUS = os.cpu_count() or 1
 
-COUNTED = (
-    "who has no room for a large fragment was never asked for a smaller one: its payer stayed over "
-    "its threshold although both would have gained"
-)
-
-LESS_THAN_ANY = (
-    "who had told of room that is smaller than any fragment of its payer never told of more, and "
-    "was never asked again"
-)
-
 
 def test_forty_markets_break_no_law_and_leave_no_kind_of_fault_out() -> None:
     figures = run_schedules(40, SEED, shape=MARKETS)
