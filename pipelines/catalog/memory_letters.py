@@ -69,8 +69,8 @@ class MemoryLetters:
         return {name: self.agreed[name][number] for name, number in sorted(self.active.items())}
 
     def agree(self, terms: Terms) -> None:
-        """Both have signed a revision."""
-        self.agreed.setdefault(terms.contract, {})[terms.number] = terms
+        """Both have signed a revision; of a number there is one."""
+        self.agreed.setdefault(terms.contract, {}).setdefault(terms.number, terms)
 
     # ------------------------------------------------------------ letters that come
 

@@ -132,7 +132,7 @@ class MemoryRounds:
         self.tables = Tables()
         self._loads = loads
         self._in_force: dict[Revision, ContractInForce] = {}
-        self._revisions: dict[int, Revision] = {}
+        self._revisions: dict[tuple[ContractName, int], Revision] = {}
 
     @property
     def participant(self) -> Participant:
@@ -215,9 +215,10 @@ class MemoryRounds:
 
     def revision(self, terms: Terms) -> Revision:
         """The hash of a revision's document; made once."""
-        if id(terms) not in self._revisions:
-            self._revisions[id(terms)] = revision_of(terms)
-        return self._revisions[id(terms)]
+        key = terms.contract, terms.number
+        if key not in self._revisions:
+            self._revisions[key] = revision_of(terms)
+        return self._revisions[key]
 
     # ------------------------------------------------------------ writing
 

@@ -68,9 +68,9 @@ def settle(world: MarketWorld, healed_ms: int) -> Rested:
         if not left and quiet >= QUIET_ROUNDS and not is_moving(world):
             break
         if world.now_ms - began_ms > (most + QUIET_ROUNDS) * length_ms:
-            if left:
-                raise Violation("L3", f"{left[0]} after {most} rounds")
-            raise Violation("L3", f"load still moves after {most} rounds of constant load")
+            if quiet < QUIET_ROUNDS or is_moving(world):
+                raise Violation("L3", f"load still moves after {most} rounds of constant load")
+            raise Violation("L3", f"{left[0]} after {most} rounds")
     return Rested(-(-(world.last_move_ms - began_ms) // length_ms), most)
 
 
