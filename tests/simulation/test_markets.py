@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.names import Participant
 from pipelines.cli import main
-from pipelines.simulation.running import run_schedules, run_shared
+from pipelines.simulation.running import run_schedules, run_shared, schedule_of
 from pipelines.simulation.shapes import MARKET_KINDS, MARKETS, MIXED, REPLICAS, WHOLE, shape_of
 from pipelines.simulation.trading.faults import MARKET_GAPS
 from pipelines.simulation.trading.reckoning import adds, cost_of, price_of
@@ -148,3 +148,10 @@ def test_a_level_that_a_contract_has_not_has_no_price() -> None:
     assert price_of(agreement, 0) == agreement.prices[0] / 100
     assert price_of(agreement, len(agreement.prices)) is None
     assert price_of(agreement, -1) is None
+
+
+def test_a_market_is_the_same_whatever_ran_before_it() -> None:
+    alone = run_market_schedule(SEED + 7)
+    run_schedules(10, SEED + 300, shape=MARKETS)
+    again = schedule_of(SEED + 7, MARKETS)
+    assert (again.market, again.events, again.gaps) == (alone.market, alone.events, alone.gaps)

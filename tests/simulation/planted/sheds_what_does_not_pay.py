@@ -14,7 +14,7 @@ offers_of_own = decide.offers_of_own
 
 
 def gladly(knowledge: MarketKnowledge) -> list[MakeOffer]:
-    return offers_of_own(replace(knowledge, limits=replace(knowledge.limits, dead_band=-0.5)))
+    return offers_of_own(replace(knowledge, limits=replace(knowledge.limits, dead_band=-0.8)))
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
