@@ -8,34 +8,42 @@ today it knows moves that are done (`moved`): the load lies at the provider from
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
-from enum import Enum
+from dataclasses import replace
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import EnvelopeKind
-from medusa_core.market.knowledge import ContractInForce, Wanted, contract_in_force
+from medusa_core.market.knowledge import ContractInForce, contract_in_force
 from medusa_core.market.loads import Recorded
 from medusa_core.market.messages import (
     Answer,
     Item,
-    Nonce,
     Offer,
     Reason,
     answer_from,
     offer_from,
 )
-from medusa_core.market.terms import ContractName, Movement, Revision, Terms
+from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
 from pipelines.catalog.memory_letters import Letter, MemoryLetters
+from pipelines.catalog.memory_round_rows import (
+    MoveRow,
+    MoveState,
+    OfferRow,
+    Tables,
+    agreed_move,
+    copied,
+    is_made_by,
+    movement_of,
+    part_of,
+    price_at,
+    wanted_of,
+)
 from pipelines.catalog.rounds import (
-    AgreedMove,
     LastSaid,
     Lying,
     MarketFacts,
@@ -48,72 +56,6 @@ SILENT_DOUBLINGS_MAX = 4
 AN_HOUR_MS = 3_600_000
 SAME_LOAD = 1e-6
 SAYS_NOTHING_OF_ROOM = (Reason.REVISION, Reason.STALE)
-
-
-class MoveState(Enum):
-    """How far a move has come; the first three are the database's."""
-
-    GRANTED = "granted"
-    ACCEPTED = "accepted"
-    LAPSED = "lapsed"
-    MOVED = "moved"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OfferRow:
-    """An offer that was made or came."""
-
-    offer_id: int
-    is_own: bool
-    partner: Participant
-    relays: bool
-    round: int
-    made_at_ms: int
-    offer: Offer
-
-    @property
-    def key(self) -> tuple[bool, Participant, ContractName, Nonce]:
-        """What no two have in common."""
-        return self.is_own, self.partner, self.offer.contract, self.offer.nonce
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MoveRow:
-    """A fragment that is given or taken: `makes_room_for` another move of this home."""
-
-    move_id: int
-    is_given: bool
-    partner: Participant
-    contract: ContractName
-    item: Item
-    level: int
-    price: Decimal
-    round: int
-    expires_at_ms: int
-    state: MoveState
-    makes_room_for: int | None = None
-    since_ms: int = 0
-
-
-@dataclass(slots=True)
-class Tables:
-    """What a home keeps of rounds; rows are values, so that a copy of the tables is one of all."""
-
-    changes: int = 0
-    decided_round: int = 0
-    offers: dict[int, OfferRow] = field(default_factory=dict)
-    known: dict[tuple[bool, Participant, ContractName, Nonce], int] = field(default_factory=dict)
-    said: dict[tuple[Participant, ContractName], tuple[int, int]] = field(default_factory=dict)
-    open: dict[int, tuple[int, bool]] = field(default_factory=dict)
-    """By offer: when it expires, and whether it is stale."""
-    answered: set[int] = field(default_factory=set)
-    moves: dict[int, MoveRow] = field(default_factory=dict)
-    """Those that have not lapsed."""
-    told: dict[ContractName, tuple[Answer, int, int]] = field(default_factory=dict)
-    """By contract: the last answer got, to which offer, in which round."""
-    wanted: dict[ContractName, tuple[Revision, Wanted]] = field(default_factory=dict)
-    silent: dict[Participant, tuple[int, Silence]] = field(default_factory=dict)
-    drawn: int = 0
 
 
 class MemoryRounds:
@@ -183,7 +125,7 @@ class MemoryRounds:
             open=tuple(
                 self._open_offer(tables.offers[at], *tables.open[at]) for at in sorted(tables.open)
             ),
-            moves=tuple(_agreed_move(m) for m in self._agreed()),
+            moves=tuple(agreed_move(m) for m in self._agreed()),
             lying=tuple(
                 Lying(m.is_given, m.contract, m.item, m.since_ms)
                 for m in tables.moves.values()
@@ -258,14 +200,14 @@ class MemoryRounds:
             if terms is None or (terms.payer, terms.provider) != (sender, self.participant):
                 raise Refused(f"there is no contract under which {sender} may hand load over")
             self._check_new(sender, offer)
-            for at in [at for at in tables.open if _is_of(tables.offers[at], sender)]:
+            for at in [at for at in tables.open if is_made_by(tables.offers[at], sender)]:
                 if offer.round <= tables.offers[at].offer.round:
                     raise Refused(f"another offer of {sender} is open: one at a time")
                 self._lapse_offer(at)
             offered = {(item.fragment, item.partition) for item in offer.items}
             for move in self._agreed():
                 is_taken = not move.is_given and move.state is MoveState.ACCEPTED
-                if is_taken and move.partner == sender and _part(move.item) in offered:
+                if is_taken and move.partner == sender and part_of(move.item) in offered:
                     del tables.moves[move.move_id]
             row = self._note(False, sender, offer, False)
             round_ms, now_ms = self.trading.round_ms, self.letters.clock_ms()
@@ -309,7 +251,7 @@ class MemoryRounds:
             for move_id in request["leaves"]:
                 self._leave(move_id, None)
             for wanted in request["wanted"]:
-                tables.wanted[wanted["contract"]] = wanted["revision"], _wanted_of(wanted)
+                tables.wanted[wanted["contract"]] = wanted["revision"], wanted_of(wanted)
             if request["decides"]:
                 tables.decided_round = request["round"]
 
@@ -333,7 +275,7 @@ class MemoryRounds:
     @contextmanager
     def _transaction(self) -> Iterator[Tables]:
         """All or nothing, also of what is put out and of the inbox."""
-        before, letters = _copied(self.tables), self.letters
+        before, letters = copied(self.tables), self.letters
         inbox, outbox = dict(letters.inbox), dict(letters.outbox)
         try:
             self.tables.changes += 1
@@ -387,10 +329,10 @@ class MemoryRounds:
         body = made["body"].encode()
         offer = offer_from(body)
         terms = self._terms_in_force(offer.contract, offer.revision)
-        fragments = None if terms is None else _movement(terms).fragments
+        fragments = None if terms is None else movement_of(terms).fragments
         if terms is None or (fragments and any(i.fragment not in fragments for i in offer.items)):
             raise Conflict(f"contract {offer.contract} does not let it move: read it again")
-        if terms.payer != self.participant or _price(terms, offer.level) is None:
+        if terms.payer != self.participant or price_at(terms, offer.level) is None:
             raise Refused("an offer is refused: it is none of the prices of the contract (S4)")
         self._check_alone(terms.provider, offer)
         row = self._note(True, terms.provider, offer, made["relays"])
@@ -400,11 +342,11 @@ class MemoryRounds:
 
     def _check_alone(self, provider: Participant, offer: Offer) -> None:
         """One open offer to a partner, and a fragment in one of them."""
-        offered = {_part(item) for item in offer.items}
+        offered = {part_of(item) for item in offer.items}
         for at in self.tables.open:
             row = self.tables.offers[at]
             if row.is_own and (
-                row.partner == provider or offered & {_part(i) for i in row.offer.items}
+                row.partner == provider or offered & {part_of(i) for i in row.offer.items}
             ):
                 raise Conflict(f"another offer to {provider} is open, or of a fragment in it")
 
@@ -421,7 +363,7 @@ class MemoryRounds:
         taken = {}
         for item in answer.accepted:
             move = self._agree_move(row, item, is_given=False, state=MoveState.ACCEPTED)
-            taken[_part(item)] = move.move_id
+            taken[part_of(item)] = move.move_id
         for leaf in given["leaves"]:
             self._leave(leaf["move_id"], taken[leaf["fragment"], leaf["partition"]])
         tables.drawn += 1
@@ -449,7 +391,7 @@ class MemoryRounds:
             t for t in self.letters.agreed[offer.contract].values()
             if self.revision(t) == offer.revision
         )  # fmt: skip
-        price, movement = _price(terms, offer.level), _movement(terms)
+        price, movement = price_at(terms, offer.level), movement_of(terms)
         fragments = movement.fragments
         if price is None or (fragments is not None and item.fragment not in fragments):
             raise Refused(f"a move of {item.fragment} is refused: the contract does not allow it")
@@ -458,7 +400,7 @@ class MemoryRounds:
         if lies + item.load > float(movement.load_max) * (1 + SAME_LOAD):
             raise Refused(f"a move of {item.fragment} is refused: {lies} lie there already")
         for move in same:
-            if _part(move.item) == _part(item) and (is_given or move.partner == row.partner):
+            if part_of(move.item) == part_of(item) and (is_given or move.partner == row.partner):
                 raise Refused(f"{item.fragment} is given already")
         tables.drawn += 1
         move = MoveRow(
@@ -501,54 +443,3 @@ class MemoryRounds:
             expires_at_ms=expires_at_ms,
             offer=row.offer,
         )
-
-
-def _copied(tables: Tables) -> Tables:
-    copied = copy.copy(tables)
-    for name in ("offers", "known", "said", "open", "moves", "told", "wanted", "silent"):
-        setattr(copied, name, dict(getattr(tables, name)))
-    copied.answered = set(tables.answered)
-    return copied
-
-
-def _agreed_move(move: MoveRow) -> AgreedMove:
-    return AgreedMove(
-        move_id=move.move_id,
-        is_given=move.is_given,
-        is_granted=move.state is MoveState.GRANTED,
-        partner=move.partner,
-        contract=move.contract,
-        item=move.item,
-        level=move.level,
-        round=move.round,
-        expires_at_ms=move.expires_at_ms,
-    )
-
-
-def _wanted_of(wanted: Mapping[str, Any]) -> Wanted:
-    return Wanted(
-        offer=wanted["nonce"],
-        load=wanted["load"],
-        smallest=wanted["smallest"],
-        for_overload=wanted["for_overload"],
-        told_level=wanted["told_level"],
-    )
-
-
-def _movement(terms: Terms) -> Movement:
-    if not isinstance(terms.subject, Movement):
-        raise Refused(f"contract {terms.contract} moves no load")
-    return terms.subject
-
-
-def _price(terms: Terms, level: int) -> Decimal | None:
-    price = _movement(terms).price
-    return price.at(level) if 0 <= level <= price.top else None
-
-
-def _part(item: Item) -> tuple[str, int]:
-    return item.fragment, item.partition
-
-
-def _is_of(row: OfferRow, partner: Participant) -> bool:
-    return not row.is_own and row.partner == partner

@@ -28,7 +28,7 @@ from medusa_core.market.messages import (
 )
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import Participant
-from pipelines.catalog.memory_rounds import MoveRow, MoveState, OfferRow
+from pipelines.catalog.memory_round_rows import MoveRow, MoveState, OfferRow
 from pipelines.catalog.rounds import MarketFacts
 from pipelines.simulation.events import Violation
 from pipelines.simulation.trading import reckoning

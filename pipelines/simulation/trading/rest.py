@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from medusa_core.names import Participant
-from pipelines.catalog.memory_rounds import MoveState
+from pipelines.catalog.memory_round_rows import MoveState
 from pipelines.simulation.events import Violation
 from pipelines.simulation.trading.reckoning import SAME_LOAD, adds, cost_of, price_of
 from pipelines.simulation.trading.scenario import Agreement, Market

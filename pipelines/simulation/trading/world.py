@@ -20,7 +20,7 @@ from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import FragmentName, Participant
 from pipelines.agreements.desk import AgreementDesk
 from pipelines.catalog.agreements import Agreements
-from pipelines.catalog.memory_rounds import MoveRow, MoveState
+from pipelines.catalog.memory_round_rows import MoveRow, MoveState
 from pipelines.rounds.turns import MarketTurns
 from pipelines.simulation.events import Event, Violation
 from pipelines.simulation.links import Links
