@@ -215,6 +215,8 @@ def parser() -> UsageParser:
     of_kind.add_argument("--trims", action="store_true", help=short)
     several = "those alone in which fragments have several owners (default: one of four)"
     of_kind.add_argument("--replicas", action="store_true", help=several)
+    traded = "those alone in which load is traded (default: one of five)"
+    of_kind.add_argument("--markets", action="store_true", help=traded)
     jobs = "in how many processes at once (default: one for each CPU)"
     added.add_argument("--jobs", type=_positive, metavar="N", help=jobs)
     kept = "keep what is done there; the same call goes on with it"
@@ -569,6 +571,7 @@ def _simulate(options: argparse.Namespace, settings: Settings) -> int:
         jobs=options.jobs,
         trims=options.trims,
         replicas=options.replicas,
+        markets=options.markets,
         resume=options.resume,
     )
 

@@ -259,6 +259,9 @@ def _rooms(
         relayed = rooms_by_relay(ways, prices, knowledge, loads, wanted.smallest)
         # At the lowest price one that has no overload may ask too, for which nobody asks on.
         loads = relayed if wanted.for_overload else [loads[0], *relayed[1:]]
+        # Less than what is asked for is no room: told of it, nobody would be told of more.
+        least = wanted.smallest * (1.0 - SAME_LOAD)
+        loads = [load if load >= least else 0.0 for load in loads]
     return growing(levels, loads, left)
 
 

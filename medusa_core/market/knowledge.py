@@ -91,10 +91,15 @@ class Carried:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a provider said last: its rooms (none: it has none at any price), and in which round."""
+    """What a provider said last: its rooms (none: it has none at any price), and in which round.
+
+    It counted in items as large as the `smallest` that it was asked for; of smaller ones it has
+    said nothing.
+    """
 
     rooms: tuple[Room, ...]
     round: int
+    smallest: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,14 +39,16 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
         open=None,
         relays=False,
         accepted=accepted,
-        told=Told(rooms, at_round),
+        told=Told(rooms, at_round, _smallest(offer)),
         unreachable_since_ms=None,
     )
 
 
 def after_being_told(standing: PayerStanding, answer: Answer, at_round: int) -> PayerStanding:
     """The payer was told of room."""
-    return replace(standing, told=Told(answer.rooms, at_round), unreachable_since_ms=None)
+    smallest = standing.told.smallest if standing.told is not None else 0.0
+    told = Told(answer.rooms, at_round, smallest)
+    return replace(standing, told=told, unreachable_since_ms=None)
 
 
 def after_handing_on(standing: PayerStanding, items: Collection[Item]) -> PayerStanding:
@@ -84,6 +86,10 @@ def after_telling(standing: ProviderStanding, answer: Answer) -> ProviderStandin
     if standing.wanted is None:
         return standing
     return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer)))
+
+
+def _smallest(offer: Offer | None) -> float:
+    return 0.0 if offer is None else min(item.load for item in offer.items)
 
 
 def lowest_level(answer: Answer) -> int | None:

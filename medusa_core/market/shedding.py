@@ -25,12 +25,15 @@ NOTHING_KNOWN = (Room(0, inf),)
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A provider that may be asked: at which level, and how much it would take as far as known."""
+    """A provider that may be asked: at which level, and how much it would take as far as known,
+    counted in fragments of the size `counted_in`; for fragments smaller than `below` alone."""
 
     standing: PayerStanding
     level: int
     room: float
     is_known: bool
+    below: float = inf
+    counted_in: float = 0.0
 
     @property
     def price(self) -> float:
@@ -68,11 +71,12 @@ def candidates(
         if best is not None:
             most = min(best.load, slack(standing.contract.load_max, standing.load_there))
             if most > 0.0:
-                yield Candidate(standing, best.level, most, is_known)
+                counted = standing.told.smallest if is_known and standing.told else 0.0
+                yield Candidate(standing, best.level, most, is_known, counted_in=counted)
 
 
 def usable(
-    knowledge: MarketKnowledge,
+    knowledge: MarketKnowledge, *, is_full_too: bool = False
 ) -> Iterator[tuple[PayerStanding, tuple[Room, ...], bool]]:
     """Contracts under which an offer may be made now, what room there is as far as known, and
     whether that was said."""
@@ -83,8 +87,35 @@ def usable(
         told = standing.told
         if told is None or told.round + limits.told_rounds <= now:
             yield standing, NOTHING_KNOWN, False
-        elif told.rooms:
+        elif told.rooms or is_full_too:
             yield standing, told.rooms, True
+
+
+def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candidate]:
+    """Providers to be asked once more, since what they said was about fragments of other sizes.
+
+    Who has no room for a large one may have some for a smaller one. And who said that there is room
+    for less than any fragment that one carries tells of more only if it is asked for that. Only
+    those whose lowest price lies below the given one.
+    """
+    least: float | None = None
+    for standing, rooms, is_known in usable(knowledge, is_full_too=True):
+        told = standing.told
+        if not is_known or told is None or standing.contract.prices[0] >= below:
+            continue
+        if least is None:
+            least = min((c.item.load for c in knowledge.carried), default=inf)
+        smallest = least
+        if standing.contract.fragments is not None:
+            covered = (c.item for c in knowledge.carried if is_covered(c.item, standing))
+            smallest = min((item.load for item in covered), default=inf)
+        if smallest < told.smallest * (1.0 - SAME_LOAD):
+            left = slack(standing.contract.load_max, standing.load_there)
+            yield Candidate(standing, 0, left, False, told.smallest)
+        elif not rooms or smallest <= told.smallest * (1.0 + SAME_LOAD):
+            continue
+        elif rooms[-1].load * (1.0 + SAME_LOAD) < smallest < inf:
+            yield Candidate(standing, 0, smallest, False)
 
 
 def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
@@ -104,17 +135,21 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         for candidate in candidates(knowledge, is_for_overload=over, wanted=wanted)
         if slope > candidate.price * band or is_total
     ]
+    asked.sort(key=_cheapest_first)
+    dearest = inf if is_total else slope / band
+    asked += sorted(of_other_sizes(knowledge, dearest), key=_cheapest_first)
     if not asked:
         return []
-    asked.sort(key=_cheapest_first)
     shed = _Shed(knowledge)
-    offers = []
+    offers: list[MakeOffer] = []
     for number, candidate in enumerate(asked):
         if free == 0:
             break
+        if any(made.offer.contract == candidate.standing.contract.name for made in offers):
+            continue
         # Of two of whom nothing is known each is offered half.
-        others = 1 if free > 1 and number + 1 < len(asked) and not candidate.is_known else 0
-        items = shed.take(candidate, others)
+        halves = free > 1 and number + 1 < len(asked) and not candidate.is_known
+        items = shed.take(candidate, 1 if halves else 0)
         if items:
             offers.append(offer_to(candidate, items, knowledge, over))
             free -= 1
@@ -250,6 +285,9 @@ class _Shed:
         cost = knowledge.cost.cost
         limit = max(candidate.price, self._dearest) * (1.0 + limits.dead_band)
         room = candidate.room * (1.0 + SAME_LOAD)
+        # Larger fragments may not fit into room that was counted in smaller ones, which a relay
+        # makes piece by piece: then as many of those are offered beside them.
+        rooms, small = [room, room], candidate.counted_in * (1.0 + SAME_LOAD)
         # Above the lowest price only the overload is handed over.
         least = knowledge.threshold * (1.0 + SAME_LOAD) if candidate.level else 0.0
         now = self._load
@@ -259,7 +297,10 @@ class _Shed:
         chosen: list[int] = []
         for at, carried in enumerate(self._left):
             load = carried.item.load
-            if load > room or not (is_any or is_covered(carried.item, standing)):
+            is_small = load <= small
+            if load > rooms[is_small] or load >= candidate.below * (1.0 - SAME_LOAD):
+                continue
+            if not (is_any or is_covered(carried.item, standing)):
                 continue
             if now <= least or len(chosen) >= limits.items_max:
                 break
@@ -271,5 +312,5 @@ class _Shed:
                 continue
             chosen.append(at)
             now, now_cost = after, after_cost
-            room -= load
+            rooms[is_small] -= load
         return chosen

@@ -116,6 +116,7 @@ class PostgresRounds:
         (standing,) = rows("market_standing")
         declared = rows("declared_cost")
         in_force = self._in_force(rows("contracts_in_force"))
+        told = rows("told_rooms")
         return MarketFacts(
             participant=self._participant,
             clock_ms=standing["clock_ms"],
@@ -138,8 +139,9 @@ class PostgresRounds:
             moves=tuple(_move_of(row) for row in rows("agreed_moves")),
             told={
                 ContractName(row["contract"]): (answer_from(bytes(row["body"])), row["round"])
-                for row in rows("told_rooms")
+                for row in told
             },
+            asked={ContractName(row["contract"]): _smallest_of(row["offered"]) for row in told},
             wanted={ContractName(r["contract"]): _wanted_of(r) for r in rows("wanted_loads")},
             silent={
                 Participant(row["partner"]): Silence(
@@ -196,6 +198,10 @@ def _move_of(row: RowMapping) -> AgreedMove:
         round=row["round"],
         expires_at_ms=row["expires_at_ms"],
     )
+
+
+def _smallest_of(offered: bytes | memoryview) -> float:
+    return min(item.load for item in offer_from(bytes(offered)).items)
 
 
 def _wanted_of(row: RowMapping) -> Wanted:

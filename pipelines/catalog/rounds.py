@@ -58,6 +58,16 @@ class AgreedMove:
     expires_at_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lying:
+    """A fragment that was given to a partner, or taken from one, and has moved: since when."""
+
+    is_given: bool
+    contract: ContractName
+    item: Item
+    since_ms: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
     """A partner has not answered lately; it is asked again in a round."""
@@ -71,8 +81,8 @@ class MarketFacts:
     """All that a home knows of the market, in one snapshot.
 
     `round` is 0 before the first; `changes` is what a decision from these facts rests on. `told`
-    is what each provider said last, and in which round of this home. `currencies` are those of
-    `contracts`.
+    is what each provider said last, and in which round of this home; `asked` the smallest load in
+    the offer that it was said to. `currencies` are those of `contracts`.
     """
 
     participant: Participant
@@ -91,6 +101,8 @@ class MarketFacts:
     told: Mapping[ContractName, tuple[Answer, int]] = field(default_factory=dict)
     wanted: Mapping[ContractName, Wanted] = field(default_factory=dict)
     silent: Mapping[Participant, Silence] = field(default_factory=dict)
+    lying: tuple[Lying, ...] = ()
+    asked: Mapping[ContractName, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from pipelines.simulation.events import Event
 from pipelines.simulation.progress import progress_in
 from pipelines.simulation.running import run_on, run_schedules, run_shared
 from pipelines.simulation.runs import RunFigures
-from pipelines.simulation.shapes import MIXED, REPLICAS, TRIMS, Shape
+from pipelines.simulation.shapes import MARKETS, MIXED, REPLICAS, TRIMS, Shape
 
 MARKET_OPTIONS = (
     "participants",
@@ -45,16 +45,17 @@ def simulate_faults(
     jobs: int | None = None,
     trims: bool = False,
     replicas: bool = False,
+    markets: bool = False,
     resume: Path | None = None,
 ) -> int:
     """Run the schedules and print their figures; 1 if a law was broken or too little happened.
 
     `jobs`: in so many processes at once (default: one for each CPU); an explained run has one.
     `trims`: short schedules in which trims, reads and kills come between each other. `replicas`:
-    those alone in which fragments have several owners. `resume`: the file that keeps what is done;
-    a run that was stopped goes on from there.
+    those alone in which fragments have several owners; `markets`: those alone in which load is
+    traded. `resume`: the file that keeps what is done; a run that was stopped goes on from there.
     """
-    shape = TRIMS if trims else REPLICAS if replicas else MIXED
+    shape = TRIMS if trims else REPLICAS if replicas else MARKETS if markets else MIXED
     if resume is not None:
         if explain:
             raise Refused("a run that is explained is not kept: leave --explain or --resume out")
@@ -101,7 +102,8 @@ def _tell(event: Event) -> None:
 
 
 def _print(figures: RunFigures) -> None:
-    short = {TRIMS: " --trims", REPLICAS: " --replicas"}.get(figures.shape, "")
+    options = {TRIMS: " --trims", REPLICAS: " --replicas", MARKETS: " --markets"}
+    short = options.get(figures.shape, "")
     for seed, violation in figures.violations[:VIOLATIONS_SHOWN_MAX]:
         print(f"schedule {seed}: {violation}")
         print(f"  see it: medusa simulate faults{short} --schedules 1 --seed {seed} --explain")

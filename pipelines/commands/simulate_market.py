@@ -57,7 +57,7 @@ class Asked:
 
 def market_of(options: argparse.Namespace) -> int:
     """What the command line asked for; see `simulate_market`."""
-    for name in ("schedules", "trims", "replicas", "explain"):
+    for name in ("schedules", "trims", "replicas", "markets", "explain"):
         if getattr(options, name):
             raise Refused(f"--{name} is of `medusa simulate faults`: leave it out")
     asked = Asked(

@@ -28,7 +28,7 @@ from medusa_core.market.knowledge import (
 from medusa_core.market.loads import Load, load_of
 from medusa_core.market.messages import Item, Nonce
 from medusa_core.names import FragmentName, Participant, check_name
-from pipelines.catalog.rounds import AgreedMove, MarketFacts, OpenOffer
+from pipelines.catalog.rounds import MarketFacts, OpenOffer
 
 ITEMS_MAX = 600
 """So many items fit into an envelope, however long their names are."""
@@ -64,7 +64,7 @@ def knowledge_of(facts: MarketFacts, nonce: Nonce) -> MarketKnowledge | None:
         threshold=declared.threshold,
         capacity=cost.capacity if isinstance(cost, Queue) else inf,
         load=max(carried - given, 0.0) + taken,
-        carried=in_order(tuple(carried_of(load, facts.moves))) if load is not None else (),
+        carried=in_order(tuple(carried_of(load, facts))) if load is not None else (),
         as_payer=tuple(_as_payer(c, facts) for c in known if _may_ask(c, facts)),
         as_provider=tuple(_as_provider(c, facts) for c in known if c.provider == facts.participant),
         received=tuple(
@@ -98,17 +98,23 @@ def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
     )
 
 
-def carried_of(load: Load, moves: tuple[AgreedMove, ...] = ()) -> Iterator[Carried]:
+def carried_of(load: Load, facts: MarketFacts) -> Iterator[Carried]:
     """What may be named in a contract and has load, by that name."""
-    leaving = {(m.item.fragment, m.item.partition) for m in moves if m.is_given}
+    leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
+    taken = {(t.item.fragment, t.item.partition): t for t in facts.lying if not t.is_given}
     parts = sorted({(key.fragment, key.partition) for key in load.works})
     names = Counter((name, partition) for of, partition in parts if (name := _name(of)) is not None)
     for of, partition in parts:
         name = _name(of)
         spent = round(load.of(of, partition), PLACES)
         if name is not None and spent > 0 and names[name, partition] == 1:
-            is_leaving = (name, partition) in leaving
-            yield Carried(Item(name, partition, spent), in_flight=is_leaving)
+            was = taken.get((name, partition))
+            yield Carried(
+                Item(name, partition, spent),
+                contract=None if was is None else was.contract,
+                since_ms=0 if was is None else was.since_ms,
+                in_flight=(name, partition) in leaving,
+            )
 
 
 def _name(fragment_id: str) -> FragmentName | None:
@@ -140,11 +146,16 @@ def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStanding:
     told = facts.told.get(contract.name)
     return PayerStanding(
         contract=contract,
-        load_there=sum(m.item.load for m in mine if not m.is_granted),
+        load_there=sum(m.item.load for m in mine if not m.is_granted)
+        + _lies(contract, facts, is_given=True),
         open=None if waiting is None else waiting.offer,
         relays=waiting is not None and waiting.relays,
         accepted=(Accepted(granted[0].level, tuple(m.item for m in granted)) if granted else None),
-        told=None if told is None else Told(told[0].rooms, told[1]),
+        told=(
+            None
+            if told is None
+            else Told(told[0].rooms, told[1], facts.asked.get(contract.name, 0.0))
+        ),
         unreachable_since_ms=_silent_since(contract.provider, facts),
     )
 
@@ -154,9 +165,17 @@ def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStand
         contract=contract,
         load_here=sum(
             m.item.load for m in facts.moves if not m.is_given and m.contract == contract.name
-        ),
+        )
+        + _lies(contract, facts, is_given=False),
         wanted=facts.wanted.get(contract.name),
         unreachable_since_ms=_silent_since(contract.payer, facts),
+    )
+
+
+def _lies(contract: ContractInForce, facts: MarketFacts, *, is_given: bool) -> float:
+    """The load that has moved under a contract."""
+    return sum(
+        t.item.load for t in facts.lying if t.is_given == is_given and t.contract == contract.name
     )
 
 

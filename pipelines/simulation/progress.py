@@ -21,10 +21,15 @@ from typing import Any
 from medusa_core.errors import Conflict, Refused, Unavailable
 from pipelines.settings import REPOSITORY
 from pipelines.simulation.runs import COUNTERS, RunFigures
-from pipelines.simulation.shapes import MIXED, REPLICAS, TRIMS, WHOLE, Shape
+from pipelines.simulation.shapes import MARKETS, MIXED, REPLICAS, TRIMS, WHOLE, Shape
 
-SHAPES = {"whole": WHOLE, "trims": TRIMS, "replicas": REPLICAS, "mixed": MIXED}
-OPTIONS = {TRIMS: " with --trims", REPLICAS: " with --replicas", WHOLE: " without replicas"}
+SHAPES = {"whole": WHOLE, "trims": TRIMS, "replicas": REPLICAS, "markets": MARKETS, "mixed": MIXED}
+OPTIONS = {
+    TRIMS: " with --trims",
+    REPLICAS: " with --replicas",
+    MARKETS: " with --markets",
+    WHOLE: " without replicas",
+}
 """How a run of a shape was asked for; one of MIXED without anything."""
 CODE = ("medusa_core", "pipelines")
 
@@ -66,6 +71,7 @@ class Progress:
             "schedules": figures.schedules,
             "interleavings": figures.interleavings,
             "ticks_most": figures.ticks_most,
+            "rounds_most": figures.rounds_most,
             "violations": figures.violations,
             "shortfalls": figures.shortfalls,
             "counters": {
@@ -122,6 +128,7 @@ def _progress_of(path: Path, document: Mapping[str, Any]) -> Progress:
         schedules=_number(document["schedules"]),
         interleavings=_number(document["interleavings"]),
         ticks_most=_number(document["ticks_most"]),
+        rounds_most=_number(document["rounds_most"]),
         violations=[(_number(seed), _text(said)) for seed, said in document["violations"]],
         shortfalls=[_text(said) for said in document["shortfalls"]],
     )

@@ -16,13 +16,20 @@ from multiprocessing import get_context
 from medusa_core.errors import Unavailable
 from pipelines.simulation.progress import Progress, code_fingerprint
 from pipelines.simulation.runs import RunFigures
-from pipelines.simulation.schedule import run_schedule
+from pipelines.simulation.schedule import ScheduleFigures, run_schedule
 from pipelines.simulation.shapes import WHOLE, Shape, shape_of
+from pipelines.simulation.trading.schedule import run_market_schedule
 from pipelines.simulation.world import Tell
 
 SCHEDULES_PER_PART = 20
 Part = tuple[int, int]
 """The first seed of a part of a run, and how many schedules it has."""
+
+
+def schedule_of(seed: int, shape: Shape, tell: Tell | None = None) -> ScheduleFigures:
+    """Run the schedule of a seed in a run of a shape."""
+    one = shape_of(seed, shape)
+    return run_market_schedule(seed, tell) if one.market else run_schedule(seed, tell, one)
 
 
 def run_schedules(
@@ -38,7 +45,7 @@ def run_schedules(
     figures = RunFigures(first_seed=seed, shape=shape)
     for number in range(seed, seed + schedules):
         begun(number)
-        figures.add(run_schedule(number, tell, shape_of(number, shape)))
+        figures.add(schedule_of(number, shape, tell))
         if len(figures.violations) >= violations_max:
             break
     figures.close()
@@ -122,6 +129,6 @@ def run_part(first: int, schedules: int, shape: Shape) -> RunFigures:
     """The schedules of some seeds of a run; whether everything occurred is for the whole to see."""
     figures = RunFigures(first_seed=first, shape=shape)
     for number in range(first, first + schedules):
-        figures.add(run_schedule(number, shape=shape_of(number, shape)))
+        figures.add(schedule_of(number, shape))
     gc.collect()
     return figures

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from medusa_core.errors import MedusaError
 from pipelines.failpoints import visited_by
@@ -27,7 +27,7 @@ class ScheduleFigures:
     """What a schedule was and what happened in it; `violation` is None if all laws held.
 
     `form`: of its network. `interleavings`: in how many homes a reader read before and after both a
-    trim and a kill.
+    trim and a kill. `market`: what was said and moved in one.
     """
 
     seed: int
@@ -46,6 +46,7 @@ class ScheduleFigures:
     settled: Settled
     virtual_ms: int
     violation: str | None
+    market: Counter[str] = field(default_factory=Counter)
 
 
 def run_schedule(seed: int, tell: Tell | None = None, shape: Shape = WHOLE) -> ScheduleFigures:

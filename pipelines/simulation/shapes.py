@@ -1,5 +1,5 @@
-"""How large schedules are, and what happens in them: whole ones, some with replicas, and short ones
-of trims."""
+"""How large schedules are, and what happens in them: whole ones, some with replicas, short ones of
+trims, and markets."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ KINDS = (
 )  # fmt: skip
 REPLICA_KINDS = ("gone", "lapse")
 """What happens where a stream has several producers."""
+
+MARKET_KINDS = (
+    "crash", "freeze", "pause", "cut", "one way", "slow link", "skew", "second", "duplicate",
+    "late", "replay", "lost reply", "gone",
+)  # fmt: skip
+"""What happens where participants trade."""
 
 Bounds = tuple[int, int]
 """The least and the most; what is in between is drawn."""
@@ -26,7 +32,9 @@ class Shape:
     `reads`, `backlog`: with which probability a participant begins late, has a reader, has a
     process for corrections. `replicas`: with which probability a fragment has more owners than one;
     `verifies`: an output of such a fragment is to be verified; `diverges`: one of them computes a
-    wrong row. Of a run, each `mixes`-th seed is one of REPLICAS.
+    wrong row. `market`: the schedule is one of a market, drawn as `trading.scenario` says, and of
+    the rest `kinds` alone counts. Of a run, each `mixes`-th seed is one of REPLICAS, and of the
+    others each `markets`-th one of MARKETS.
     """
 
     buckets: Bounds
@@ -51,6 +59,8 @@ class Shape:
     verifies: float = 0.0
     diverges: float = 0.0
     mixes: int = 0
+    market: bool = False
+    markets: int = 0
 
 
 WHOLE = Shape(
@@ -99,12 +109,17 @@ TRIMS = Shape(
 REPLICAS = replace(WHOLE, kinds=(*KINDS, *REPLICA_KINDS), replicas=0.6, verifies=0.35, diverges=0.2)
 """Some fragments have owners on two or three participants."""
 
-MIXED = replace(WHOLE, mixes=4)
-"""Whole ones, of which some have replicas."""
+MARKETS = replace(WHOLE, kinds=MARKET_KINDS, market=True)
+"""Participants that trade load under contracts."""
+
+MIXED = replace(WHOLE, mixes=4, markets=5)
+"""Whole ones, of which some have replicas, and some markets."""
 
 
 def shape_of(seed: int, shape: Shape) -> Shape:
     """The shape of one schedule of a run of a shape."""
-    if not shape.mixes:
-        return shape
-    return REPLICAS if seed % shape.mixes == 0 else replace(shape, mixes=0)
+    if shape.mixes and seed % shape.mixes == 0:
+        return REPLICAS
+    if shape.markets and seed % shape.markets == 0:
+        return MARKETS
+    return replace(shape, mixes=0, markets=0) if shape.mixes or shape.markets else shape

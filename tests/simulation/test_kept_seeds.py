@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import REPLICAS, TRIMS, WHOLE, Shape
+from pipelines.simulation.running import schedule_of
+from pipelines.simulation.shapes import MARKETS, REPLICAS, TRIMS, WHOLE, Shape
 
 CLOSED_BY_ANOTHER = (
     "a driver that was frozen while it closed buckets wakes when another has closed them and their "
@@ -37,6 +37,21 @@ ENDED_LATER = (
     "for corrections since then at the most, not since that row"
 )
 
+NO_ROOM_FOR_A_LARGE_ONE = (
+    "who has no room for a large fragment was never asked for a smaller one: its payer stayed over "
+    "its threshold although both would have gained"
+)
+
+LESS_ROOM_THAN_ANY_NEEDS = (
+    "who had told of room that is smaller than any fragment of its payer never told of more, and "
+    "was never asked again"
+)
+
+ROOM_MADE_PIECE_BY_PIECE = (
+    "room that a relay makes piece by piece was told for small fragments, offered one as large as "
+    "all of it, and declined, again and again"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
@@ -44,6 +59,9 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (2_015, REPLICAS, TRIMMED_BEFORE_IT_WAS_COMPARED),
     (500_924, REPLICAS, ENDED_LATER),
     (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
+    (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
+    (44, MARKETS, LESS_ROOM_THAN_ANY_NEEDS),
+    (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),
 )
 
 
@@ -51,6 +69,6 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
 def test_a_seed_that_once_showed_something_breaks_no_law(
     seed: int, shape: Shape, sentence: str
 ) -> None:
-    schedule = run_schedule(seed, shape=shape)
+    schedule = schedule_of(seed, shape)
     assert schedule.violation is None, sentence
     assert schedule.faults.total() > 0

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.simulation.running import run_schedules
-from pipelines.simulation.shapes import REPLICAS, WHOLE
+from pipelines.simulation.shapes import MARKETS, REPLICAS, WHOLE
 from tests.simulation import planted
 
 SCHEDULES_MAX = 2_000
@@ -54,6 +54,19 @@ BUGS = {
     "gap_chosen_though_another_has_the_rows": ("LOST",),
     "tentative_chosen_before_final": ("CHOICE",),
     "unverified_taken_as_final": ("CHOICE",),
+    "answer_counted_twice": ("ONCE",),
+    "items_judged_alone": ("S4",),
+    "late_answer_binds": ("ONCE",),
+    "offer_sent_before_it_is_noted": ("ONCE",),
+    "other_sizes_not_asked_for": ("L3",),
+    "own_word_taken_for_a_partners": ("S5",),
+    "price_of_an_old_revision": ("S4",),
+    "room_believed_for_ever": ("L3",),
+    "room_not_told": ("L3",),
+    "sheds_what_does_not_pay": ("L3",),
+    "silence_never_ends": ("L3",),
+    "taken_beyond_the_threshold": ("S4",),
+    "unreachable_partner_blocks_the_rest": ("L3",),
 }
 """Each with the laws of which it breaks one first."""
 
@@ -85,6 +98,19 @@ MEETINGS = {
     "gap_chosen_though_another_has_the_rows": REPLICAS,
     "tentative_chosen_before_final": REPLICAS,
     "unverified_taken_as_final": REPLICAS,
+    "answer_counted_twice": MARKETS,
+    "items_judged_alone": MARKETS,
+    "late_answer_binds": MARKETS,
+    "offer_sent_before_it_is_noted": MARKETS,
+    "other_sizes_not_asked_for": MARKETS,
+    "own_word_taken_for_a_partners": MARKETS,
+    "price_of_an_old_revision": MARKETS,
+    "room_believed_for_ever": MARKETS,
+    "room_not_told": MARKETS,
+    "sheds_what_does_not_pay": MARKETS,
+    "silence_never_ends": MARKETS,
+    "taken_beyond_the_threshold": MARKETS,
+    "unreachable_partner_blocks_the_rest": MARKETS,
 }
 """Schedules in which those meet more often by whose meeting alone a bug shows."""
 

@@ -20,7 +20,7 @@ from pipelines.simulation.processes import GAPS
 from pipelines.simulation.running import run_schedules, run_shared
 from pipelines.simulation.runs import RunFigures
 from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import KINDS, REPLICA_KINDS, TRIMS, WHOLE
+from pipelines.simulation.shapes import KINDS, MARKET_KINDS, REPLICA_KINDS, TRIMS, WHOLE
 from pipelines.simulation.world import World
 from tests.waiting import until
 
@@ -110,7 +110,7 @@ def test_the_figures_are_one_line_or_one_document(capsys: pytest.CaptureFixture[
     assert main(command) == 0
     document = json.loads(capsys.readouterr().out)
     assert (document["schedules"], document["violations"]) == (2, [])
-    assert set(document["faults"]) == {*KINDS, *REPLICA_KINDS}
+    assert set(document["faults"]) == {*KINDS, *REPLICA_KINDS, *MARKET_KINDS}
 
 
 def test_explained_every_event_is_a_line_in_fixed_columns(
