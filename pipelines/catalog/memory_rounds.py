@@ -91,13 +91,23 @@ class MemoryRounds:
         tables, letters, now_ms = self.tables, self.letters, self.letters.clock_ms()
         return (
             tables.decided_round < letters.round
-            or not letters.rounds
-            or letters.rounds[-1] + self.trading.round_ms <= now_ms
+            or self.is_due()
             or any(ends_ms <= now_ms for ends_ms, _ in tables.open.values())
             or any(not tables.offers[at].is_own for at in tables.open)
             or any(m.expires_at_ms <= now_ms for m in self._agreed())
             or any(letter.state == "verified" for letter in letters.inbox.values())
         )
+
+    def is_due(self) -> bool:
+        """See `Rounds.is_due`."""
+        letters, now_ms = self.letters, self.letters.clock_ms()
+        has_passed = not letters.rounds or letters.rounds[-1] + self.trading.round_ms <= now_ms
+        lasts = any(
+            terms.valid_until_ms > now_ms
+            for numbers in letters.agreed.values()
+            for terms in numbers.values()
+        )
+        return has_passed and (lasts or bool(self.tables.open) or bool(self._agreed()))
 
     def read(self) -> MarketFacts:
         """See `Rounds.read`."""

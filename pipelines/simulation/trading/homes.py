@@ -79,6 +79,10 @@ class HomeClient:
         """See `Rounds.waits`."""
         return self._asked(self._home.rounds.waits)
 
+    def is_due(self) -> bool:
+        """See `Rounds.is_due`."""
+        return self._asked(self._home.rounds.is_due)
+
     def read(self) -> MarketFacts:
         """See `Rounds.read`; the laws look on."""
         facts = self._asked(self._home.rounds.read)
