@@ -19,6 +19,7 @@ from medusa_core.market.decisions import MakeOffer
 from medusa_core.market.knowledge import Carried, MarketKnowledge, MarketLimits, PayerStanding
 from medusa_core.market.messages import Item, Offer, Room
 from medusa_core.market.rooms import SAME_LOAD, slack
+from medusa_core.names import Participant
 
 NOTHING_KNOWN = (Room(0, inf),)
 
@@ -77,14 +78,25 @@ def usable(
     """Contracts under which an offer may be made now, what room there is as far as known, and
     whether that was said."""
     limits, now = knowledge.limits, knowledge.round
+    full = who_asks(knowledge) if knowledge.received else frozenset()
     for standing in knowledge.as_payer:
         if standing.open is not None or standing.unreachable_since_ms is not None:
+            continue
+        if standing.contract.provider in full:
             continue
         told = standing.told
         if told is None or told.round + limits.told_rounds <= now:
             yield standing, NOTHING_KNOWN, False
         elif told.rooms:
             yield standing, told.rooms, True
+
+
+def who_asks(knowledge: MarketKnowledge) -> frozenset[Participant]:
+    """Partners whose own overload waits here for an answer: to ask them would lead in a circle."""
+    asking = {r.offer.contract for r in knowledge.received if r.offer.for_overload}
+    return frozenset(
+        s.contract.payer for s in knowledge.as_provider if s.contract.name in asking
+    )
 
 
 def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
