@@ -261,7 +261,7 @@ def _rooms(
         relayed = rooms_by_relay(ways, prices, knowledge, load, loads, wanted.smallest)
         # At the lowest price one that has no overload may ask too, for which nobody asks on.
         loads = relayed if wanted.for_overload else [loads[0], *relayed[1:]]
-    return growing(levels, loads, left)
+    return growing(levels, loads, left, wanted.smallest)
 
 
 def _answer(

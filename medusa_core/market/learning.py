@@ -15,7 +15,7 @@ from medusa_core.market.knowledge import (
     Told,
     Wanted,
 )
-from medusa_core.market.messages import Answer, Item, Offer
+from medusa_core.market.messages import Answer, Item, Offer, Room
 
 
 def after_offering(standing: PayerStanding, made: MakeOffer) -> PayerStanding:
@@ -28,10 +28,7 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
     granted waits to be handed on until `after_round`."""
     offer = standing.open
     accepted = None
-    rooms = answer.rooms
-    if offer is not None and not answer.accepted:
-        # Who takes nothing at a price is not believed to have room at it: else one asks for ever.
-        rooms = tuple(room for room in rooms if room.level > offer.level)
+    rooms = answer.rooms if offer is None else believed(offer, answer)
     if offer is not None and standing.relays and answer.accepted:
         accepted = Accepted(offer.level, answer.accepted)
     return replace(
@@ -74,7 +71,7 @@ def after_answering(standing: ProviderStanding, offer: Offer, answer: Answer) ->
             load=max(before, offer.load) - taken,
             smallest=min(item.load for item in offer.items),
             for_overload=offer.for_overload,
-            told_level=lowest_level(answer),
+            told_level=lowest_level(believed(offer, answer)),
         ),
     )
 
@@ -83,9 +80,17 @@ def after_telling(standing: ProviderStanding, answer: Answer) -> ProviderStandin
     """The provider has told the payer of room."""
     if standing.wanted is None:
         return standing
-    return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer)))
+    return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer.rooms)))
 
 
-def lowest_level(answer: Answer) -> int | None:
-    """The lowest level at which an answer tells of room."""
-    return answer.rooms[0].level if answer.rooms else None
+def believed(offer: Offer, answer: Answer) -> tuple[Room, ...]:
+    """The rooms that an answer tells of, but for those at which it just took nothing: else one
+    would ask for ever. Both sides reckon alike, so that the provider knows what to tell."""
+    if answer.accepted:
+        return answer.rooms
+    return tuple(room for room in answer.rooms if room.level > offer.level)
+
+
+def lowest_level(rooms: tuple[Room, ...]) -> int | None:
+    """The lowest level at which there is room."""
+    return rooms[0].level if rooms else None

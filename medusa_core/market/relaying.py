@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import NamedTuple
 
 from medusa_core.market.costs import CostFunction, marginal_cost_of_removing
@@ -125,7 +126,7 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     pending += room - too_much
     most = sum(load for _, load in wanted) - pending
     asked = sorted(
-        candidates(knowledge, is_for_overload=True, wanted=most, below=dearest / _band(knowledge)),
+        candidates(knowledge, wanted=most, raised_below=inf, below=dearest / _band(knowledge)),
         key=lambda c: (c.price, c.standing.contract.spread),
     )
     left = deque(movable(knowledge))

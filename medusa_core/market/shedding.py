@@ -51,17 +51,18 @@ def slots(knowledge: MarketKnowledge) -> int:
 
 
 def candidates(
-    knowledge: MarketKnowledge, *, is_for_overload: bool, wanted: float, below: float = inf
+    knowledge: MarketKnowledge, *, wanted: float, raised_below: float, below: float = inf
 ) -> Iterator[Candidate]:
     """Providers that may be asked, in no order: each at the lowest level at which it would take all
-    that is wanted, else at the lowest at which it takes most, below a price."""
+    that is wanted, else at the lowest at which it takes most; `below` a price, and levels above the
+    lowest below another."""
     for standing, rooms, is_known in usable(knowledge):
         best: Room | None = None
         prices = standing.contract.prices
         for room in rooms:
-            if room.level and not (is_for_overload and room.level < len(prices)):
+            if room.level >= len(prices) or prices[room.level] >= below:
                 break
-            if prices[room.level] >= below:
+            if room.level and prices[room.level] >= raised_below:
                 break
             best = room
             if room.load >= wanted:
@@ -91,6 +92,17 @@ def usable(
             yield standing, told.rooms, True
 
 
+def paid_for_room(knowledge: MarketKnowledge) -> float:
+    """What partners would pay for room that were declined in an overload, at most; 0 if none was.
+    Making room for them may cost anything below, as long as it pays."""
+    paid = 0.0
+    for standing in knowledge.as_provider:
+        wanted = standing.wanted
+        if wanted is not None and wanted.for_overload and wanted.load > 0.0:
+            paid = max(paid, standing.contract.prices[-1])
+    return paid * (1.0 - knowledge.limits.dead_band)
+
+
 def who_asks(knowledge: MarketKnowledge) -> frozenset[Participant]:
     """Partners whose own overload waits here for an answer: to ask them would lead in a circle."""
     asking = {r.offer.contract for r in knowledge.received if r.offer.for_overload}
@@ -111,9 +123,10 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     band = 1.0 + knowledge.limits.dead_band
     slope = knowledge.cost.slope(knowledge.load)
     is_total = knowledge.load >= knowledge.capacity
+    raised_below = inf if over else paid_for_room(knowledge) / band
     asked = [
         candidate
-        for candidate in candidates(knowledge, is_for_overload=over, wanted=wanted)
+        for candidate in candidates(knowledge, wanted=wanted, raised_below=raised_below)
         if slope > candidate.price * band or is_total
     ]
     if not asked:
@@ -128,7 +141,8 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         others = 1 if free > 1 and number + 1 < len(asked) and not candidate.is_known else 0
         items = shed.take(candidate, others)
         if items:
-            offers.append(offer_to(candidate, items, knowledge, over))
+            is_for_overload = over or candidate.level > 0
+            offers.append(offer_to(candidate, items, knowledge, is_for_overload))
             free -= 1
     return offers
 
@@ -263,7 +277,9 @@ class _Shed:
         limit = max(candidate.price, self._dearest) * (1.0 + limits.dead_band)
         room = candidate.room * (1.0 + SAME_LOAD)
         # Above the lowest price only the overload is handed over.
-        least = knowledge.threshold * (1.0 + SAME_LOAD) if candidate.level else 0.0
+        least = 0.0
+        if candidate.level and is_overloaded(knowledge):
+            least = knowledge.threshold * (1.0 + SAME_LOAD)
         now = self._load
         now_cost = cost(now)
         total = knowledge.capacity
