@@ -141,8 +141,7 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         others = 1 if free > 1 and number + 1 < len(asked) and not candidate.is_known else 0
         items = shed.take(candidate, others)
         if items:
-            is_for_overload = over or candidate.level > 0
-            offers.append(offer_to(candidate, items, knowledge, is_for_overload))
+            offers.append(offer_to(candidate, items, knowledge, raised_below > 0.0))
             free -= 1
     return offers
 
