@@ -93,12 +93,12 @@ def usable(
 
 
 def paid_for_room(knowledge: MarketKnowledge) -> float:
-    """What partners would pay for room that were declined in an overload, at most; 0 if none was.
-    Making room for them may cost anything below, as long as it pays."""
+    """What partners would pay at most that asked on behalf of an overload; 0 if none did. To make
+    room for them may cost anything below, as long as it pays."""
     paid = 0.0
     for standing in knowledge.as_provider:
         wanted = standing.wanted
-        if wanted is not None and wanted.for_overload and wanted.load > 0.0:
+        if wanted is not None and wanted.for_overload:
             paid = max(paid, standing.contract.prices[-1])
     return paid * (1.0 - knowledge.limits.dead_band)
 
