@@ -148,9 +148,7 @@ class _Taking:
         )
         return [LowerLoad(leaves=tuple(leaves), because=because)]
 
-    def _asks_on(
-        self, received: Received, standing: ProviderStanding, ways: list[Way]
-    ) -> bool:
+    def _asks_on(self, received: Received, standing: ProviderStanding, ways: list[Way]) -> bool:
         """Whether to keep an offer open: most of it does not fit, and either an own offer for less
         waits, or there is time and somebody to ask for less. Who waits for whom has a lower price
         each time, so none waits for itself."""

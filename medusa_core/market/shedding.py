@@ -106,9 +106,7 @@ def paid_for_room(knowledge: MarketKnowledge) -> float:
 def who_asks(knowledge: MarketKnowledge) -> frozenset[Participant]:
     """Partners whose own overload waits here for an answer: to ask them would lead in a circle."""
     asking = {r.offer.contract for r in knowledge.received if r.offer.for_overload}
-    return frozenset(
-        s.contract.payer for s in knowledge.as_provider if s.contract.name in asking
-    )
+    return frozenset(s.contract.payer for s in knowledge.as_provider if s.contract.name in asking)
 
 
 def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
@@ -131,6 +129,7 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     ]
     if not asked:
         return []
+    asked = _hopeful(asked, knowledge)
     asked.sort(key=_cheapest_first)
     shed = _Shed(knowledge)
     offers = []
@@ -224,6 +223,19 @@ def is_covered(item: Item, standing: PayerStanding) -> bool:
     """Whether the contract lets this fragment move."""
     fragments = standing.contract.fragments
     return fragments is None or item.fragment in fragments
+
+
+def _hopeful(asked: list[Candidate], knowledge: MarketKnowledge) -> list[Candidate]:
+    """Without those of whom nothing is known but that they asked in an overload themselves; they
+    are asked where there is nobody else."""
+    over = {
+        s.contract.payer
+        for s in knowledge.as_provider
+        if s.wanted is not None and s.wanted.for_overload
+    }
+    if not over:
+        return asked
+    return [c for c in asked if c.is_known or c.standing.contract.provider not in over] or asked
 
 
 def _cheapest_first(candidate: Candidate) -> tuple[float, bool, float, int]:
