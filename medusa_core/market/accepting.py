@@ -26,12 +26,16 @@ from medusa_core.market.rooms import (
     growing,
     pays_to_take,
     room_at,
+    rooms_above,
     rooms_by_level,
     slack,
     some_levels,
 )
 from medusa_core.market.shedding import is_overloaded
 from medusa_core.names import Participant
+
+IN_VAIN = 2.0**-10
+"""Who was told of room ten times and more, and then got none of it, is told no more."""
 
 
 def answers(knowledge: MarketKnowledge) -> list[MarketDecision]:
@@ -74,6 +78,7 @@ def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
         for standing in knowledge.as_provider
         if standing.wanted is not None
         and standing.wanted.told_level != 0
+        and not 0.0 < standing.wanted.load <= standing.wanted.smallest * IN_VAIN
         and standing.unreachable_since_ms is None
     ]
     if not waiting:
@@ -224,6 +229,9 @@ class _Taking:
             told_level=None,
         )
         rooms = _rooms(standing, wanted, knowledge, self._load, ways, lies)
+        if not items:
+            # Else it would be asked the same at once; if there is room after all, it tells so.
+            rooms = rooms_above(rooms, offer.level)
         reason = Reason.TAKEN
         if declined:
             reason = Reason.FULL if _is_slack(standing, offer.items) else Reason.LOAD_MAX

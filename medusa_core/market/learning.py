@@ -15,7 +15,8 @@ from medusa_core.market.knowledge import (
     Told,
     Wanted,
 )
-from medusa_core.market.messages import Answer, Item, Offer, Room
+from medusa_core.market.messages import Answer, Item, Offer
+from medusa_core.market.rooms import ITEM_SLACK, rooms_above
 
 
 def after_offering(standing: PayerStanding, made: MakeOffer) -> PayerStanding:
@@ -28,7 +29,10 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
     granted waits to be handed on until `after_round`."""
     offer = standing.open
     accepted = None
-    rooms = answer.rooms if offer is None else believed(offer, answer)
+    rooms = answer.rooms
+    if offer is not None and not answer.accepted:
+        # Whoever tells of room at a level at which it took nothing is not believed.
+        rooms = rooms_above(rooms, offer.level)
     if offer is not None and standing.relays and answer.accepted:
         accepted = Accepted(offer.level, answer.accepted)
     return replace(
@@ -63,15 +67,22 @@ def after_round(standing: PayerStanding) -> PayerStanding:
 def after_answering(standing: ProviderStanding, offer: Offer, answer: Answer) -> ProviderStanding:
     """The provider has answered: what the payer still wants is remembered."""
     taken = sum(item.load for item in answer.accepted)
-    before = standing.wanted.load if standing.wanted is not None else 0.0
+    wanted = standing.wanted
+    smallest = min(item.load for item in offer.items)
+    load = max(offer.load, 0.0 if wanted is None else wanted.load) - taken
+    if load < smallest * ITEM_SLACK:
+        load = 0.0
+    if wanted is not None and not answer.accepted:
+        # It was told of room in vain. As it counts half each time, it is not told for ever.
+        load = min(offer.load, wanted.load or offer.load) / 2.0
     return replace(
         standing,
         wanted=Wanted(
             offer=offer.nonce,
-            load=max(before, offer.load) - taken,
-            smallest=min(item.load for item in offer.items),
+            load=load,
+            smallest=smallest,
             for_overload=offer.for_overload,
-            told_level=lowest_level(believed(offer, answer)),
+            told_level=lowest_level(answer),
         ),
     )
 
@@ -80,17 +91,9 @@ def after_telling(standing: ProviderStanding, answer: Answer) -> ProviderStandin
     """The provider has told the payer of room."""
     if standing.wanted is None:
         return standing
-    return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer.rooms)))
+    return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer)))
 
 
-def believed(offer: Offer, answer: Answer) -> tuple[Room, ...]:
-    """The rooms that an answer tells of, but for those at which it just took nothing: else one
-    would ask for ever. Both sides reckon alike, so that the provider knows what to tell."""
-    if answer.accepted:
-        return answer.rooms
-    return tuple(room for room in answer.rooms if room.level > offer.level)
-
-
-def lowest_level(rooms: tuple[Room, ...]) -> int | None:
-    """The lowest level at which there is room."""
-    return rooms[0].level if rooms else None
+def lowest_level(answer: Answer) -> int | None:
+    """The lowest level at which an answer tells of room."""
+    return answer.rooms[0].level if answer.rooms else None

@@ -109,6 +109,11 @@ def growing(
     return tuple(rooms)
 
 
+def rooms_above(rooms: tuple[Room, ...], level: int) -> tuple[Room, ...]:
+    """Those at higher levels alone."""
+    return tuple(room for room in rooms if room.level > level)
+
+
 def slack(load_max: float, lies: float) -> float:
     """How much more load a contract lets lie at its provider."""
     return inf if load_max == inf else load_max * (1.0 + SAME_LOAD) - lies
