@@ -20,18 +20,22 @@ from medusa_core.market.decisions import (
 )
 from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received, Wanted
 from medusa_core.market.messages import Answer, Item, Reason, Room
-from medusa_core.market.relaying import Relay, rooms_by_relay, ways_on
+from medusa_core.market.relaying import Relay, Way, rooms_by_relay, ways_on
 from medusa_core.market.rooms import (
     SAME_LOAD,
     growing,
     pays_to_take,
     room_at,
+    rooms_above,
     rooms_by_level,
     slack,
     some_levels,
 )
 from medusa_core.market.shedding import is_overloaded
 from medusa_core.names import Participant
+
+IN_VAIN = 2.0**-10
+"""Who was told of room ten times and more, and then got none of it, is told no more."""
 
 
 def answers(knowledge: MarketKnowledge) -> list[MarketDecision]:
@@ -74,6 +78,7 @@ def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
         for standing in knowledge.as_provider
         if standing.wanted is not None
         and standing.wanted.told_level != 0
+        and not 0.0 < standing.wanted.load <= standing.wanted.smallest * IN_VAIN
         and standing.unreachable_since_ms is None
     ]
     if not waiting:
@@ -148,9 +153,7 @@ class _Taking:
         )
         return [LowerLoad(leaves=tuple(leaves), because=because)]
 
-    def _asks_on(
-        self, received: Received, standing: ProviderStanding, ways: list[tuple[float, float]]
-    ) -> bool:
+    def _asks_on(self, received: Received, standing: ProviderStanding, ways: list[Way]) -> bool:
         """Whether to keep an offer open: most of it does not fit, and either an own offer for less
         waits, or there is time and somebody to ask for less. Who waits for whom has a lower price
         each time, so none waits for itself."""
@@ -166,7 +169,7 @@ class _Taking:
             for own in knowledge.as_payer
         )
         is_time = knowledge.round < received.since_round + knowledge.limits.relay_rounds
-        if not waits and not (is_time and ways and ways[0][0] < limit):
+        if not waits and not (is_time and ways and ways[0].price < limit):
             return False
         left = slack(standing.contract.load_max, standing.load_here)
         load = sum(item.load for item in offer.items if item.load <= left)
@@ -213,7 +216,7 @@ class _Taking:
         standing: ProviderStanding,
         items: tuple[Item, ...],
         handed: tuple[HandOn, ...],
-        ways: list[tuple[float, float]],
+        ways: list[Way],
     ) -> MarketDecision:
         knowledge, offer = self._knowledge, received.offer
         declined = max(offer.load - sum(item.load for item in items), 0.0)
@@ -226,6 +229,9 @@ class _Taking:
             told_level=None,
         )
         rooms = _rooms(standing, wanted, knowledge, self._load, ways, lies)
+        if not items:
+            # Else it would be asked the same at once; if there is room after all, it tells so.
+            rooms = rooms_above(rooms, offer.level)
         reason = Reason.TAKEN
         if declined:
             reason = Reason.FULL if _is_slack(standing, offer.items) else Reason.LOAD_MAX
@@ -243,7 +249,7 @@ def _rooms(
     wanted: Wanted,
     knowledge: MarketKnowledge,
     load: float,
-    ways: list[tuple[float, float]],
+    ways: list[Way],
     lies: float = 0.0,
 ) -> tuple[Room, ...]:
     """What could be taken under a contract, by level: into the room that there is, or by handing
@@ -255,14 +261,13 @@ def _rooms(
     prices = [standing.contract.prices[level] for level in levels]
     band = knowledge.limits.dead_band
     loads = rooms_by_level(knowledge.cost, load, knowledge.threshold, prices, band, wanted.smallest)
+    # What it could have back again is no room for it.
+    ways = [way for way in ways if way.provider != standing.contract.payer]
     if ways:
-        relayed = rooms_by_relay(ways, prices, knowledge, loads, wanted.smallest)
+        relayed = rooms_by_relay(ways, prices, knowledge, load, loads, wanted.smallest)
         # At the lowest price one that has no overload may ask too, for which nobody asks on.
         loads = relayed if wanted.for_overload else [loads[0], *relayed[1:]]
-        # Less than what is asked for is no room: told of it, nobody would be told of more.
-        least = wanted.smallest * (1.0 - SAME_LOAD)
-        loads = [load if load >= least else 0.0 for load in loads]
-    return growing(levels, loads, left)
+    return growing(levels, loads, left, wanted.smallest)
 
 
 def _answer(
@@ -326,11 +331,11 @@ def _is_slack(standing: ProviderStanding, items: tuple[Item, ...]) -> bool:
     return any(item.load <= left for item in items)
 
 
-def _less(ways: list[tuple[float, float]], load: float) -> list[tuple[float, float]]:
+def _less(ways: list[Way], load: float) -> list[Way]:
     """The ways that are left when so much has gone the cheapest of them."""
     left = []
-    for price, room in ways:
-        if room > load * (1.0 + SAME_LOAD):
-            left.append((price, room - load))
-        load = max(load - room, 0.0)
+    for way in ways:
+        if way.load > load * (1.0 + SAME_LOAD):
+            left.append(way._replace(load=way.load - load))
+        load = max(load - way.load, 0.0)
     return left

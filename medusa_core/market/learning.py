@@ -16,6 +16,7 @@ from medusa_core.market.knowledge import (
     Wanted,
 )
 from medusa_core.market.messages import Answer, Item, Offer
+from medusa_core.market.rooms import ITEM_SLACK, rooms_above
 
 
 def after_offering(standing: PayerStanding, made: MakeOffer) -> PayerStanding:
@@ -30,8 +31,8 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
     accepted = None
     rooms = answer.rooms
     if offer is not None and not answer.accepted:
-        # Who takes nothing at a price is not believed to have room at it: else one asks for ever.
-        rooms = tuple(room for room in rooms if room.level > offer.level)
+        # Whoever tells of room at a level at which it took nothing is not believed.
+        rooms = rooms_above(rooms, offer.level)
     if offer is not None and standing.relays and answer.accepted:
         accepted = Accepted(offer.level, answer.accepted)
     return replace(
@@ -68,13 +69,20 @@ def after_round(standing: PayerStanding) -> PayerStanding:
 def after_answering(standing: ProviderStanding, offer: Offer, answer: Answer) -> ProviderStanding:
     """The provider has answered: what the payer still wants is remembered."""
     taken = sum(item.load for item in answer.accepted)
-    before = standing.wanted.load if standing.wanted is not None else 0.0
+    wanted = standing.wanted
+    smallest = min(item.load for item in offer.items)
+    load = max(offer.load, 0.0 if wanted is None else wanted.load) - taken
+    if load < smallest * ITEM_SLACK:
+        load = 0.0
+    if wanted is not None and not answer.accepted:
+        # It was told of room in vain. As it counts half each time, it is not told for ever.
+        load = min(offer.load, wanted.load or offer.load) / 2.0
     return replace(
         standing,
         wanted=Wanted(
             offer=offer.nonce,
-            load=max(before, offer.load) - taken,
-            smallest=min(item.load for item in offer.items),
+            load=load,
+            smallest=smallest,
             for_overload=offer.for_overload,
             told_level=lowest_level(answer),
         ),

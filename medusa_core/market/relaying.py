@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
+from typing import NamedTuple
 
 from medusa_core.market.costs import CostFunction, marginal_cost_of_removing
 from medusa_core.market.decisions import HandOn, MakeOffer
@@ -30,19 +32,27 @@ from medusa_core.market.shedding import (
     usable,
 )
 from medusa_core.market.terms import ContractName
+from medusa_core.names import Participant
 
 LEAVE_MAX = 64
 """What leaves to make room for one item, at most."""
 
 
-def ways_on(knowledge: MarketKnowledge, unknown: float) -> list[tuple[float, float]]:
-    """At which prices (dead band included, rising) load could be handed on as far as known, and how
-    much more at each; of whom nothing is known `unknown`. None for one that has an overload of its
-    own."""
+class Way(NamedTuple):
+    """So much more load could be handed on to a provider at a price (dead band included)."""
+
+    price: float
+    load: float
+    provider: Participant
+
+
+def ways_on(knowledge: MarketKnowledge, unknown: float) -> list[Way]:
+    """Where load could be handed on as far as known, the cheapest first; to one of whom nothing is
+    known `unknown`. None for one that has an overload of its own."""
     if not knowledge.as_payer or not knowledge.carried or is_overloaded(knowledge):
         return []
     band = _band(knowledge)
-    ways = []
+    ways: list[Way] = []
     for standing, rooms, is_known in usable(knowledge):
         left = slack(standing.contract.load_max, standing.load_there)
         before = 0.0
@@ -52,56 +62,65 @@ def ways_on(knowledge: MarketKnowledge, unknown: float) -> list[tuple[float, flo
             price = standing.contract.prices[room.level] * band
             more = min(room.load if is_known else unknown, left) - before
             if more > 0.0:
-                ways.append((price, more))
+                ways.append(Way(price, more, standing.contract.provider))
                 before += more
     ways.sort()
     return ways
 
 
 def rooms_by_relay(
-    ways: Sequence[tuple[float, float]],
+    ways: Sequence[Way],
     prices: Sequence[float],
     knowledge: MarketKnowledge,
+    load: float,
     rooms: Sequence[float],
     item: float,
 ) -> list[float]:
-    """How much could be taken at each of these levels, in items of this size: into the `rooms` that
-    there are, and by handing on. Of what is handed on, some may only bring one's own load down."""
+    """How much could be taken on top of `load` at each of these levels, in items of this size: into
+    the `rooms` that there are, and by handing on. Of what is handed on, some may only bring one's
+    own load down."""
     band = knowledge.limits.dead_band
     loads: list[float] = []
     for price, room in zip(prices, rooms, strict=True):
         limit = price * (1.0 - band)
-        if ways[0][0] >= limit:
+        if ways[0].price >= limit:
             loads.append(room)
             continue
         too_much = 0.0
         if not room:
-            too_much = max(above(knowledge.cost, knowledge.load, limit, item) - item, 0.0)
-        full = knowledge.load + room - too_much
+            too_much = max(above(knowledge.cost, load, limit, item) - item, 0.0)
+        full = load + room - too_much
         if full < 0.0:
             loads.append(room)
             continue
         pays = min(limit, marginal_cost_of_removing(knowledge.cost, full, item)) if full else 0.0
-        total = sum(load for way, load in ways if way < pays)
+        total = sum(way.load for way in ways if way.price < pays)
         loads.append(max(room + total - too_much, room))
     return loads
 
 
 def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     """Offers on behalf of those that are kept open here."""
-    kept = [r.offer for r in knowledge.received if r.offer.for_overload]
+    contracts = {s.contract.name: s.contract for s in knowledge.as_provider}
+    kept = [
+        r.offer
+        for r in knowledge.received
+        if r.offer.for_overload
+        and r.offer.contract in contracts
+        # What quotes another revision will be declined: its level may be none of today's.
+        and r.offer.revision == contracts[r.offer.contract].revision
+    ]
     free = slots(knowledge)
     if not kept or free <= 0 or is_overloaded(knowledge) or _sheds(knowledge):
         return []
-    prices = {s.contract.name: s.contract.prices for s in knowledge.as_provider}
     wanted = [
-        (prices[offer.contract][offer.level] * (1.0 - knowledge.limits.dead_band), offer.load)
+        (
+            contracts[offer.contract].prices[offer.level] * (1.0 - knowledge.limits.dead_band),
+            offer.load,
+        )
         for offer in kept
-        if offer.contract in prices
     ]
     pending = sum(s.open.load for s in knowledge.as_payer if s.open is not None and s.relays)
-    if not wanted:
-        return []
     dearest = max(price for price, _ in wanted)
     smallest = min(item.load for offer in kept for item in offer.items)
     cost, load = knowledge.cost, knowledge.load
@@ -114,7 +133,7 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     pending += room - too_much
     most = sum(load for _, load in wanted) - pending
     asked = sorted(
-        candidates(knowledge, is_for_overload=True, wanted=most, below=dearest / _band(knowledge)),
+        candidates(knowledge, wanted=most, raised_below=inf, below=dearest / _band(knowledge)),
         key=lambda c: (c.price, c.standing.contract.spread),
     )
     left = deque(movable(knowledge))

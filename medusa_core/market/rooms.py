@@ -12,6 +12,9 @@ from math import inf
 from medusa_core.market.costs import CostFunction
 from medusa_core.market.messages import LOAD_MAX, ROOMS_MAX, Room
 
+ITEM_SLACK = 1e-6
+"""Relative to an item: what room may lack for it by adding up."""
+
 SAME_LOAD = 1e-9
 """Relative to a load: what two ways of adding it up may differ by."""
 
@@ -93,15 +96,22 @@ def some_levels(top: int) -> Sequence[int]:
     return [top * number // (ROOMS_MAX - 1) for number in range(ROOMS_MAX)]
 
 
-def growing(levels: Sequence[int], loads: Sequence[float], most: float) -> tuple[Room, ...]:
-    """What an answer tells: the levels where there is more than at the one before."""
+def growing(
+    levels: Sequence[int], loads: Sequence[float], most: float, item: float
+) -> tuple[Room, ...]:
+    """What an answer tells: the levels where there is an item more than at the one before."""
     rooms: list[Room] = []
     before = 0.0
     for level, load in zip(levels, loads, strict=True):
-        if min(load, most) > before:
+        if min(load, most) >= before + item * (1.0 - ITEM_SLACK):
             before = min(load, most)
             rooms.append(Room(level, before))
     return tuple(rooms)
+
+
+def rooms_above(rooms: tuple[Room, ...], level: int) -> tuple[Room, ...]:
+    """Those at higher levels alone."""
+    return tuple(room for room in rooms if room.level > level)
 
 
 def slack(load_max: float, lies: float) -> float:

@@ -19,6 +19,7 @@ from medusa_core.market.decisions import MakeOffer
 from medusa_core.market.knowledge import Carried, MarketKnowledge, MarketLimits, PayerStanding
 from medusa_core.market.messages import Item, Offer, Room
 from medusa_core.market.rooms import SAME_LOAD, slack
+from medusa_core.names import Participant
 
 NOTHING_KNOWN = (Room(0, inf),)
 
@@ -53,17 +54,18 @@ def slots(knowledge: MarketKnowledge) -> int:
 
 
 def candidates(
-    knowledge: MarketKnowledge, *, is_for_overload: bool, wanted: float, below: float = inf
+    knowledge: MarketKnowledge, *, wanted: float, raised_below: float, below: float = inf
 ) -> Iterator[Candidate]:
     """Providers that may be asked, in no order: each at the lowest level at which it would take all
-    that is wanted, else at the lowest at which it takes most, below a price."""
+    that is wanted, else at the lowest at which it takes most; `below` a price, and levels above the
+    lowest below another."""
     for standing, rooms, is_known in usable(knowledge):
         best: Room | None = None
         prices = standing.contract.prices
         for room in rooms:
-            if room.level and not (is_for_overload and room.level < len(prices)):
+            if room.level >= len(prices) or prices[room.level] >= below:
                 break
-            if prices[room.level] >= below:
+            if room.level and prices[room.level] >= raised_below:
                 break
             best = room
             if room.load >= wanted:
@@ -81,8 +83,11 @@ def usable(
     """Contracts under which an offer may be made now, what room there is as far as known, and
     whether that was said."""
     limits, now = knowledge.limits, knowledge.round
+    full = who_asks(knowledge) if knowledge.received else frozenset()
     for standing in knowledge.as_payer:
         if standing.open is not None or standing.unreachable_since_ms is not None:
+            continue
+        if standing.contract.provider in full:
             continue
         told = standing.told
         if told is None or told.round + limits.told_rounds <= now:
@@ -118,6 +123,23 @@ def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candida
             yield Candidate(standing, 0, smallest, False)
 
 
+def paid_for_room(knowledge: MarketKnowledge) -> float:
+    """What partners would pay at most that asked on behalf of an overload; 0 if none did. To make
+    room for them may cost anything below, as long as it pays."""
+    paid = 0.0
+    for standing in knowledge.as_provider:
+        wanted = standing.wanted
+        if wanted is not None and wanted.for_overload:
+            paid = max(paid, standing.contract.prices[-1])
+    return paid * (1.0 - knowledge.limits.dead_band)
+
+
+def who_asks(knowledge: MarketKnowledge) -> frozenset[Participant]:
+    """Partners whose own overload waits here for an answer: to ask them would lead in a circle."""
+    asking = {r.offer.contract for r in knowledge.received if r.offer.for_overload}
+    return frozenset(s.contract.payer for s in knowledge.as_provider if s.contract.name in asking)
+
+
 def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     """What pays to hand over; nothing unless a marginal cost lies above a price."""
     free = slots(knowledge)
@@ -130,11 +152,13 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     band = 1.0 + knowledge.limits.dead_band
     slope = knowledge.cost.slope(knowledge.load)
     is_total = knowledge.load >= knowledge.capacity
+    raised_below = inf if over else paid_for_room(knowledge) / band
     asked = [
         candidate
-        for candidate in candidates(knowledge, is_for_overload=over, wanted=wanted)
+        for candidate in candidates(knowledge, wanted=wanted, raised_below=raised_below)
         if slope > candidate.price * band or is_total
     ]
+    asked = _hopeful(asked, knowledge)
     asked.sort(key=_cheapest_first)
     dearest = inf if is_total else slope / band
     asked += sorted(of_other_sizes(knowledge, dearest), key=_cheapest_first)
@@ -151,7 +175,7 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         halves = free > 1 and number + 1 < len(asked) and not candidate.is_known
         items = shed.take(candidate, 1 if halves else 0)
         if items:
-            offers.append(offer_to(candidate, items, knowledge, over))
+            offers.append(offer_to(candidate, items, knowledge, raised_below > 0.0))
             free -= 1
     return offers
 
@@ -236,6 +260,19 @@ def is_covered(item: Item, standing: PayerStanding) -> bool:
     return fragments is None or item.fragment in fragments
 
 
+def _hopeful(asked: list[Candidate], knowledge: MarketKnowledge) -> list[Candidate]:
+    """Without those of whom nothing is known but that they asked in an overload themselves; they
+    are asked where there is nobody else."""
+    over = {
+        s.contract.payer
+        for s in knowledge.as_provider
+        if s.wanted is not None and s.wanted.for_overload
+    }
+    if not over:
+        return asked
+    return [c for c in asked if c.is_known or c.standing.contract.provider not in over] or asked
+
+
 def _cheapest_first(candidate: Candidate) -> tuple[float, bool, float, int]:
     return (
         candidate.price,
@@ -289,7 +326,9 @@ class _Shed:
         # makes piece by piece: then as many of those are offered beside them.
         rooms, small = [room, room], candidate.counted_in * (1.0 + SAME_LOAD)
         # Above the lowest price only the overload is handed over.
-        least = knowledge.threshold * (1.0 + SAME_LOAD) if candidate.level else 0.0
+        least = 0.0
+        if candidate.level and is_overloaded(knowledge):
+            least = knowledge.threshold * (1.0 + SAME_LOAD)
         now = self._load
         now_cost = cost(now)
         total = knowledge.capacity

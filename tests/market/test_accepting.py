@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -133,6 +135,63 @@ def test_an_overloaded_participant_hands_on_nothing_for_others() -> None:
         received=[an_offer("a", theirs(5), level=1)],
     )
     assert answers(knowledge)["a"].answer.accepted == ()
+
+
+def test_room_that_leads_back_to_whoever_asks_is_not_told_to_it() -> None:
+    prices = [22.8, 25.0]
+    wanted = Wanted(offer=NONCE, load=0.05, smallest=0.01, for_overload=True, told_level=None)
+    for far, told in (("a", []), ("c", ["a"])):
+        knowledge = knowing(
+            OWN[:80],
+            as_provider=[providing("a", prices, wanted=wanted)],
+            as_payer=[paying(far, prices, rooms=[(0, 0.3)])],
+        )
+        words = [one for one in decide_offers(knowledge) if isinstance(one, TellRoom)]
+        assert [word.to for word in words] == told
+
+
+def test_an_offer_is_not_handed_on_to_one_whose_own_waits_here() -> None:
+    prices = [22.8, 25.0]
+    knowledge = knowing(
+        OWN[:80],
+        as_provider=[providing("a", prices), providing("c", prices)],
+        as_payer=[paying("c", prices), paying("d", prices)],
+        received=[an_offer("a", theirs(5), level=1), an_offer("c", theirs(5), level=1)],
+    )
+    made = [one for one in decide_offers(knowledge) if isinstance(one, MakeOffer)]
+    assert [one.to for one in made] == ["d"]
+
+
+def test_what_can_be_handed_on_is_reckoned_with_what_was_just_taken() -> None:
+    knowledge = knowing(
+        OWN[:40],
+        as_provider=[providing("a", [22.8, 25.0])],
+        as_payer=[paying("c", [22.8, 25.0], rooms=[(0, 0.3)])],
+        received=[an_offer("a", theirs(60))],
+    )
+    rooms = answers(knowledge)["a"].answer.rooms
+    assert [(room.level, round(room.load, 6)) for room in rooms] == [(1, 0.31)]
+
+
+def test_an_answer_that_takes_nothing_tells_of_room_at_higher_levels_alone() -> None:
+    knowledge = knowing(
+        OWN[:77], as_provider=[providing("a", [22.8, 25.0])], received=[an_offer("a", theirs(1))]
+    )
+    # Something came for less in this round already: it may not be the dearer of the two.
+    answer = answers(replace(knowledge, taken_at=15.0))["a"].answer
+    assert answer.accepted == ()
+    assert [(room.level, round(room.load, 6)) for room in answer.rooms] == [(1, 0.03)]
+
+
+def test_who_is_told_in_vain_again_and_again_is_not_told_for_ever() -> None:
+    standing, told = providing("a"), 0
+    for _ in range(40):
+        offer = an_offer("a", theirs(5))
+        full = knowing(OWN[:80], as_provider=[standing], received=[offer])
+        standing = after_answering(standing, offer.offer, answers(full)["a"].answer)
+        words = decide_offers(knowing(OWN[:77], as_provider=[standing]))
+        told += len(words)
+    assert 5 < told < 40
 
 
 def test_an_offer_is_not_kept_open_where_nobody_takes_less() -> None:

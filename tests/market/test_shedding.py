@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.decide import decide_offers
 from medusa_core.market.decisions import MakeOffer, explain
-from medusa_core.market.knowledge import MarketKnowledge, MarketLimits
+from medusa_core.market.knowledge import MarketKnowledge, MarketLimits, Wanted
 from medusa_core.names import FragmentName
-from tests.market.knowing import an_item, an_offer, knowing, paying
+from tests.market.knowing import NONCE, an_item, an_offer, knowing, paying, providing
 
 ITEMS = [an_item(number) for number in range(100)]
 
@@ -49,6 +49,39 @@ def test_the_cheapest_partner_with_room_is_asked_first() -> None:
         paying("cheap", [24.0], rooms=[(0, 1.0)]),
     )
     assert list(offered(knowing(ITEMS[:90], as_payer=[dear, cheap]))) == ["cheap"]
+
+
+def test_who_asked_in_an_overload_itself_is_asked_where_there_is_nobody_else() -> None:
+    wanted = Wanted(offer=NONCE, load=0.0, smallest=0.01, for_overload=True, told_level=None)
+    over = providing("b", wanted=wanted)
+    alone = knowing(ITEMS[:90], as_payer=[paying("b")], as_provider=[over])
+    assert list(offered(alone)) == ["b"]
+    beside = knowing(ITEMS[:90], as_payer=[paying("b"), paying("c")], as_provider=[over])
+    assert offered(beside) == {"c": 10}
+
+
+def test_room_is_made_for_a_partner_s_overload_below_what_it_would_pay() -> None:
+    prices = [20.66, 22.8, 25.0]
+    wanted = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
+    dearer = paying("c", prices, rooms=[(1, 0.3)])
+    idle = knowing(ITEMS[:80], as_payer=[dearer], as_provider=[providing("a", prices)])
+    assert offered(idle) == {}
+    asked = knowing(
+        ITEMS[:80], as_payer=[dearer], as_provider=[providing("a", prices, wanted=wanted)]
+    )
+    (made,) = offers(asked)
+    assert (made.to, made.offer.level, made.offer.for_overload, made.relays) == (
+        "c",
+        1,
+        True,
+        False,
+    )
+    at_top = knowing(
+        ITEMS[:80],
+        as_payer=[paying("c", prices, rooms=[(2, 0.3)])],
+        as_provider=[providing("a", prices, wanted=wanted)],
+    )
+    assert offered(at_top) == {}
 
 
 def test_a_partner_is_offered_no_more_than_it_said_it_would_take() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipelines.simulation.market.bounded_price import BoundedPrice
 from pipelines.simulation.market.changing import make_changing_world, measure_changing
@@ -92,6 +94,12 @@ def test_fragments_of_another_load_than_stated_are_found_out_by_who_runs_them() 
 @BOTH
 def test_in_small_markets_every_theorem_holds(scheme: Scheme) -> None:
     assert lemma_failures(0, 30, scheme) == []
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(0, 1_999))
+def test_relays_keep_every_law_in_any_small_market(number: int) -> None:
+    assert lemma_failures(number, 1, BoundedPrice()) == []
 
 
 def test_small_markets_are_of_every_kind() -> None:

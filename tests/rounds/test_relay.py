@@ -72,13 +72,14 @@ def test_load_flows_over_a_full_home_to_a_third(chain: tuple[Trader, ...]) -> No
 def test_a_full_home_hands_on_for_a_partner_what_it_would_not_for_itself(
     chain: tuple[Trader, ...],
 ) -> None:
-    rounds_to([10, 10, 8], a_price("2", "28", "13"), chain)
+    # What has been asked for in an overload, it then keeps some room for.
+    rounds_to([10, 9, 9], a_price("2", "28", "13"), chain)
     _, beta, _ = chain
     handed_on = beta.sql(
         "SELECT g.partner, g.level, t.partner, t.level FROM medusa.agreed_move AS g "
         "JOIN medusa.agreed_move AS t ON t.move_id = g.makes_room_for"
     )
-    assert handed_on == [(GAMMA, 1, "alpha", 2)] * 3
+    assert set(handed_on) == {(GAMMA, 1, "alpha", 2)}
 
 
 def granted_in_a_round(chain: tuple[Trader, ...]) -> list[AgreedMove]:

@@ -142,7 +142,7 @@ class MarketLaws:
             raise Violation("S4", f"{here} offers at level {offer.level} of {offer.contract}")
         self._look_at_parts(agreement, offer.items)
         is_over = before.load > home.trader.threshold * (1 - reckoning.SAME_LOAD)
-        if offer.level and not (is_over or self._waits_for_overload(home)):
+        if offer.level and not (is_over or self._asked_in_overload(home)):
             raise Violation("S4", f"{here} raises the price of {offer.contract} without overload")
 
     def _look_at_answer(
@@ -266,13 +266,16 @@ class MarketLaws:
         return row.offer
 
     @staticmethod
-    def _waits_for_overload(home: MarketHome) -> bool:
-        """Whether an offer made for an overload is kept open here."""
-        tables = home.rounds.tables
-        return any(
-            not tables.offers[at].is_own and tables.offers[at].offer.for_overload
-            for at in tables.open
-        )
+    def _asked_in_overload(home: MarketHome) -> bool:
+        """Whether a partner's last offer under a contract was made for an overload: making room for
+        what waits or was declined is on its behalf."""
+        offers = home.rounds.tables.offers
+        last = {
+            offers[at].offer.contract: offers[at].offer
+            for at in sorted(offers)
+            if not offers[at].is_own
+        }
+        return any(offer.for_overload for offer in last.values())
 
 
 def _told(offer: Offer) -> str:
