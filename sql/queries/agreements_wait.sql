@@ -1,6 +1,7 @@
 -- Whether there is anything to verify, sign, seal, send or let expire.
 SELECT EXISTS (SELECT FROM medusa.inbox AS i WHERE i.state = 'received')
     OR EXISTS (SELECT FROM medusa.outbox AS o WHERE o.acknowledged_at IS NULL)
+    OR EXISTS (SELECT FROM medusa.statement_due)
     OR EXISTS (
         SELECT FROM medusa.contract_proposal AS p
         JOIN medusa.contract_revision AS r ON r.revision = p.revision
@@ -8,7 +9,8 @@ SELECT EXISTS (SELECT FROM medusa.inbox AS i WHERE i.state = 'received')
         WHERE p.state = 'open' AND (p.expires_at <= clock_timestamp()
             OR p.proposed_by = h.participant AND NOT EXISTS (
                 SELECT FROM medusa.contract_signature AS s
-                WHERE s.revision = p.revision AND s.party = h.participant)
+                WHERE s.revision = p.revision AND s.party = h.participant
+                    AND r.provider = h.participant)
             AND (r.provider = h.participant OR EXISTS (
                 SELECT FROM medusa.contract_signature AS s
                 WHERE s.revision = p.revision AND s.party = r.provider))))
