@@ -22,6 +22,7 @@ from pipelines.catalog.queries import query
 from pipelines.catalog.rounds import (
     AgreedMove,
     LastSaid,
+    LastTold,
     MarketFacts,
     OpenOffer,
     Silence,
@@ -77,9 +78,16 @@ class PostgresRounds:
         """See `Rounds.take_offer`."""
         return int(self._value("take_offer", envelope_id=envelope_id))
 
-    def take_answer(self, envelope_id: int) -> int:
+    def take_answer(
+        self,
+        envelope_id: int,
+        keeps: Sequence[Item] | None = None,
+        judged_at: int | None = None,
+    ) -> int:
         """See `Rounds.take_answer`."""
-        return int(self._value("take_answer", envelope_id=envelope_id))
+        kept = None if keeps is None else json.dumps([[i.fragment, i.partition] for i in keeps])
+        values = {"envelope_id": envelope_id, "keeps": kept, "judged_at": judged_at}
+        return int(self._value("take_answer", **values))
 
     def apply(self, request: Mapping[str, Any]) -> None:
         """See `Rounds.apply`."""
@@ -133,7 +141,11 @@ class PostgresRounds:
             open=tuple(_open_of(row) for row in rows("open_offers")),
             moves=tuple(_move_of(row) for row in rows("agreed_moves")),
             told={
-                ContractName(row["contract"]): (answer_from(bytes(row["body"])), row["round"])
+                ContractName(row["contract"]): LastTold(
+                    answer=answer_from(bytes(row["body"])),
+                    round=row["round"],
+                    level=None if row["is_more"] else row["level"],
+                )
                 for row in rows("told_rooms")
             },
             wanted={ContractName(r["contract"]): _wanted_of(r) for r in rows("wanted_loads")},

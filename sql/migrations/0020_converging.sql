@@ -273,13 +273,15 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         FROM medusa.contract_notice AS n
         JOIN medusa.statement AS s ON s.party = n.told_by AND s.statement
             = 'ends ' || n.contract || ' ' || n.given_by || ' ' || medusa.to_ms(n.ends_at)
-        WHERE n.contract = put_notices.contract AND NOT EXISTS (
-            SELECT FROM medusa.key_disowned AS d WHERE d.public_key = s.public_key)
+        WHERE n.contract = put_notices.contract AND EXISTS (
+                SELECT FROM medusa.contract_agreement AS a WHERE a.contract = n.contract)
+            AND NOT EXISTS (
+                SELECT FROM medusa.key_disowned AS d WHERE d.public_key = s.public_key)
         ORDER BY n.given_by, n.told_by, n.ends_at, s.noted_at DESC LIMIT 16
     ) AS n HAVING count(*) > 0
 $$;
 COMMENT ON FUNCTION medusa.put_notices(text, text) IS
-    'Tell a partner all that is known of when a contract ends, with who has signed it.';
+    'Tell a partner all that is known of when an agreed contract ends, with who has signed it.';
 
 CREATE OR REPLACE FUNCTION medusa.tell_agreements(contract text, receiver text, from_number bigint)
 RETURNS void

@@ -1,5 +1,5 @@
--- What providers said last under the revisions in force, where it says anything of their room.
-SELECT c.contract, a.body, a.round
+-- What providers said last under the revisions in force, and to which level.
+SELECT c.contract, a.body, a.round, a.is_more, o.level
 FROM medusa_api.contract_in_force AS c
 JOIN medusa.last_word AS w ON w.contract = c.contract AND NOT w.is_own
 JOIN medusa.answer AS a ON a.answer_id = w.answer_id

@@ -36,8 +36,8 @@ BEGIN
     SET LOCAL session_replication_role = replica;  -- a superuser's: no trigger guards the tables
     FOR one IN {TABLES} LOOP
         EXECUTE format('DELETE FROM medusa.%I', one.relname);
-        EXECUTE format('INSERT INTO medusa.%I (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM backup.%I',
-            one.relname, one.columns, one.columns, one.relname);
+        EXECUTE format('INSERT INTO medusa.%I (%s) OVERRIDING SYSTEM VALUE SELECT %s '
+            'FROM backup.%I', one.relname, one.columns, one.columns, one.relname);
     END LOOP;
     PERFORM setval(format('medusa.%I', n.sequencename), coalesce(n.last_value, 1),
         n.last_value IS NOT NULL) FROM backup.numbers AS n;

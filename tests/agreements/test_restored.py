@@ -11,9 +11,7 @@ from tests.agreements.backups import Backups, run
 from tests.agreements.building import INSERT, RAISE_PRICE, Party, agree
 from tests.waiting import until
 
-HELD = (
-    "SELECT contract, number, revision, signed_by FROM medusa_api.contract_history ORDER BY 1, 2"
-)
+HELD = "SELECT contract, number, revision, signed_by FROM medusa_api.contract_history ORDER BY 1, 2"
 ENDS = "SELECT contract, ends_at FROM medusa_api.contract ORDER BY 1"
 VOIDS = "SELECT number, because FROM medusa_api.contract_voids ORDER BY voided_at"
 
@@ -151,6 +149,23 @@ def test_an_agreement_that_comes_too_late_is_held_by_neither_and_both_say_so(
     settle((alpha.desk, beta.desk))
     assert hold_the_same(alpha, beta)
     assert beta.shows(columns="number, price_high::text") == (2, "1.3")
+
+
+def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    beta.sql(INSERT)
+    settle((beta.desk, alpha.desk))
+    alpha.post.cut.add(beta.name)
+    alpha.sql(INSERT)
+    alpha.desk.turn()
+    alpha.sql("DELETE FROM medusa_api.contract")
+    alpha.desk.turn()
+    run(watchers[beta.name], "UPDATE medusa.contract_proposal SET expires_at = '2020-01-01'")
+    alpha.post.cut.clear()
+    assert settle((alpha.desk, beta.desk), turns_max=30) < 30
+    assert alpha.sql(HELD) == beta.sql(HELD) == []
+    assert alpha.sql(VOIDS) == [(1, "beta refuses it: it came too late")]
 
 
 def test_what_came_in_time_counts_however_long_it_lay_there(

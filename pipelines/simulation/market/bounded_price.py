@@ -30,6 +30,7 @@ from medusa_core.market.learning import (
     after_offering,
     after_round,
     after_telling,
+    lowest_taken,
 )
 from medusa_core.market.messages import Item, Nonce
 from medusa_core.market.relaying import exchange
@@ -291,7 +292,7 @@ class _Rounds:
                 payer, provider, name_, price, leaves.get(item.partition, ())
             )
             homes[provider].coming += item.load
-            homes[provider].taken_at = min(homes[provider].taken_at, price)
+            homes[provider].taken_at = lowest_taken((homes[provider].taken_at, price))
         if not standing.relays:
             over = answer.accepted
             # An answer in the same round finds the load that the offer was made with.
