@@ -8,10 +8,10 @@ makes it an offer, both make it an agreement, none is a proposal of the payer, w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
 from medusa_core.errors import Refused
 from medusa_core.market.converging import Holding
@@ -21,6 +21,7 @@ from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant, check_name
 
 _MS_MAX = 2**53
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DOCUMENT_FIELDS = ("confirmation", "document", "expires_at_ms", "proposal", "signatures")
 NOTICES_MAX = 16
 HOLDINGS_MAX = 256
@@ -103,7 +104,7 @@ class StandingTold:
     """Of all that is agreed with the receiver one hash (64 hexadecimal digits), and which
     incarnation of its home the sender speaks of: another one was set back, or made anew."""
 
-    incarnation: UUID
+    incarnation: str
     digest: str
 
 
@@ -178,7 +179,7 @@ def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
             case EnvelopeKind.STANDING:
                 given = _fields(body, "incarnation", "digest")
                 return StandingTold(
-                    incarnation=UUID(given["incarnation"]),
+                    incarnation=_incarnation(given["incarnation"]),
                     digest=checked_revision(given["digest"]),
                 )
             case EnvelopeKind.HOLDINGS:
@@ -256,6 +257,12 @@ def _holdings(given: Mapping[str, Any]) -> HoldingsTold:
     ) or len(set(names)) < len(names):  # fmt: skip
         raise ValueError("not the contracts of this range, each once")
     return told
+
+
+def _incarnation(given: object) -> str:
+    if isinstance(given, str) and _UUID.fullmatch(given):
+        return given
+    raise ValueError("no incarnation")
 
 
 def _list(given: object, most: int) -> list[Any]:

@@ -5,22 +5,11 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
 
 from sqlalchemy import RowMapping
 
 from medusa_core.errors import Refused
-from medusa_core.market.agreements import (
-    DocumentTold,
-    LetGoTold,
-    NoticeTold,
-    RefusalTold,
-    StandingTold,
-    WantTold,
-    WithdrawalTold,
-)
-from medusa_core.market.converging import Differing, HeldAgreement, Holding
 from medusa_core.market.documents import terms_of
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
@@ -30,47 +19,28 @@ from pipelines.catalog.agreements import (
     ContractInForce,
     ContractState,
     ContractStatus,
-    Judged,
     KnownKeys,
     Message,
     OwnProposal,
     Received,
     Round,
     Sealed,
-    Signed,
-    TakenAsTold,
 )
-from pipelines.catalog.postgres import catalog_engine
-from pipelines.catalog.postgres_errors import errors_of_catalog
-from pipelines.catalog.queries import query
-
-PATIENCE = {"options": "-c jit=off -c statement_timeout=30000"}
+from pipelines.catalog.postgres_converging import PostgresConverging
+from pipelines.catalog.postgres_statements import patient_engine
 
 
-class PostgresAgreements:
+class PostgresAgreements(PostgresConverging):
     """An `Agreements` in the home at `url`, as its job logs in; one connection."""
 
     def __init__(self, url: str, participant: Participant) -> None:
+        super().__init__(patient_engine(url))
         self._participant = participant
-        self._engine = catalog_engine(url, pool_size=1, connect_args=PATIENCE)
 
     @property
     def participant(self) -> Participant:
         """See `Agreements.participant`."""
         return self._participant
-
-    def close(self) -> None:
-        """See `Agreements.close`."""
-        self._engine.dispose()
-
-    def _rows(self, name: str, **values: Any) -> Sequence[RowMapping]:
-        with errors_of_catalog(), self._engine.connect() as connection:
-            return connection.execute(query(name), values).mappings().all()
-
-    def _value(self, name: str, **values: Any) -> Any:
-        (row,) = self._rows(name, **values)
-        (value,) = row.values()
-        return value
 
     # keys and contracts
 
@@ -198,106 +168,6 @@ class PostgresAgreements:
                 )
             )
         return tuple(found)
-
-    def held(self, envelope_id: int, document: bytes) -> tuple[HeldAgreement, str]:
-        """See `Agreements.held`."""
-        text = str(self._value("held_agreement", envelope_id=envelope_id, document=document))
-        return HeldAgreement(**json.loads(text)), text
-
-    def take_document(
-        self,
-        envelope_id: int,
-        told: DocumentTold,
-        signatures: Mapping[Participant, Signed],
-        confirmation: Signed | None = None,
-        judged: Judged | None = None,
-    ) -> str:
-        """See `Agreements.take_document`."""
-        terms = told.terms
-        given = {
-            "payer": signatures.get(terms.payer),
-            "provider": signatures.get(terms.provider),
-            "confirmation": confirmation,
-        }
-        return str(
-            self._value(
-                "take_document",
-                envelope_id=envelope_id,
-                document=told.document,
-                signatures=json.dumps(
-                    {
-                        of: {"signature": s.signature.hex(), "public_key": s.public_key.hex()}
-                        for of, s in given.items()
-                        if s is not None
-                    }
-                ),
-                proposal=told.proposal,
-                expires_at_ms=told.expires_at_ms,
-                verdict=None if judged is None else judged.verdict.value,
-                judged=None if judged is None else judged.held,
-            )
-        )
-
-    def take(self, envelope_id: int, told: TakenAsTold) -> str:
-        """See `Agreements.take`."""
-        values: dict[str, Any] = {"envelope_id": envelope_id}
-        match told:
-            case WithdrawalTold() | LetGoTold():
-                values |= {"contract": told.contract, "revision": told.revision}
-                is_let_go = isinstance(told, LetGoTold)
-                name = "take_let_go" if is_let_go else "take_withdrawal"
-                return str(self._value(name, **values, proposal=told.proposal))
-            case WantTold():
-                values |= {"contract": told.contract, "number": told.number}
-                return str(self._value("take_want", **values))
-            case RefusalTold():
-                values |= {"contract": told.contract, "number": told.number}
-                values |= {"revision": told.revision, "newest": told.newest}
-                return str(self._value("take_refusal", **values))
-            case StandingTold():
-                values |= {"incarnation": str(told.incarnation), "digest": told.digest}
-                return str(self._value("take_standing", **values))
-
-    def take_notice(self, envelope_id: int, told: NoticeTold, keys: Sequence[bytes]) -> str:
-        """See `Agreements.take_notice`."""
-        statements = [
-            {
-                "given_by": one.given_by,
-                "told_by": one.told_by,
-                "ends_at_ms": one.ends_at_ms,
-                "signature": one.signature.hex(),
-                "public_key": key.hex(),
-            }
-            for one, key in zip(told.statements, keys, strict=True)
-        ]
-        values = {"contract": told.contract, "statements": json.dumps(statements)}
-        return str(self._value("take_notice", envelope_id=envelope_id, **values))
-
-    def holdings(
-        self, partner: Participant, after: ContractName | None, until: ContractName | None
-    ) -> Mapping[ContractName, Holding]:
-        """See `Agreements.holdings`."""
-        rows = self._rows("holdings_with", partner=partner, after=after, until=until)
-        return {ContractName(row["contract"]): Holding(**row) for row in rows}
-
-    def take_holdings(self, envelope_id: int, differing: Sequence[Differing]) -> str:
-        """See `Agreements.take_holdings`."""
-        given = json.dumps([asdict(one) for one in differing])
-        return str(self._value("take_holdings", envelope_id=envelope_id, differing=given))
-
-    def tell_standings(self) -> int:
-        """See `Agreements.tell_standings`."""
-        return int(self._value("tell_standings"))
-
-    def statements_due(self, statements_max: int) -> tuple[str, ...]:
-        """See `Agreements.statements_due`."""
-        rows = self._rows("statements_due", statements_max=statements_max)
-        return tuple(str(row["statement"]) for row in rows)
-
-    def state(self, statement: str, signature: bytes, public_key: bytes) -> bool:
-        """See `Agreements.state`."""
-        values = {"statement": statement, "signature": signature, "public_key": public_key}
-        return bool(self._value("state", **values))
 
     def verify(self, envelope_id: int) -> bool:
         """See `Agreements.verify`."""

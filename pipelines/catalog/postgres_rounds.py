@@ -15,9 +15,10 @@ from medusa_core.market.loads import WINDOW_MS
 from medusa_core.market.messages import Item, Nonce, answer_from, offer_from
 from medusa_core.market.terms import ContractName, Kind, Revision
 from medusa_core.names import FragmentName, Participant
-from pipelines.catalog.postgres import SNAPSHOT, catalog_engine
+from pipelines.catalog.postgres import SNAPSHOT
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_loads import declared_of, recorded_of
+from pipelines.catalog.postgres_statements import NamedStatements, patient_engine
 from pipelines.catalog.queries import query
 from pipelines.catalog.rounds import (
     AgreedMove,
@@ -29,15 +30,14 @@ from pipelines.catalog.rounds import (
     Trading,
 )
 
-PATIENCE = {"options": "-c jit=off -c statement_timeout=30000"}
 Rows = Callable[..., Sequence[RowMapping]]
 
 
-class PostgresRounds:
+class PostgresRounds(NamedStatements):
     """A `Rounds` over an engine that logs in as the home's job."""
 
     def __init__(self, engine: Engine, participant: Participant) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._participant = participant
         self._contracts: dict[Revision, tuple[ContractInForce, str] | None] = {}
 
@@ -45,10 +45,6 @@ class PostgresRounds:
     def participant(self) -> Participant:
         """See `Rounds.participant`."""
         return self._participant
-
-    def close(self) -> None:
-        """See `Rounds.close`."""
-        self._engine.dispose()
 
     def waits(self) -> bool:
         """See `Rounds.waits`."""
@@ -94,15 +90,6 @@ class PostgresRounds:
         self._value("apply_round", request=json.dumps(request))
 
     # ------------------------------------------------------------ how statements are sent
-
-    def _rows(self, name: str, **values: Any) -> Sequence[RowMapping]:
-        with errors_of_catalog(), self._engine.connect() as connection:
-            return connection.execute(query(name), values).mappings().all()
-
-    def _value(self, name: str, **values: Any) -> Any:
-        (row,) = self._rows(name, **values)
-        (value,) = row.values()
-        return value
 
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
@@ -176,7 +163,7 @@ class PostgresRounds:
 
 def open_postgres_rounds(url: str, participant: Participant) -> PostgresRounds:
     """A `Rounds` in the home at `url`, as its job logs in; one connection."""
-    return PostgresRounds(catalog_engine(url, pool_size=1, connect_args=PATIENCE), participant)
+    return PostgresRounds(patient_engine(url), participant)
 
 
 def _open_of(row: RowMapping) -> OpenOffer:

@@ -10,6 +10,7 @@ from math import inf
 import pytest
 
 from medusa_core.market.learning import PASSED_ROUNDS
+from medusa_core.market.loads import WorkKey
 from medusa_core.market.messages import Nonce
 from pipelines.catalog.rounds import MarketFacts
 from pipelines.rounds.knowing import knowledge_of
@@ -152,7 +153,8 @@ def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) ->
     facts = alpha.rounds.read()
     (sample,) = facts.loads
     another = {
-        replace(key, fragment="other/f0"): spent for key, spent in sample.shares.works.items()
+        WorkKey("other/f0", key.partition, key.cause): spent
+        for key, spent in sample.shares.works.items()
     }
     shares = replace(sample.shares, works=sample.shares.works | another)
     both = replace(facts, loads=(replace(sample, shares=shares),))
