@@ -54,6 +54,11 @@ def test_two_homes_that_run_agree_on_an_edit_and_answer_each_others_offers(
             owner = owners[str(participant)] = Login(urls.owner)
             stack.callback(owner.connection.close)
             owner("UPDATE medusa_api.trading SET round_ms = 2000")
+        # Each owner tells the other's home by which key its own is known.
+        own = "SELECT public_key FROM medusa_api.party_keys WHERE participant = %s"
+        for name, other in (("alpha", "beta"), ("beta", "alpha")):
+            ((key,),) = owners[name](own, name)
+            owners[other]("SELECT medusa_api.learn_key(%s, %s)", name, key)
         # What alpha does is far beyond what it says that it can carry; beta has room for all of it.
         owners["alpha"](COST, 0.001, 0.0009)
         owners["beta"](COST, 100, 90)
