@@ -1715,3 +1715,12 @@ COMMENT ON FUNCTION medusa.grant_converging_to_roles() IS
     'when they end.';
 REVOKE ALL ON FUNCTION medusa.grant_converging_to_roles() FROM PUBLIC;
 SELECT medusa.grant_converging_to_roles();
+
+-- What was agreed and said before is stated now, so that it can be shown to a home that has lost it.
+INSERT INTO medusa.statement_due (statement)
+SELECT 'holds ' || a.revision FROM medusa.contract_agreement AS a
+JOIN medusa.contract_revision AS r ON r.revision = a.revision
+JOIN medusa.home AS h ON h.participant = r.provider
+UNION
+SELECT 'ends ' || n.contract || ' ' || n.given_by || ' ' || medusa.to_ms(n.ends_at)
+FROM medusa.contract_notice AS n JOIN medusa.home AS h ON h.participant = n.told_by;

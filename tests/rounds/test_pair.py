@@ -156,7 +156,7 @@ def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) ->
         WorkKey("other/f0", key.partition, key.cause): spent
         for key, spent in sample.shares.works.items()
     }
-    shares = replace(sample.shares, works=sample.shares.works | another)
+    shares = replace(sample.shares, works={**sample.shares.works, **another})
     both = replace(facts, loads=(replace(sample, shares=shares),))
 
     def names(facts: MarketFacts) -> set[str]:

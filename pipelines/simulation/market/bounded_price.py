@@ -42,6 +42,7 @@ from pipelines.simulation.market.worlds import HONEST, Outcome, World
 
 ROUND_MS = 10_000
 UNTIL_TOLD_OTHERWISE = 10**9
+SIMULATED_ITEMS_MAX = 1_000
 
 
 class BoundedPrice:
@@ -50,8 +51,11 @@ class BoundedPrice:
     name = "bounded price"
 
     def __init__(self, limits: MarketLimits | None = None) -> None:
-        # No message is lost here, so what was said holds until something else is.
-        self._limits = limits or MarketLimits(told_rounds=UNTIL_TOLD_OTHERWISE)
+        # No message is lost here, so what was said holds until something else is, and none travels
+        # in an envelope, which an offer of so many items would not fit into.
+        self._limits = limits or MarketLimits(
+            told_rounds=UNTIL_TOLD_OTHERWISE, items_max=SIMULATED_ITEMS_MAX
+        )
 
     def run(self, world: World, rounds_max: int) -> Outcome:
         """See `Scheme.run`."""
