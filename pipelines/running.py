@@ -15,7 +15,6 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
-from pipelines.agreements.opening import turns_beside
 from pipelines.choosing import Chooser, chooses
 from pipelines.drills.ways import DrilledWays
 from pipelines.driver import Driver
@@ -29,6 +28,7 @@ from pipelines.leases import LeaseKeeper
 from pipelines.metering.meter import NO_METER, CpuMeter, Meter
 from pipelines.networks.deployed import network_of_plan
 from pipelines.participant import ParticipantLoop, Said
+from pipelines.rounds.opening import turns_beside
 from pipelines.sinks.workers import Deliveries
 from pipelines.spark.failures import check_jvm
 from pipelines.streams.landing import landing_fragment

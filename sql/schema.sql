@@ -4039,6 +4039,7 @@ CREATE TABLE medusa.party_key (
     because     text NOT NULL,
     learned_by  text NOT NULL DEFAULT session_user,
     learned_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    is_past     boolean NOT NULL DEFAULT false,
     CONSTRAINT party_key_is_of_a_participant CHECK (medusa.is_name(participant)),
     CONSTRAINT party_key_has_32_bytes CHECK (octet_length(public_key) = 32),
     CONSTRAINT party_key_says_why CHECK (char_length(because) BETWEEN 1 AND 200)
@@ -4046,6 +4047,8 @@ CREATE TABLE medusa.party_key (
 COMMENT ON TABLE medusa.party_key IS
     'Ed25519 keys by which this home knows itself and its partners; the newest of each counts, the '
     'older tell what was signed under them; insert-only.';
+COMMENT ON COLUMN medusa.party_key.is_past IS
+    'It was replaced before this home learned of it: it tells what was signed under it, no more.';
 COMMENT ON COLUMN medusa.party_key.replaces IS 'The key before; only the owner replaces one.';
 CREATE INDEX party_key_of_participant ON medusa.party_key (participant, key_id);
 COMMENT ON INDEX medusa.party_key_of_participant IS 'The newest key of a participant.';
@@ -4257,6 +4260,35 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.check_names(text[]) IS 'Refuse what is not a name; so is NULL.';
 
+CREATE FUNCTION medusa.is_fragment(name text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT name ~ '^[a-z][a-z0-9_]{0,62}([.][a-z][a-z0-9_]{0,62})?$' $$;
+COMMENT ON FUNCTION medusa.is_fragment(text) IS
+    'Whether a text can name a fragment in a contract: FRAGMENT or NETWORK.FRAGMENT.';
+
+CREATE FUNCTION medusa.is_fragment_of(name text, part text) RETURNS boolean
+LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT name = part OR split_part(name, '.', 2) = part $$;
+COMMENT ON FUNCTION medusa.is_fragment_of(text, text) IS
+    'Whether a contract may mean the same by two names of a fragment: NETWORK.FRAGMENT is also '
+    'what FRAGMENT names.';
+
+CREATE FUNCTION medusa.check_fragments(names text[]) RETURNS void
+LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    name text;
+BEGIN
+    FOREACH name IN ARRAY names LOOP
+        IF medusa.is_fragment(name) IS NOT TRUE THEN
+            RAISE EXCEPTION '% is not a name of a fragment: write FRAGMENT or NETWORK.FRAGMENT, '
+                'each beginning with a lower-case letter, with lower-case letters, digits and _',
+                coalesce(quote_literal(left(name, 150)), 'NULL') USING ERRCODE = 'MD001';
+        END IF;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.check_fragments(text[]) IS
+    'Refuse what names no fragment; so does NULL.';
+
 CREATE FUNCTION medusa.check_terms(terms medusa.contract_revision) RETURNS void
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -4329,6 +4361,15 @@ BEGIN
         RAISE EXCEPTION 'contract % promises % replicas: write 1 or more', terms.contract,
             coalesce(terms.replicas::text, 'NULL') USING ERRCODE = 'MD001';
     END IF;
+    IF terms.method = 'amnesia' AND terms.recovery <> 'gap' THEN
+        RAISE EXCEPTION 'contract % promises % recovery, but with method amnesia a failure loses '
+            'what was in work: promise gap, or another method', terms.contract, terms.recovery
+            USING ERRCODE = 'MD001';
+    END IF;
+    IF terms.method = 'active_standby' AND terms.replicas < 2 THEN
+        RAISE EXCEPTION 'contract % leaves method active_standby with % replica: write 2 or more',
+            terms.contract, terms.replicas USING ERRCODE = 'MD001';
+    END IF;
     IF terms.bound_ms IS NOT NULL THEN
         PERFORM medusa.check_length('the bound of contract ' || terms.contract, terms.bound_ms, 1);
     END IF;
@@ -4363,7 +4404,7 @@ BEGIN
             RAISE EXCEPTION 'contract % lets nothing move: name fragments, or NULL for any',
                 terms.contract USING ERRCODE = 'MD001';
         END IF;
-        PERFORM medusa.check_names(VARIADIC terms.fragments);
+        PERFORM medusa.check_fragments(terms.fragments);
     END IF;
     IF (cardinality(terms.billed) > 0) IS NOT TRUE OR NOT terms.billed <@ ARRAY(
         SELECT c::text FROM unnest(enum_range(NULL::medusa.cause)) AS c)
@@ -4428,7 +4469,7 @@ CREATE TABLE medusa.contract_signature (
     public_key bytea NOT NULL CHECK (octet_length(public_key) = 32),
     who        text NOT NULL DEFAULT session_user,
     noted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
-    PRIMARY KEY (revision, party)
+    PRIMARY KEY (revision, party, public_key)
 );
 COMMENT ON TABLE medusa.contract_signature IS
     'Who signed which revision, each verified before it came here; insert-only.';
@@ -4562,6 +4603,56 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT CASE WHEN kind IN ('offer', 'answer') THEN 'market' ELSE 'contracts' END $$;
 COMMENT ON FUNCTION medusa.room_of(text) IS
     'Which room of a sender''s in the inbox an envelope takes: offers fill none but their own.';
+
+CREATE TABLE medusa.key_disowned (
+    public_key  bytea PRIMARY KEY CHECK (octet_length(public_key) = 32),
+    participant text COLLATE "C" NOT NULL,
+    who         text NOT NULL DEFAULT session_user,
+    disowned_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.key_disowned IS
+    'Keys that somebody else may have used: nothing under them counts any more; insert-only.';
+
+CREATE TABLE medusa.statement (
+    statement  text COLLATE "C" NOT NULL CHECK (char_length(statement) BETWEEN 1 AND 300),
+    party      text COLLATE "C" NOT NULL,
+    signature  bytea NOT NULL CHECK (octet_length(signature) = 64),
+    public_key bytea NOT NULL CHECK (octet_length(public_key) = 32),
+    noted_at   timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (statement, party, public_key)
+);
+COMMENT ON TABLE medusa.statement IS
+    'What parties have stated and signed, so that it can be shown to a home that has lost it: '
+    '"holds <revision>" by the provider, "ends <contract> <given by> <ms>" by either; insert-only.';
+
+CREATE TABLE medusa.statement_due (
+    statement text COLLATE "C" PRIMARY KEY
+);
+COMMENT ON TABLE medusa.statement_due IS
+    'What this home''s program is to sign next; "signs <revision>" is a contract signed anew.';
+
+CREATE TABLE medusa.contract_void (
+    void_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    contract  text COLLATE "C" NOT NULL REFERENCES medusa.contract_order,
+    number    bigint NOT NULL,
+    revision  text COLLATE "C" NOT NULL REFERENCES medusa.contract_revision,
+    because   text NOT NULL CHECK (char_length(because) BETWEEN 1 AND 200),
+    voided_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.contract_void IS
+    'Agreements that count no more in this home, since both homes keep another one, or none; '
+    'insert-only.';
+CREATE INDEX contract_void_of_revision ON medusa.contract_void (revision, voided_at);
+COMMENT ON INDEX medusa.contract_void_of_revision IS 'Whether and when a revision became void.';
+
+CREATE TABLE medusa.partner_home (
+    partner     text COLLATE "C" PRIMARY KEY,
+    incarnation uuid NOT NULL,
+    since       timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+COMMENT ON TABLE medusa.partner_home IS
+    'Which incarnation of its home each partner spoke of last: with another one it counts its '
+    'rounds anew.';
 
 CREATE TABLE medusa.inbox (
     envelope_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -4725,16 +4816,53 @@ CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.contrac
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE DELETE OR TRUNCATE ON medusa.contract_proposal
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
-CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.contract_agreement
-    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.contract_notice
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.round
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
-CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.contract_activation
-    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.audit
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.key_disowned
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.statement
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR DELETE OR TRUNCATE ON medusa.contract_void
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+
+CREATE FUNCTION medusa.guard_voided() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    is_void boolean;
+BEGIN
+    IF TG_LEVEL = 'STATEMENT' THEN
+        is_void := EXISTS (
+            SELECT FROM medusa.contract_void AS v WHERE v.voided_at = transaction_timestamp());
+    ELSE
+        is_void := EXISTS (
+            SELECT FROM medusa.contract_void AS v
+            WHERE v.revision = OLD.revision AND v.voided_at = transaction_timestamp());
+    END IF;
+    IF NOT is_void THEN
+        RAISE EXCEPTION 'DELETE of % is refused: the table is insert-only, but for what this '
+            'transaction writes down as void', TG_TABLE_NAME USING ERRCODE = 'MDLOG';
+    END IF;
+    RETURN OLD;
+END $$;
+COMMENT ON FUNCTION medusa.guard_voided() IS
+    'An agreement goes only in the transaction that writes down that it is void, and why.';
+
+CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa.contract_agreement
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa.contract_activation
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
+CREATE TRIGGER voids_alone BEFORE DELETE ON medusa.contract_agreement
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_voided();
+CREATE TRIGGER voids_alone BEFORE DELETE ON medusa.contract_activation
+    FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_voided();
+CREATE TRIGGER voided BEFORE DELETE ON medusa.contract_agreement
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_voided();
+CREATE TRIGGER voided BEFORE DELETE ON medusa.contract_activation
+    FOR EACH ROW EXECUTE FUNCTION medusa.guard_voided();
 CREATE TRIGGER no_truncate BEFORE DELETE OR TRUNCATE ON medusa.audit_head
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 
@@ -4847,7 +4975,8 @@ COMMENT ON FUNCTION medusa.here() IS 'Whose home this is.';
 
 CREATE FUNCTION medusa.key_of(participant text) RETURNS bytea
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT k.public_key FROM medusa.party_key AS k WHERE k.participant = key_of.participant
+    SELECT k.public_key FROM medusa.party_key AS k
+    WHERE k.participant = key_of.participant AND NOT k.is_past
     ORDER BY k.key_id DESC LIMIT 1
 $$;
 COMMENT ON FUNCTION medusa.key_of(text) IS 'The key of a participant that counts; NULL: none is known.';
@@ -4866,10 +4995,15 @@ BEGIN
             coalesce(octet_length(learn_key.public_key), 0) USING ERRCODE = 'MD001';
     END IF;
     LOCK TABLE medusa.party_key IN SHARE ROW EXCLUSIVE MODE;
-    SELECT * INTO known FROM medusa.party_key AS k WHERE k.participant = learn_key.participant
+    SELECT * INTO known FROM medusa.party_key AS k
+    WHERE k.participant = learn_key.participant AND NOT k.is_past
     ORDER BY k.key_id DESC LIMIT 1;
     IF known.public_key = learn_key.public_key THEN
         RETURN false;
+    END IF;
+    IF EXISTS (SELECT FROM medusa.key_disowned AS d WHERE d.public_key = learn_key.public_key) THEN
+        RAISE EXCEPTION 'this key of % was disowned: draw another one', learn_key.participant
+            USING ERRCODE = 'MD001';
     END IF;
     IF known.key_id IS NOT NULL AND NOT learn_key.replaces THEN
         RAISE EXCEPTION 'another key of % is known here since %: if it has a new one, let the '
@@ -4883,6 +5017,16 @@ BEGIN
     VALUES (learn_key.participant, learn_key.public_key, known.key_id, learn_key.because);
     PERFORM medusa.write_audit('key', learn_key.participant,
         to_jsonb(encode(known.public_key, 'hex')), to_jsonb(encode(learn_key.public_key, 'hex')));
+    -- What counts is signed anew, so that who knows the new key alone can verify it.
+    INSERT INTO medusa.statement_due (statement)
+    SELECT 'signs ' || s.revision FROM medusa.contract_signature AS s
+    JOIN medusa.contract_agreement AS a ON a.revision = s.revision
+    JOIN medusa.home AS h ON h.participant = s.party
+    WHERE s.party = learn_key.participant
+    UNION
+    SELECT s.statement FROM medusa.statement AS s JOIN medusa.home AS h ON h.participant = s.party
+    WHERE s.party = learn_key.participant
+    ON CONFLICT DO NOTHING;
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa.learn_key(text, bytea, text, boolean) IS
@@ -4919,6 +5063,52 @@ $$ SELECT medusa.learn_key(participant, medusa.hex_key(public_key), 'replaced by
 COMMENT ON FUNCTION medusa_api.replace_key(text, text) IS
     'The owner says on purpose that a participant has another key from now on.';
 
+CREATE FUNCTION medusa_api.learn_past_key(participant text, public_key text) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    given bytea := medusa.hex_key(learn_past_key.public_key);
+BEGIN
+    PERFORM medusa.check_names(learn_past_key.participant);
+    LOCK TABLE medusa.party_key IN SHARE ROW EXCLUSIVE MODE;
+    IF (SELECT count(*) FROM medusa.party_key) >= 10000 THEN
+        RAISE EXCEPTION '10,000 keys are known here: no more is learned' USING ERRCODE = 'MD001';
+    END IF;
+    IF EXISTS (
+        SELECT FROM medusa.party_key AS k
+        WHERE (k.participant, k.public_key) = (learn_past_key.participant, given))
+    THEN
+        RETURN false;
+    END IF;
+    INSERT INTO medusa.party_key (participant, public_key, because, is_past)
+    VALUES (learn_past_key.participant, given, 'a past key, told by the owner', true);
+    PERFORM medusa.write_audit('past key', learn_past_key.participant, NULL,
+        to_jsonb(learn_past_key.public_key));
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION medusa_api.learn_past_key(text, text) IS
+    'The owner says which key a participant had before: agreements under it count, nothing new '
+    'does; whether it was not known.';
+
+CREATE FUNCTION medusa_api.disown_key(participant text, public_key text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    given bytea := medusa.hex_key(disown_key.public_key);
+BEGIN
+    IF medusa.key_of(disown_key.participant) IS NOT DISTINCT FROM given THEN
+        RAISE EXCEPTION 'this is the key of % that counts: call medusa_api.replace_key before',
+            disown_key.participant USING ERRCODE = 'MD001';
+    END IF;
+    INSERT INTO medusa.key_disowned (public_key, participant)
+    VALUES (given, disown_key.participant) ON CONFLICT DO NOTHING;
+    PERFORM medusa.write_audit('disowned key', disown_key.participant,
+        to_jsonb(disown_key.public_key), NULL);
+END $$;
+COMMENT ON FUNCTION medusa_api.disown_key(text, text) IS
+    'The owner says that somebody else may have signed with a key that was replaced: what is told '
+    'here under it is refused from now on.';
+
 CREATE FUNCTION medusa.lock_contract(contract text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
@@ -4952,9 +5142,22 @@ COMMENT ON FUNCTION medusa.agreed_revision(text) IS
 
 CREATE FUNCTION medusa.ends_at(contract text) RETURNS timestamptz
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-    SELECT max(n.ends_at) FROM medusa.contract_notice AS n WHERE n.contract = ends_at.contract
+    SELECT min(g.ends_at) FROM (
+        SELECT coalesce(min(n.ends_at) FILTER (WHERE n.told_by <> n.given_by), min(n.ends_at))
+            AS ends_at
+        FROM medusa.contract_notice AS n
+        JOIN (
+            SELECT r.payer, r.provider FROM medusa.contract_agreement AS a
+            JOIN medusa.contract_revision AS r ON r.revision = a.revision
+            WHERE a.contract = ends_at.contract ORDER BY a.number DESC LIMIT 1
+        ) AS p ON n.given_by IN (p.payer, p.provider) AND n.told_by IN (p.payer, p.provider)
+        WHERE n.contract = ends_at.contract
+        GROUP BY n.given_by
+    ) AS g
 $$;
-COMMENT ON FUNCTION medusa.ends_at(text) IS 'When a contract ends by notice; NULL: none is given.';
+COMMENT ON FUNCTION medusa.ends_at(text) IS
+    'When a contract ends by notice: the earliest of both parties'' notices, each as the one says '
+    'to whom it was given (before it has said so, as its giver says); NULL: none is given.';
 
 CREATE FUNCTION medusa.put_out(receiver text, kind text, about text, body jsonb) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
@@ -4969,18 +5172,73 @@ CREATE FUNCTION medusa.put_document(
     revision text, receiver text, about text, proposal bigint, expires_at timestamptz
 ) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
-    SELECT medusa.put_out(put_document.receiver, 'document', put_document.about,
+    SELECT medusa.put_out(put_document.receiver, 'document',
+        put_document.about || CASE WHEN c.signature IS NULL THEN '' ELSE '/held' END,
         jsonb_build_object(
             'document', convert_from(r.document, 'UTF8'),
             'proposal', put_document.proposal,
             'expires_at_ms', medusa.to_ms(put_document.expires_at),
+            'confirmation', encode(c.signature, 'hex'),
             'signatures', coalesce((
-                SELECT jsonb_object_agg(s.party, encode(s.signature, 'hex'))
-                FROM medusa.contract_signature AS s WHERE s.revision = r.revision), '{}')))
-    FROM medusa.contract_revision AS r WHERE r.revision = put_document.revision
+                SELECT jsonb_object_agg(s.party, encode(s.signature, 'hex') ORDER BY s.noted_at)
+                FROM medusa.contract_signature AS s WHERE s.revision = r.revision
+                    AND NOT EXISTS (
+                        SELECT FROM medusa.key_disowned AS d WHERE d.public_key = s.public_key)),
+                '{}')))
+    FROM medusa.contract_revision AS r
+    LEFT JOIN LATERAL (
+        SELECT s.signature FROM medusa.statement AS s
+        WHERE s.statement = 'holds ' || r.revision AND s.party = r.provider
+            AND NOT EXISTS (
+                SELECT FROM medusa.key_disowned AS d WHERE d.public_key = s.public_key)
+        ORDER BY s.noted_at DESC LIMIT 1) AS c ON true
+    WHERE r.revision = put_document.revision
 $$;
 COMMENT ON FUNCTION medusa.put_document(text, text, text, bigint, timestamptz) IS
     'Tell a partner a revision with the signatures that are here; expires_at is its proposal''s.';
+
+CREATE FUNCTION medusa.put_notices(contract text, receiver text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT medusa.put_out(put_notices.receiver, 'notice',
+        'notice/' || put_notices.contract || '/' || count(*),
+        jsonb_build_object('contract', put_notices.contract, 'statements', jsonb_agg(
+            jsonb_build_object('given_by', n.given_by, 'told_by', n.told_by,
+                'ends_at_ms', n.ends_ms, 'signature', encode(n.signature, 'hex')))))
+    FROM (
+        SELECT DISTINCT ON (n.given_by, n.told_by, n.ends_at) n.given_by, n.told_by,
+            medusa.to_ms(n.ends_at) AS ends_ms, s.signature
+        FROM medusa.contract_notice AS n
+        JOIN medusa.statement AS s ON s.party = n.told_by AND s.statement
+            = 'ends ' || n.contract || ' ' || n.given_by || ' ' || medusa.to_ms(n.ends_at)
+        WHERE n.contract = put_notices.contract AND EXISTS (
+                SELECT FROM medusa.contract_agreement AS a WHERE a.contract = n.contract)
+            AND NOT EXISTS (
+                SELECT FROM medusa.key_disowned AS d WHERE d.public_key = s.public_key)
+        ORDER BY n.given_by, n.told_by, n.ends_at, s.noted_at DESC LIMIT 16
+    ) AS n HAVING count(*) > 0
+$$;
+COMMENT ON FUNCTION medusa.put_notices(text, text) IS
+    'Tell a partner all that is known of when an agreed contract ends, with who has signed it.';
+
+CREATE FUNCTION medusa.owe_statement(statement text) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO medusa.statement_due (statement) VALUES (owe_statement.statement)
+    ON CONFLICT DO NOTHING
+$$;
+COMMENT ON FUNCTION medusa.owe_statement(text) IS
+    'This home''s program is to sign a statement, which it then tells the partner.';
+
+CREATE FUNCTION medusa.note_statement(
+    statement text, party text, signature bytea, public_key bytea
+) RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    INSERT INTO medusa.statement (statement, party, signature, public_key)
+    VALUES (note_statement.statement, note_statement.party, note_statement.signature,
+        note_statement.public_key)
+    ON CONFLICT DO NOTHING
+$$;
+COMMENT ON FUNCTION medusa.note_statement(text, text, bytea, bytea) IS
+    'Keep a statement whose signature was verified with this key.';
 
 CREATE FUNCTION medusa.tell_agreements(contract text, receiver text, from_number bigint)
 RETURNS void
@@ -4992,10 +5250,12 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         WHERE a.contract = tell_agreements.contract
             AND a.number >= tell_agreements.from_number
         ORDER BY a.number LIMIT 32
-    ) AS a ORDER BY a.number
+    ) AS a ORDER BY a.number;
+    SELECT medusa.put_notices(tell_agreements.contract, tell_agreements.receiver);
 $$;
 COMMENT ON FUNCTION medusa.tell_agreements(text, text, bigint) IS
-    'Tell a partner again what was agreed from a number on: it does not have it, or not yet.';
+    'Tell a partner again what was agreed from a number on, and when it ends: it does not have it, '
+    'or not yet.';
 
 CREATE FUNCTION medusa.end_proposal(proposal medusa.contract_proposal, state text) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -5093,7 +5353,9 @@ BEGIN
     WHERE c.contract <> terms.contract AND c.kind = terms.kind
         AND (c.payer, c.provider) = (terms.payer, terms.provider) AND c.validity && terms.validity
         AND (c.subject = '*' OR c.subject = terms.stream OR terms.kind = 'movement'
-            AND (terms.fragments IS NULL OR c.subject = ANY (terms.fragments)))
+            AND (terms.fragments IS NULL OR EXISTS (
+                SELECT FROM unnest(terms.fragments) AS f
+                WHERE medusa.is_fragment_of(f, c.subject) OR medusa.is_fragment_of(c.subject, f))))
     LIMIT 1;
     IF FOUND THEN
         RAISE EXCEPTION 'contract % is about % from % to % already: choose another validity or '
@@ -5275,6 +5537,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     terms    medusa.contract_revision;
     proposal medusa.contract_proposal;
+    here     text := medusa.here();
 BEGIN
     SELECT * INTO terms FROM medusa.contract_revision AS r WHERE r.revision = agree.revision;
     INSERT INTO medusa.contract_agreement (revision, contract, number)
@@ -5288,14 +5551,23 @@ BEGIN
         PERFORM medusa.end_proposal(proposal,
             CASE proposal.revision WHEN terms.revision THEN 'agreed' ELSE 'superseded' END);
     END LOOP;
-    IF medusa.here() = terms.payer THEN
-        PERFORM medusa.put_document(terms.revision, terms.provider, 'agreement/' || terms.revision,
-            NULL, NULL);
+    IF NOT EXISTS (
+        SELECT FROM medusa.statement AS s
+        WHERE s.statement = 'holds ' || terms.revision AND s.party = terms.provider)
+    THEN
+        IF here = terms.payer THEN
+            PERFORM medusa.put_document(terms.revision, terms.provider,
+                'agreement/' || terms.revision, NULL, NULL);
+        ELSE
+            PERFORM medusa.owe_statement('holds ' || terms.revision);
+        END IF;
     END IF;
+    PERFORM medusa.hear_notices(terms.contract);
     PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa.agree(text) IS
-    'Both signatures of a revision are here: it is agreed, all else that was proposed is past.';
+    'Both signatures of a revision are here: it is agreed, all else that was proposed is past. The '
+    'payer tells of it, the provider states that it holds it.';
 
 CREATE FUNCTION medusa.sign_contract(revision text, signature bytea, public_key bytea)
 RETURNS boolean
@@ -5338,7 +5610,8 @@ BEGIN
     INSERT INTO medusa.contract_signature (revision, party, signature, public_key)
     VALUES (terms.revision, here, sign_contract.signature, sign_contract.public_key)
     ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
+    -- The payer's may be here from an agreement that became void.
+    IF NOT FOUND AND here = terms.provider THEN
         RETURN false;
     END IF;
     PERFORM medusa.write_audit('signed', terms.contract, NULL, to_jsonb(terms.revision));
@@ -5458,6 +5731,76 @@ COMMENT ON FUNCTION medusa.charge(medusa.inbox) IS
     'A verified envelope counts against its sender''s bounds, once; refused beyond them. Who is '
     'heard of is sent to again.';
 
+CREATE FUNCTION medusa.state(statement text, signature bytea, public_key bytea) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    here    text := medusa.here();
+    what    text := split_part(state.statement, ' ', 1);
+    about   text := split_part(state.statement, ' ', 2);
+    agreed  medusa.contract_revision;
+BEGIN
+    IF state.public_key IS DISTINCT FROM medusa.key_of(here) THEN
+        RAISE EXCEPTION 'the key of % is another one than it signed with: let the owner call '
+            'medusa_api.replace_key', here USING ERRCODE = 'MD001';
+    END IF;
+    DELETE FROM medusa.statement_due AS d WHERE d.statement = state.statement;
+    IF NOT FOUND THEN
+        RETURN false;  -- stated meanwhile
+    END IF;
+    IF what = 'signs' THEN
+        PERFORM medusa.note_signature(about, here, state.signature, state.public_key);
+        RETURN true;
+    END IF;
+    PERFORM medusa.note_statement(state.statement, here, state.signature, state.public_key);
+    IF what = 'holds' THEN
+        PERFORM medusa.put_document(r.revision, r.payer, 'agreement/' || r.revision, NULL, NULL)
+        FROM medusa.contract_agreement AS a
+        JOIN medusa.contract_revision AS r ON r.revision = a.revision
+        WHERE a.revision = about;
+    ELSE
+        agreed := medusa.agreed_revision(about);
+        IF agreed.revision IS NOT NULL THEN
+            PERFORM medusa.put_notices(about,
+                CASE here WHEN agreed.payer THEN agreed.provider ELSE agreed.payer END);
+        END IF;
+    END IF;
+    RETURN true;
+END $$;
+COMMENT ON FUNCTION medusa.state(text, bytea, bytea) IS
+    'This home has signed what it was to state, and tells it the partner; whether it was to.';
+
+CREATE FUNCTION medusa.void_agreements(contract text, from_number bigint, because text)
+RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    proposal medusa.contract_proposal;
+BEGIN
+    INSERT INTO medusa.contract_void (contract, number, revision, because, voided_at)
+    SELECT a.contract, a.number, a.revision, void_agreements.because, transaction_timestamp()
+    FROM medusa.contract_agreement AS a
+    WHERE a.contract = void_agreements.contract AND a.number >= from_number
+    ORDER BY a.number;
+    DELETE FROM medusa.contract_activation AS v
+    WHERE v.contract = void_agreements.contract AND v.number >= from_number;
+    DELETE FROM medusa.contract_agreement AS a
+    WHERE a.contract = void_agreements.contract AND a.number >= from_number;
+    FOR proposal IN SELECT p.* FROM medusa.contract_proposal AS p
+        JOIN medusa.contract_revision AS r ON r.revision = p.revision
+        WHERE p.contract = void_agreements.contract AND p.state = 'open' AND r.number > from_number
+        ORDER BY p.proposal_id
+    LOOP
+        PERFORM medusa.end_proposal(proposal, 'superseded');
+    END LOOP;
+    PERFORM medusa.claim_subjects(void_agreements.contract);
+    PERFORM medusa.write_audit('void', void_agreements.contract, to_jsonb(from_number),
+        to_jsonb(void_agreements.because));
+    PERFORM pg_notify('medusa_progress', '');
+END $$;
+COMMENT ON FUNCTION medusa.void_agreements(text, bigint, text) IS
+    'What is agreed here from a number on counts no more, and why: both homes keep another '
+    'revision, or none.';
+
 CREATE FUNCTION medusa.end_envelope(envelope_id bigint) RETURNS medusa.inbox
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -5484,28 +5827,61 @@ COMMENT ON FUNCTION medusa.end_envelope(bigint) IS
     'An envelope is handled, in the transaction that does what it says; its nonce counts once. As '
     'it was before.';
 
-CREATE FUNCTION medusa.note_signature(revision text, party text, signature bytea) RETURNS void
+CREATE FUNCTION medusa.note_signature(
+    revision text, party text, signature bytea, public_key bytea
+) RETURNS void
 LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     INSERT INTO medusa.contract_signature (revision, party, signature, public_key)
     VALUES (note_signature.revision, note_signature.party, note_signature.signature,
-        medusa.key_of(note_signature.party))
+        note_signature.public_key)
     ON CONFLICT DO NOTHING
 $$;
-COMMENT ON FUNCTION medusa.note_signature(text, text, bytea) IS
-    'Keep a signature that was verified with the key that is known here.';
+COMMENT ON FUNCTION medusa.note_signature(text, text, bytea, bytea) IS
+    'Keep a signature that was verified with this key.';
+
+CREATE FUNCTION medusa.held_agreement(document bytea, envelope_id bigint) RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT jsonb_build_object(
+        'revision', held.revision,
+        'before', (
+            SELECT a.revision FROM medusa.contract_agreement AS a
+            WHERE a.contract = told.contract AND a.number = told.number - 1),
+        'counts', coalesce(held.provider = h.participant OR EXISTS (
+            SELECT FROM medusa.statement AS s
+            WHERE s.statement = 'holds ' || held.revision AND s.party = held.provider), false),
+        'is_bound', told.provider <> h.participant
+            OR NOT EXISTS (
+                SELECT FROM medusa.contract_proposal AS p
+                WHERE p.revision = told.revision AND p.proposed_by = h.participant)
+            OR EXISTS (
+                SELECT FROM medusa.contract_proposal AS p
+                JOIN medusa.inbox AS i ON i.envelope_id = held_agreement.envelope_id
+                WHERE p.revision = told.revision AND p.proposed_by = h.participant
+                    AND p.let_go_at IS NULL AND p.expires_at + interval '7 days' > i.received_at))
+    FROM medusa.home AS h
+    CROSS JOIN medusa.terms_of(held_agreement.document) AS told
+    LEFT JOIN LATERAL (
+        SELECT r.revision, r.provider FROM medusa.contract_agreement AS a
+        JOIN medusa.contract_revision AS r ON r.revision = a.revision
+        WHERE a.contract = told.contract AND a.number = told.number) AS held ON true
+$$;
+COMMENT ON FUNCTION medusa.held_agreement(bytea, bigint) IS
+    'What is held here where a document that an envelope brings belongs: judged by '
+    'medusa_core/market/converging.py. Whether it still binds counts from when it came.';
 
 CREATE FUNCTION medusa.take_document(
-    envelope_id bigint, document bytea, payer_signature bytea, provider_signature bytea,
-    proposal_told bigint, expires_at_ms bigint
+    envelope_id bigint, document bytea, signatures jsonb, proposal_told bigint,
+    expires_at_ms bigint, verdict text, judged jsonb
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
-    envelope medusa.inbox;
-    terms    medusa.contract_revision := medusa.terms_of(document);
-    agreed   medusa.contract_revision;
-    proposal medusa.contract_proposal;
-    here     text := medusa.here();
+    envelope  medusa.inbox;
+    terms     medusa.contract_revision := medusa.terms_of(document);
+    agreed    medusa.contract_revision;
+    proposal  medusa.contract_proposal;
+    here      text := medusa.here();
+    is_signed boolean := signatures ? 'payer' AND signatures ? 'provider';
 BEGIN
     -- 1 Is it between the sender and this home?
     PERFORM medusa.check_terms(terms);
@@ -5519,70 +5895,87 @@ BEGIN
             USING ERRCODE = 'MD001';
     END IF;
     agreed := medusa.agreed_revision(terms.contract);
-    IF agreed.revision IS NOT NULL AND (agreed.kind, agreed.payer, agreed.provider)
-        IS DISTINCT FROM (terms.kind, terms.payer, terms.provider)
+    IF agreed.revision IS NOT NULL AND (NOT here IN (agreed.payer, agreed.provider)
+        OR NOT envelope.sender IN (agreed.payer, agreed.provider)
+        OR NOT is_signed AND (agreed.kind, agreed.payer, agreed.provider)
+            IS DISTINCT FROM (terms.kind, terms.payer, terms.provider))
     THEN
         RAISE EXCEPTION 'contract % is one of kind % between % (payer) and % (provider) here',
             terms.contract, agreed.kind, agreed.payer, agreed.provider USING ERRCODE = 'MD001';
     END IF;
 
-    -- 2 What is agreed already is told again to who does not have it, and asked for if it is lacking.
+    -- 2 What is agreed already is told again to who does not have it.
     IF EXISTS (SELECT FROM medusa.contract_agreement AS a WHERE a.revision = terms.revision) THEN
-        IF payer_signature IS NULL OR provider_signature IS NULL THEN
+        IF signatures ? 'confirmation' THEN
+            PERFORM medusa.note_statement('holds ' || terms.revision, terms.provider,
+                decode(signatures->'confirmation'->>'signature', 'hex'),
+                decode(signatures->'confirmation'->>'public_key', 'hex'));
+        END IF;
+        IF NOT is_signed OR here = terms.provider AND NOT signatures ? 'confirmation' THEN
             PERFORM medusa.tell_agreements(terms.contract, envelope.sender, terms.number);
         END IF;
         RETURN 'agreed before';
     END IF;
-    IF terms.number <= agreed.number THEN
-        IF payer_signature IS NOT NULL AND provider_signature IS NOT NULL THEN
-            RAISE EXCEPTION 'number % of contract % is agreed otherwise here, as %: call the '
-                'partner',
-                terms.number, terms.contract, (
-                    SELECT a.revision FROM medusa.contract_agreement AS a
-                    WHERE (a.contract, a.number) = (terms.contract, terms.number))
+
+    -- 3 Both have signed: what becomes of it was judged from what is held here.
+    IF is_signed THEN
+        IF medusa.held_agreement(document, envelope_id) IS DISTINCT FROM judged THEN
+            RAISE EXCEPTION 'contract % was agreed otherwise meanwhile: look again', terms.contract
+                USING ERRCODE = 'MD002';
+        END IF;
+        IF verdict = 'earlier' THEN
+            PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || terms.contract,
+                jsonb_build_object('contract', terms.contract, 'number',
+                    least(terms.number - 1, coalesce(agreed.number, 0) + 1)));
+            RETURN 'what comes before is asked for';
+        ELSIF verdict = 'keep' THEN
+            PERFORM medusa.tell_agreements(terms.contract, envelope.sender, terms.number);
+            RETURN 'agreed otherwise';
+        ELSIF verdict = 'late' THEN
+            PERFORM medusa.put_out(envelope.sender, 'refusal', 'refusal/' || terms.revision,
+                jsonb_build_object('contract', terms.contract, 'number', terms.number,
+                    'revision', terms.revision, 'newest', coalesce(agreed.number, 0)));
+            PERFORM medusa.write_audit('refused', terms.contract, NULL, to_jsonb(terms.revision));
+            RETURN 'it comes too late';
+        ELSIF (verdict IN ('agree', 'replace')) IS NOT TRUE THEN
+            RAISE EXCEPTION 'an agreement on contract % comes without a verdict', terms.contract
                 USING ERRCODE = 'MD001';
         END IF;
+        INSERT INTO medusa.contract_revision SELECT terms.* ON CONFLICT DO NOTHING;
+        PERFORM medusa.note_signature(terms.revision,
+            CASE s.key WHEN 'payer' THEN terms.payer ELSE terms.provider END,
+            decode(s.value->>'signature', 'hex'), decode(s.value->>'public_key', 'hex'))
+        FROM jsonb_each(signatures) AS s WHERE s.key <> 'confirmation';
+        IF signatures ? 'confirmation' THEN
+            PERFORM medusa.note_statement('holds ' || terms.revision, terms.provider,
+                decode(signatures->'confirmation'->>'signature', 'hex'),
+                decode(signatures->'confirmation'->>'public_key', 'hex'));
+        END IF;
+        IF verdict = 'replace' THEN
+            PERFORM medusa.void_agreements(terms.contract, terms.number,
+                'both homes keep ' || terms.revision || ' instead');
+        END IF;
+        PERFORM medusa.agree(terms.revision);
+        RETURN 'agreed';
+    END IF;
+
+    -- 4 A proposal of what is past, or of what builds on what is not here.
+    IF terms.number <= agreed.number THEN
         PERFORM medusa.tell_agreements(terms.contract, envelope.sender, terms.number);
         RETURN 'agreed otherwise';
     END IF;
     IF (terms.number, terms.supersedes) IS DISTINCT FROM
         (coalesce(agreed.number, 0) + 1, agreed.revision)
     THEN
-        IF terms.number = agreed.number + 1 THEN
-            RAISE EXCEPTION 'number % of contract % supersedes another revision than the one that '
-                'is agreed here: call the partner', terms.number, terms.contract
-                USING ERRCODE = 'MD001';
-        END IF;
         PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || terms.contract,
-            jsonb_build_object('contract', terms.contract,
-                'number', coalesce(agreed.number, 0) + 1));
+            jsonb_build_object('contract', terms.contract, 'number',
+                least(terms.number - 1, coalesce(agreed.number, 0) + 1)));
         RETURN 'what comes before is asked for';
     END IF;
+
+    -- 5 A proposal; the provider's is signed, the payer signs last.
     INSERT INTO medusa.contract_revision SELECT terms.* ON CONFLICT DO NOTHING;
-
-    -- 3 Both have signed.
-    IF payer_signature IS NOT NULL AND provider_signature IS NOT NULL THEN
-        IF here = terms.provider AND EXISTS (
-            SELECT FROM medusa.contract_proposal AS p
-            WHERE p.revision = terms.revision AND p.proposed_by = here)
-            AND NOT EXISTS (
-                SELECT FROM medusa.contract_proposal AS p
-                WHERE p.revision = terms.revision AND p.proposed_by = here
-                    AND p.let_go_at IS NULL
-                    AND p.expires_at + interval '7 days' > clock_timestamp())
-        THEN
-            RAISE EXCEPTION 'number % of contract % was taken back, and % has said that it knows: '
-                'it comes too late', terms.number, terms.contract, envelope.sender
-                USING ERRCODE = 'MD001';
-        END IF;
-        PERFORM medusa.note_signature(terms.revision, terms.payer, payer_signature);
-        PERFORM medusa.note_signature(terms.revision, terms.provider, provider_signature);
-        PERFORM medusa.agree(terms.revision);
-        RETURN 'agreed';
-    END IF;
-
-    -- 4 A proposal; the provider's is signed, the payer signs last.
-    IF envelope.sender = terms.provider AND provider_signature IS NULL THEN
+    IF envelope.sender = terms.provider AND NOT signatures ? 'provider' THEN
         RAISE EXCEPTION 'the provider proposes contract % without its signature: let it sign',
             terms.contract USING ERRCODE = 'MD001';
     END IF;
@@ -5607,8 +6000,10 @@ BEGIN
         RAISE EXCEPTION '% has 1,000 open proposals here: it may propose no more', envelope.sender
             USING ERRCODE = 'MD001';
     END IF;
-    IF provider_signature IS NOT NULL AND envelope.sender = terms.provider THEN
-        PERFORM medusa.note_signature(terms.revision, terms.provider, provider_signature);
+    IF signatures ? 'provider' AND envelope.sender = terms.provider THEN
+        PERFORM medusa.note_signature(terms.revision, terms.provider,
+            decode(signatures->'provider'->>'signature', 'hex'),
+            decode(signatures->'provider'->>'public_key', 'hex'));
     END IF;
     SELECT * INTO proposal FROM medusa.contract_proposal AS p
     WHERE p.contract = terms.contract AND p.proposed_by = envelope.sender AND p.state = 'open';
@@ -5626,9 +6021,51 @@ BEGIN
     PERFORM pg_notify('medusa_progress', '');
     RETURN 'proposed';
 END $$;
-COMMENT ON FUNCTION medusa.take_document(bigint, bytea, bytea, bytea, bigint, bigint) IS
-    'Bring what a partner''s envelope says about a contract: a proposal, or both signatures. The '
-    'envelope and the signatures given have been verified; NULL: there is none. What came of it.';
+COMMENT ON FUNCTION medusa.take_document(bigint, bytea, jsonb, bigint, bigint, text, jsonb) IS
+    'Bring what a partner''s envelope says about a contract: a proposal, or both signatures, of '
+    'which a verdict says what becomes. The envelope and the signatures given (payer, provider, '
+    'confirmation, each with its key) have been verified. What came of it.';
+
+CREATE FUNCTION medusa.take_refusal(
+    envelope_id bigint, contract text, number bigint, revision text, newest bigint
+) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    envelope medusa.inbox;
+    terms    medusa.contract_revision;
+BEGIN
+    PERFORM medusa.lock_contract(contract);
+    envelope := medusa.end_envelope(envelope_id);
+    SELECT r.* INTO terms FROM medusa.contract_agreement AS a
+    JOIN medusa.contract_revision AS r ON r.revision = a.revision
+    WHERE (a.contract, a.number, a.revision)
+        = (take_refusal.contract, take_refusal.number, take_refusal.revision);
+    IF NOT FOUND THEN
+        RETURN 'it is not held here';
+    END IF;
+    IF terms.provider <> envelope.sender THEN
+        RAISE EXCEPTION '% refuses number % of contract %, of which it is not the provider',
+            envelope.sender, terms.number, terms.contract USING ERRCODE = 'MD001';
+    END IF;
+    IF EXISTS (
+        SELECT FROM medusa.statement AS s
+        WHERE s.statement = 'holds ' || terms.revision AND s.party = terms.provider)
+    THEN
+        PERFORM medusa.tell_agreements(terms.contract, envelope.sender, terms.number);
+        RETURN 'it has said that it holds it';
+    END IF;
+    PERFORM medusa.void_agreements(terms.contract, terms.number,
+        envelope.sender || ' refuses it: it came too late');
+    IF newest >= terms.number THEN
+        PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || terms.contract,
+            jsonb_build_object('contract', terms.contract, 'number', terms.number));
+    END IF;
+    RETURN 'void';
+END $$;
+COMMENT ON FUNCTION medusa.take_refusal(bigint, text, bigint, text, bigint) IS
+    'The provider does not take what was agreed here: it is void, unless the provider has said once '
+    'that it holds it, which it is shown.';
 
 CREATE FUNCTION medusa.contract_with(contract text, sender text) RETURNS medusa.contract_revision
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -5704,7 +6141,8 @@ END $$;
 COMMENT ON FUNCTION medusa.take_let_go(bigint, text, text, bigint) IS
     'The payer says that it will not sign what this home took back.';
 
-CREATE FUNCTION medusa.take_want(envelope_id bigint, contract text, number bigint) RETURNS text
+CREATE FUNCTION medusa.take_want(envelope_id bigint, contract text, number bigint)
+RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
@@ -5719,15 +6157,20 @@ END $$;
 COMMENT ON FUNCTION medusa.take_want(bigint, text, bigint) IS
     'A partner lacks what was agreed from a number on: it is told again.';
 
-CREATE FUNCTION medusa.note_notice(contract text, given_by text, told_by text, ends_at timestamptz)
-RETURNS void
+CREATE FUNCTION medusa.note_notice(
+    contract text, given_by text, told_by text, ends_at timestamptz, noted_at timestamptz
+) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     before   timestamptz := medusa.ends_at(contract);
     proposal medusa.contract_proposal;
 BEGIN
-    INSERT INTO medusa.contract_notice (contract, given_by, told_by, ends_at)
-    VALUES (note_notice.contract, note_notice.given_by, note_notice.told_by, note_notice.ends_at);
+    INSERT INTO medusa.contract_notice (contract, given_by, told_by, ends_at, noted_at)
+    VALUES (note_notice.contract, note_notice.given_by, note_notice.told_by, note_notice.ends_at,
+        note_notice.noted_at);
+    IF medusa.ends_at(contract) IS NOT DISTINCT FROM before THEN
+        RETURN;
+    END IF;
     FOR proposal IN SELECT * FROM medusa.contract_proposal AS p
         WHERE p.contract = note_notice.contract AND p.state = 'open' ORDER BY p.proposal_id
     LOOP
@@ -5739,8 +6182,34 @@ BEGIN
             'ends_at', medusa.ends_at(note_notice.contract)));
     PERFORM pg_notify('medusa_progress', '');
 END $$;
-COMMENT ON FUNCTION medusa.note_notice(text, text, text, timestamptz) IS
-    'A contract ends: what was proposed for it is past.';
+COMMENT ON FUNCTION medusa.note_notice(text, text, text, timestamptz, timestamptz) IS
+    'Somebody has said when a contract ends; if that changes it, what was proposed for it is past.';
+
+CREATE FUNCTION medusa.hear_notices(contract text) RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    agreed medusa.contract_revision := medusa.agreed_revision(contract);
+    here   text := medusa.here();
+    other  text := CASE here WHEN agreed.payer THEN agreed.provider ELSE agreed.payer END;
+    given  record;
+    ends   bigint;
+BEGIN
+    SELECT min(n.ends_at) AS ends_at, min(n.noted_at) AS noted_at INTO given
+    FROM medusa.contract_notice AS n
+    WHERE n.contract = hear_notices.contract AND n.given_by = other AND n.told_by = other
+        AND agreed.revision IS NOT NULL
+        AND NOT EXISTS (
+            SELECT FROM medusa.contract_notice AS h
+            WHERE h.contract = n.contract AND h.given_by = other AND h.told_by = here);
+    IF given.ends_at IS NOT NULL THEN
+        ends := greatest(medusa.to_ms(given.ends_at),
+            medusa.to_ms(given.noted_at) + agreed.notice_ms);
+        PERFORM medusa.note_notice(contract, other, here, medusa.at_ms(ends), given.noted_at);
+        PERFORM medusa.owe_statement('ends ' || contract || ' ' || other || ' ' || ends);
+    END IF;
+END $$;
+COMMENT ON FUNCTION medusa.hear_notices(text) IS
+    'Say once when a partner''s notice ends, which runs in full from when it came.';
 
 CREATE FUNCTION medusa.give_notice(contract text) RETURNS timestamptz
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -5749,83 +6218,257 @@ DECLARE
     agreed medusa.contract_revision;
     here   text := medusa.here();
     ends   timestamptz;
+    now_is timestamptz;
 BEGIN
     PERFORM medusa.lock_contract(contract);
+    now_is := clock_timestamp();
     agreed := medusa.agreed_revision(contract);
     IF agreed.revision IS NULL THEN
         RAISE EXCEPTION 'contract % is not agreed: withdraw what is proposed', contract
             USING ERRCODE = 'MD001';
     END IF;
     ends := medusa.ends_at(contract);
-    IF ends IS NOT NULL THEN
+    IF ends <= medusa.at_ms(medusa.to_ms(now_is) + agreed.notice_ms) OR EXISTS (
+        SELECT FROM medusa.contract_notice AS n
+        WHERE n.contract = give_notice.contract AND n.given_by = here)
+    THEN
         RAISE EXCEPTION 'contract % ends at % by notice already: wait for that', contract, ends
             USING ERRCODE = 'MD001';
     END IF;
-    IF agreed.notice_ms > medusa.to_ms(upper(agreed.validity)) - medusa.to_ms(clock_timestamp())
+    IF agreed.notice_ms > medusa.to_ms(upper(agreed.validity)) - medusa.to_ms(now_is)
     THEN
         RAISE EXCEPTION 'contract % ends at %, before its notice of % ms has run: wait for that',
             contract, upper(agreed.validity), agreed.notice_ms USING ERRCODE = 'MD001';
     END IF;
-    ends := medusa.at_ms(medusa.to_ms(clock_timestamp()) + agreed.notice_ms);
-    PERFORM medusa.note_notice(contract, here, here, ends);
-    PERFORM medusa.put_out(CASE here WHEN agreed.payer THEN agreed.provider ELSE agreed.payer END,
-        'notice', 'notice/' || contract, jsonb_build_object('contract', contract, 'given_by', here,
-        'ends_at_ms', medusa.to_ms(ends)));
+    ends := medusa.at_ms(medusa.to_ms(now_is) + agreed.notice_ms);
+    PERFORM medusa.note_notice(contract, here, here, ends, now_is);
+    PERFORM medusa.owe_statement(
+        'ends ' || contract || ' ' || here || ' ' || medusa.to_ms(ends));
     RETURN ends;
 END $$;
 COMMENT ON FUNCTION medusa.give_notice(text) IS
     'End a contract: its notice from now on, or from when the partner hears of it, whichever is '
     'later. When it ends, as far as is known.';
 
-CREATE FUNCTION medusa.take_notice(
-    envelope_id bigint, contract text, given_by text, ends_at_ms bigint
-) RETURNS text
+CREATE FUNCTION medusa.take_notice(envelope_id bigint, contract text, statements jsonb)
+RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
     envelope medusa.inbox;
     agreed   medusa.contract_revision;
     here     text := medusa.here();
-    known    timestamptz;
-    least_ms bigint;
-    ends_ms  bigint;
+    told     record;
+    given    timestamptz;
+    arrived  timestamptz;
 BEGIN
     PERFORM medusa.lock_contract(contract);
     envelope := medusa.end_envelope(envelope_id);
-    PERFORM medusa.contract_with(contract, envelope.sender);
     agreed := medusa.agreed_revision(contract);
+    IF agreed.revision IS NOT NULL
+        AND (envelope.sender IN (agreed.payer, agreed.provider)) IS NOT TRUE
+    THEN
+        RAISE EXCEPTION 'there is no contract % with % here', contract, envelope.sender
+            USING ERRCODE = 'MD001';
+    END IF;
+    -- The giver's come first: what was heard is of what was given.
+    FOR told IN SELECT s.*, medusa.at_ms(s.ends_at_ms) AS ends_at
+        FROM jsonb_to_recordset(statements) AS s (given_by text, told_by text, ends_at_ms bigint,
+            signature text, public_key text)
+        ORDER BY s.told_by <> s.given_by, s.ends_at_ms
+    LOOP
+        IF NOT (told.given_by IN (here, envelope.sender) AND told.told_by IN (here, envelope.sender))
+        THEN
+            RAISE EXCEPTION 'notice of contract % by %, who has no part in it', contract,
+                CASE WHEN told.given_by IN (here, envelope.sender) THEN told.told_by
+                    ELSE told.given_by END USING ERRCODE = 'MD001';
+        END IF;
+        CONTINUE WHEN EXISTS (
+            SELECT FROM medusa.contract_notice AS n
+            WHERE (n.contract, n.given_by, n.told_by, n.ends_at)
+                = (take_notice.contract, told.given_by, told.told_by, told.ends_at));
+        IF agreed.revision IS NULL AND (
+            SELECT count(*) FROM medusa.contract_notice AS n
+            WHERE envelope.sender IN (n.given_by, n.told_by) AND NOT EXISTS (
+                SELECT FROM medusa.contract_agreement AS a WHERE a.contract = n.contract)) >= 64
+        THEN
+            RAISE EXCEPTION '64 notices of % wait for their contracts here: no more is taken',
+                envelope.sender USING ERRCODE = 'MD001';
+        END IF;
+        IF told.given_by = here AND told.told_by = envelope.sender THEN
+            SELECT min(n.ends_at) INTO given FROM medusa.contract_notice AS n
+            WHERE n.contract = take_notice.contract AND n.given_by = here AND n.told_by = here;
+            IF given IS NULL THEN
+                RAISE EXCEPTION 'nobody has given notice of contract % as % says', contract,
+                    envelope.sender USING ERRCODE = 'MD001';
+            END IF;
+            SELECT coalesce(min(o.acknowledged_at), envelope.received_at) INTO arrived
+            FROM medusa.outbox AS o
+            WHERE o.receiver = envelope.sender AND o.kind = 'notice'
+                AND o.about LIKE 'notice/' || replace(take_notice.contract, '_', '\_') || '/%'
+                AND o.put_at >= given - agreed.notice_ms * interval '1 ms';
+            -- Its clock may go an hour before this home's.
+            IF told.ends_at > greatest(given, arrived + agreed.notice_ms * interval '1 ms'
+                + interval '1 hour')
+            THEN
+                RAISE EXCEPTION '% says that the notice of contract % ends at %, later than it has '
+                    'to: it came at %', envelope.sender, contract, told.ends_at, arrived
+                    USING ERRCODE = 'MD001';
+            END IF;
+        END IF;
+        PERFORM medusa.note_statement('ends ' || contract || ' ' || told.given_by || ' '
+            || told.ends_at_ms, told.told_by, decode(told.signature, 'hex'),
+            decode(told.public_key, 'hex'));
+        PERFORM medusa.note_notice(contract, told.given_by, told.told_by, told.ends_at,
+            envelope.received_at);
+    END LOOP;
     IF agreed.revision IS NULL THEN
         PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || contract,
             jsonb_build_object('contract', contract, 'number', 1));
-        RETURN 'what it ends is asked for';
+        RETURN 'kept until what it ends has come';
     END IF;
-    known := medusa.ends_at(contract);
-    least_ms := medusa.to_ms(envelope.received_at) + agreed.notice_ms;
-    IF given_by = envelope.sender THEN
-        ends_ms := greatest(ends_at_ms, least_ms);
-    ELSIF given_by = here AND EXISTS (
+    PERFORM medusa.hear_notices(contract);
+    -- A home that has forgotten what it said is shown it.
+    IF EXISTS (
         SELECT FROM medusa.contract_notice AS n
-        WHERE n.contract = take_notice.contract AND n.given_by = here)
+        JOIN medusa.statement AS w ON w.party = n.told_by AND w.statement
+            = 'ends ' || n.contract || ' ' || n.given_by || ' ' || medusa.to_ms(n.ends_at)
+        WHERE n.contract = take_notice.contract AND n.told_by = envelope.sender
+            AND NOT EXISTS (
+                SELECT FROM jsonb_to_recordset(statements)
+                    AS s (given_by text, told_by text, ends_at_ms bigint)
+                WHERE (s.given_by, s.told_by, medusa.at_ms(s.ends_at_ms))
+                    = (n.given_by, n.told_by, n.ends_at)))
     THEN
-        -- Its clock may go an hour before this home's.
-        ends_ms := least(ends_at_ms, least_ms + 3600000);
-    END IF;
-    IF (ends_ms BETWEEN 0 AND 9007199254740991) IS NOT TRUE THEN
-        RAISE EXCEPTION 'nobody has given notice of contract % as % says', contract, envelope.sender
-            USING ERRCODE = 'MD001';
-    END IF;
-    IF known IS NULL OR medusa.at_ms(ends_ms) > known THEN
-        PERFORM medusa.note_notice(contract, given_by, envelope.sender, medusa.at_ms(ends_ms));
-    END IF;
-    IF given_by = envelope.sender THEN
-        PERFORM medusa.put_out(envelope.sender, 'notice', 'notice/' || contract || '/heard',
-            jsonb_build_object('contract', contract, 'given_by', given_by,
-                'ends_at_ms', medusa.to_ms(medusa.ends_at(contract))));
+        PERFORM medusa.put_notices(contract, envelope.sender);
     END IF;
     RETURN 'noted';
 END $$;
-COMMENT ON FUNCTION medusa.take_notice(bigint, text, text, bigint) IS
-    'A partner ends a contract, or says when the notice that this home gave it ends.';
+COMMENT ON FUNCTION medusa.take_notice(bigint, text, jsonb) IS
+    'A partner says when a contract ends, by whose notice, and who has said so: signatures have been '
+    'verified. Kept, up to 64 of a sender, where the contract has not come yet.';
+
+CREATE FUNCTION medusa.holdings_with(partner text)
+RETURNS TABLE (contract text, number bigint, revision text, ends_at_ms bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+    SELECT a.contract, a.number, a.revision, medusa.to_ms(medusa.ends_at(a.contract))
+    FROM (
+        SELECT DISTINCT ON (a.contract) a.contract, a.number, a.revision
+        FROM medusa.contract_agreement AS a ORDER BY a.contract, a.number DESC
+    ) AS a
+    JOIN medusa.contract_revision AS r ON r.revision = a.revision
+    WHERE holdings_with.partner IN (r.payer, r.provider)
+        AND medusa.here() <> holdings_with.partner
+    ORDER BY a.contract
+$$;
+COMMENT ON FUNCTION medusa.holdings_with(text) IS
+    'What is agreed with a partner, contract by contract, and when each ends by notice.';
+
+CREATE FUNCTION medusa.standing_with(partner text) RETURNS text
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT encode(sha256(convert_to(coalesce(string_agg(concat_ws(' ', h.contract, h.number,
+        h.revision, h.ends_at_ms), E'\n' ORDER BY h.contract COLLATE "C"), ''), 'UTF8')), 'hex')
+    FROM medusa.holdings_with(standing_with.partner) AS h
+$$;
+COMMENT ON FUNCTION medusa.standing_with(text) IS
+    'One hash of all that is agreed with a partner: equal where both hold the same.';
+
+CREATE FUNCTION medusa.tell_standings() RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    partner text;
+    told    integer := 0;
+BEGIN
+    FOR partner IN
+        SELECT DISTINCT p.party FROM medusa.contract_revision AS r
+        JOIN medusa.contract_agreement AS a ON a.revision = r.revision,
+            LATERAL (VALUES (r.payer), (r.provider)) AS p (party)
+        WHERE p.party <> medusa.here() ORDER BY 1
+    LOOP
+        PERFORM medusa.put_out(partner, 'standing', 'standing', jsonb_build_object(
+            'incarnation', h.incarnation, 'digest', medusa.standing_with(partner)))
+        FROM medusa.home AS h;
+        told := told + 1;
+    END LOOP;
+    RETURN told;
+END $$;
+COMMENT ON FUNCTION medusa.tell_standings() IS
+    'Tell each partner one hash of what is agreed with it; how many.';
+
+CREATE FUNCTION medusa.take_standing(envelope_id bigint, incarnation uuid, digest text)
+RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    envelope medusa.inbox;
+    was      uuid;
+BEGIN
+    envelope := medusa.end_envelope(envelope_id);
+    SELECT p.incarnation INTO was FROM medusa.partner_home AS p
+    WHERE p.partner = envelope.sender FOR UPDATE;
+    IF was IS DISTINCT FROM take_standing.incarnation THEN
+        INSERT INTO medusa.partner_home AS p (partner, incarnation)
+        VALUES (envelope.sender, take_standing.incarnation)
+        ON CONFLICT (partner) DO UPDATE SET incarnation = EXCLUDED.incarnation,
+            since = clock_timestamp();
+        PERFORM medusa.write_audit('incarnation', envelope.sender, to_jsonb(was),
+            to_jsonb(take_standing.incarnation));
+    END IF;
+    IF medusa.standing_with(envelope.sender) = take_standing.digest THEN
+        RETURN 'the same';
+    END IF;
+    PERFORM medusa.put_out(envelope.sender, 'holdings', 'holdings/' || page.n, jsonb_build_object(
+        'after', page.after, 'until', page.until, 'holdings', page.holdings))
+    FROM (
+        SELECT paged.n, lag(max(paged.contract)) OVER (ORDER BY paged.n) AS after,
+            CASE WHEN lead(paged.n) OVER (ORDER BY paged.n) IS NOT NULL THEN max(paged.contract) END
+                AS until,
+            coalesce(jsonb_agg(jsonb_build_object('contract', paged.contract, 'number',
+                paged.number, 'revision', paged.revision, 'ends_at_ms', paged.ends_at_ms)
+                ORDER BY paged.contract) FILTER (WHERE paged.contract IS NOT NULL), '[]') AS holdings
+        FROM (
+            SELECT coalesce((row_number() OVER (ORDER BY h.contract COLLATE "C") - 1) / 256, 0) AS n,
+                h.contract COLLATE "C" AS contract, h.number, h.revision, h.ends_at_ms
+            FROM (SELECT 1) AS one LEFT JOIN medusa.holdings_with(envelope.sender) AS h ON true
+        ) AS paged
+        GROUP BY paged.n
+    ) AS page;
+    RETURN 'what is held here is told';
+END $$;
+COMMENT ON FUNCTION medusa.take_standing(bigint, uuid, text) IS
+    'A partner tells one hash of what is agreed: if it is another one than here, it is told, 256 '
+    'contracts at a time, what this home holds.';
+
+CREATE FUNCTION medusa.take_holdings(envelope_id bigint, differing jsonb) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    envelope medusa.inbox := medusa.end_envelope(envelope_id);
+    one      record;
+BEGIN
+    FOR one IN SELECT d.* FROM jsonb_to_recordset(differing)
+        AS d (contract text, tells_from bigint, wants_from bigint, tells_end boolean)
+        ORDER BY d.contract
+    LOOP
+        PERFORM medusa.check_names(one.contract);
+        CONTINUE WHEN one.wants_from IS NULL AND NOT EXISTS (
+            SELECT FROM medusa.holdings_with(envelope.sender) AS h WHERE h.contract = one.contract);
+        IF one.tells_from IS NOT NULL THEN
+            PERFORM medusa.tell_agreements(one.contract, envelope.sender, one.tells_from);
+        ELSIF one.tells_end THEN
+            PERFORM medusa.put_notices(one.contract, envelope.sender);
+        END IF;
+        IF one.wants_from IS NOT NULL THEN
+            PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || one.contract,
+                jsonb_build_object('contract', one.contract, 'number', one.wants_from));
+        END IF;
+    END LOOP;
+    RETURN 'compared';
+END $$;
+COMMENT ON FUNCTION medusa.take_holdings(bigint, jsonb) IS
+    'A partner tells what it holds: what it lacks is told, what is lacking here is asked for, as '
+    'medusa_core/market/converging.py finds it.';
 
 CREATE FUNCTION medusa.expire_proposals() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -5897,12 +6540,16 @@ BEGIN
         PERFORM medusa.write_audit('activated', agreed.contract, to_jsonb(last.number),
             to_jsonb(agreed.revision));
     END LOOP;
+    IF last.number % 10 = 0 THEN
+        PERFORM medusa.tell_standings();
+    END IF;
     RETURN last.number;
 END $$;
 COMMENT ON FUNCTION medusa.open_round(bigint, text) IS
     'Open the next round if so much time has passed since the last (0: in any case); its number, '
     'or NULL. Whoever comes at the same time waits and gets NULL. What is agreed is active from it '
-    'on, unless somebody is just editing it.';
+    'on, unless somebody is just editing it; every tenth, partners are told one hash of what is '
+    'agreed with them.';
 
 CREATE FUNCTION medusa.decoded(given text, format text) RETURNS bytea
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -6224,7 +6871,8 @@ BEGIN
     PERFORM medusa.check_names(put_message.receiver);
     IF (put_message.kind ~ '^[a-z][a-z_]{0,30}$' AND octet_length(put_message.body) <= 98304
         AND char_length(put_message.about) BETWEEN 1 AND 200) IS NOT TRUE
-        OR put_message.kind IN ('document', 'withdrawal', 'let_go', 'want', 'notice')
+        OR put_message.kind IN ('document', 'withdrawal', 'let_go', 'want', 'notice',
+            'refusal', 'standing', 'holdings')
     THEN
         RAISE EXCEPTION 'a message has a kind, says what it is about, and is 96 KiB long at most'
             USING ERRCODE = 'MD001';
@@ -6237,20 +6885,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.put_message(text, text, text, bytea) IS
     'For jobs: tell a partner something of a kind of its own; its number, NULL if the same waits.';
-
-CREATE FUNCTION medusa.tell_agreement(contract text) RETURNS void
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
-AS $$
-DECLARE
-    agreed medusa.contract_revision := medusa.agreed_revision(contract);
-BEGIN
-    IF agreed.revision IS NOT NULL THEN
-        PERFORM medusa.tell_agreements(contract, CASE medusa.here() WHEN agreed.payer
-            THEN agreed.provider ELSE agreed.payer END, agreed.number);
-    END IF;
-END $$;
-COMMENT ON FUNCTION medusa.tell_agreement(text) IS
-    'Send the agreed document to a partner that does not hold it yet.';
 
 CREATE VIEW medusa_api.contract WITH (security_invoker = true) AS
     WITH chosen AS (
@@ -6282,9 +6916,7 @@ CREATE VIEW medusa_api.contract WITH (security_invoker = true) AS
     LEFT JOIN LATERAL (
         SELECT a.revision FROM medusa.contract_activation AS a WHERE a.contract = c.contract
         ORDER BY a.number DESC LIMIT 1) AS v ON true
-    LEFT JOIN LATERAL (
-        SELECT max(e.ends_at) AS ends_at FROM medusa.contract_notice AS e
-        WHERE e.contract = c.contract) AS n ON true
+    CROSS JOIN LATERAL (SELECT medusa.ends_at(c.contract) AS ends_at) AS n
     LEFT JOIN medusa.contract_proposal AS o ON o.contract = c.contract AND o.state = 'open'
         AND o.proposed_by <> h.participant;
 COMMENT ON VIEW medusa_api.contract IS
@@ -6298,9 +6930,7 @@ CREATE VIEW medusa_api.contract_in_force WITH (security_invoker = true) AS
         r.currency, tstzrange(lower(r.validity), least(upper(r.validity), n.ends_at)) AS validity
     FROM medusa.contract_activation AS v
     JOIN medusa.contract_revision AS r ON r.revision = v.revision
-    LEFT JOIN LATERAL (
-        SELECT max(e.ends_at) AS ends_at FROM medusa.contract_notice AS e
-        WHERE e.contract = r.contract) AS n ON true
+    CROSS JOIN LATERAL (SELECT medusa.ends_at(r.contract) AS ends_at) AS n
     WHERE NOT EXISTS (
         SELECT FROM medusa.contract_activation AS later
         WHERE later.contract = v.contract AND later.number > v.number)
@@ -6310,7 +6940,9 @@ COMMENT ON VIEW medusa_api.contract_in_force IS
     'What contracts say that are active and valid now, and from which round on.';
 
 CREATE VIEW medusa_api.contract_proposals WITH (security_invoker = true) AS
-    SELECT p.contract, p.proposal_id, p.proposed_by, p.state, r.number, p.made_at, p.expires_at,
+    SELECT p.contract, p.proposal_id, p.proposed_by, CASE WHEN p.state = 'agreed' AND NOT EXISTS (
+            SELECT FROM medusa.contract_agreement AS a WHERE a.revision = p.revision)
+            THEN 'void' ELSE p.state END AS state, r.number, p.made_at, p.expires_at,
         p.ended_at, p.who, p.because, (
             SELECT string_agg(format('%s %s -> %s', f.key, coalesce(b.value, 'nothing'),
                 coalesce(f.value, 'nothing')), ', ' ORDER BY f.key)
@@ -6318,7 +6950,7 @@ CREATE VIEW medusa_api.contract_proposals WITH (security_invoker = true) AS
                 'known_at']) AS f (key, value)
             LEFT JOIN jsonb_each_text(to_jsonb(s)) AS b (key, value) ON b.key = f.key
             WHERE s.revision IS NOT NULL AND f.value IS DISTINCT FROM b.value) AS changes,
-        ARRAY(SELECT g.party FROM medusa.contract_signature AS g WHERE g.revision = p.revision
+        ARRAY(SELECT DISTINCT g.party FROM medusa.contract_signature AS g WHERE g.revision = p.revision
             ORDER BY g.party) AS signed_by, p.revision
     FROM medusa.contract_proposal AS p
     JOIN medusa.contract_revision AS r ON r.revision = p.revision
@@ -6328,7 +6960,7 @@ COMMENT ON VIEW medusa_api.contract_proposals IS
 
 CREATE VIEW medusa_api.contract_history WITH (security_invoker = true) AS
     SELECT r.contract, r.number, a.agreed_at, v.round, v.activated_at, r.revision, r.document,
-        ARRAY(SELECT g.party FROM medusa.contract_signature AS g WHERE g.revision = r.revision
+        ARRAY(SELECT DISTINCT g.party FROM medusa.contract_signature AS g WHERE g.revision = r.revision
             ORDER BY g.party) AS signed_by
     FROM medusa.contract_agreement AS a
     JOIN medusa.contract_revision AS r ON r.revision = a.revision
@@ -6338,14 +6970,21 @@ COMMENT ON VIEW medusa_api.contract_history IS
 
 CREATE VIEW medusa_api.contract_notices WITH (security_invoker = true) AS
     SELECT contract, given_by, told_by, ends_at, noted_at FROM medusa.contract_notice;
-COMMENT ON VIEW medusa_api.contract_notices IS 'Who ends which contract; the latest time counts.';
+COMMENT ON VIEW medusa_api.contract_notices IS 'Who ends which contract, as either party has said; medusa_api.contract says when it ends.';
+
+CREATE VIEW medusa_api.contract_voids WITH (security_invoker = true) AS
+    SELECT contract, number, revision, because, voided_at FROM medusa.contract_void;
+COMMENT ON VIEW medusa_api.contract_voids IS
+    'Agreements that count no more here, and why: both homes keep another one, or none.';
 
 CREATE VIEW medusa_api.party_keys WITH (security_invoker = true) AS
     SELECT k.participant, encode(k.public_key, 'hex') AS public_key, k.learned_at, k.learned_by,
-        k.because, NOT EXISTS (
+        k.because, NOT k.is_past AND NOT EXISTS (
             SELECT FROM medusa.party_key AS n
-            WHERE n.participant = k.participant AND n.key_id > k.key_id) AS counts
-    FROM medusa.party_key AS k;
+            WHERE n.participant = k.participant AND n.key_id > k.key_id
+                AND NOT n.is_past) AS counts, d.disowned_at
+    FROM medusa.party_key AS k
+    LEFT JOIN medusa.key_disowned AS d ON d.public_key = k.public_key;
 COMMENT ON VIEW medusa_api.party_keys IS
     'By which keys this home knows itself and its partners, now and before.';
 
@@ -6582,7 +7221,7 @@ BEGIN
                 'medusa.expire_proposals, medusa.open_round, medusa.verify_envelope, '
                 'medusa.handle_envelope, medusa.refuse_envelope, medusa.keep_envelope, '
                 'medusa.seal_message, medusa.acknowledge_message, medusa.put_message, '
-                'medusa.tell_agreement, medusa.verify_audit, medusa.audit_hash TO %I', role);
+                'medusa.verify_audit, medusa.audit_hash TO %I', role);
         END IF;
     END LOOP;
 END $$;
@@ -7039,7 +7678,7 @@ CREATE TABLE medusa.answer (
     is_more    boolean NOT NULL,
     said_round bigint NOT NULL,
     reason     text COLLATE "C" NOT NULL
-        CHECK (reason IN ('taken', 'full', 'load_max', 'revision', 'terms', 'stale')),
+        CHECK (reason IN ('taken', 'full', 'load_max', 'revision', 'terms', 'stale', 'unweighed')),
     accepted   integer NOT NULL CHECK (accepted >= 0),
     load       double precision NOT NULL CHECK (load >= 0),
     rooms      jsonb NOT NULL,
@@ -7466,12 +8105,16 @@ BEGIN
     THEN
         RAISE EXCEPTION 'this offer was made before: it is a replay' USING ERRCODE = 'MD001';
     END IF;
-    -- A partner that has lost its home counts from 1 again, and is heard again after an hour.
+    -- A partner that has lost its home counts from 1 again, and is heard again after an hour, or
+    -- once it has said that its home is another one.
     IF EXISTS (
         SELECT FROM medusa.offer AS o
         WHERE NOT o.is_own AND o.partner = envelope.sender AND o.contract = agreed.contract
             AND o.said_round > (given->>'round')::bigint
-            AND o.made_at > clock_timestamp() - interval '1 hour')
+            AND o.made_at > clock_timestamp() - interval '1 hour'
+            AND o.made_at > coalesce((
+                SELECT p.since FROM medusa.partner_home AS p
+                WHERE p.partner = envelope.sender), '-infinity'))
     THEN
         RAISE EXCEPTION 'it is stale: an offer of a later round than % has come',
             given->>'round' USING ERRCODE = 'MD001';
@@ -7523,7 +8166,8 @@ COMMENT ON FUNCTION medusa.take_offer(bigint) IS
     'A verified offer waits for an answer; refused if the sender may make none, or has made it '
     'before, or has another one open. Its number.';
 
-CREATE FUNCTION medusa.take_answer(envelope_id bigint) RETURNS bigint
+CREATE FUNCTION medusa.take_answer(envelope_id bigint, keeps jsonb, judged_at bigint)
+RETURNS bigint
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
 DECLARE
@@ -7534,7 +8178,11 @@ DECLARE
     is_open  boolean;
     said     medusa.answer;
 BEGIN
-    -- 1 To which offer?
+    -- 1 To which offer? What is kept of it was judged from what stood here then.
+    IF trades.changes - 1 IS DISTINCT FROM coalesce(judged_at, trades.changes - 1) THEN
+        RAISE EXCEPTION 'others have offered or answered meanwhile: read again'
+            USING ERRCODE = 'MD002';
+    END IF;
     envelope := medusa.end_envelope(take_answer.envelope_id);
     given := convert_from(envelope.body, 'UTF8')::jsonb;
     SELECT * INTO made FROM medusa.offer AS o
@@ -7571,15 +8219,20 @@ BEGIN
     FROM jsonb_to_recordset(given->'accepted') AS i (load double precision)
     RETURNING * INTO said;
 
-    -- 3 What is accepted is given, or granted so that this home may take something itself.
+    -- 3 What is accepted is given, or granted so that this home may take something itself. What
+    -- does not pay any more is not.
     INSERT INTO medusa.agreed_move (is_given, partner, contract, revision, fragment, partition, load,
-        level, price, answer_id, state, round, expires_at)
+        level, price, answer_id, state, round, expires_at, ended_at)
     SELECT true, made.partner, made.contract, made.revision, i.fragment, i.partition, i.load,
         made.level, made.price, said.answer_id,
-        CASE WHEN made.relays THEN 'granted' ELSE 'accepted' END, said.round,
-        clock_timestamp() + trades.move_ms * interval '1 ms'
+        CASE WHEN k.is_lapsed THEN 'lapsed' WHEN made.relays THEN 'granted' ELSE 'accepted' END,
+        said.round, clock_timestamp() + trades.move_ms * interval '1 ms',
+        CASE WHEN k.is_lapsed THEN clock_timestamp() END
     FROM jsonb_to_recordset(given->'accepted')
-        AS i (fragment text, partition bigint, load double precision);
+        AS i (fragment text, partition bigint, load double precision),
+        LATERAL (SELECT NOT coalesce(
+            keeps @> jsonb_build_array(jsonb_build_array(i.fragment, i.partition)), true)
+            AS is_lapsed) AS k;
     INSERT INTO medusa.last_word AS w (contract, is_own, answer_id)
     VALUES (made.contract, false, said.answer_id)
     ON CONFLICT (contract, is_own) DO UPDATE SET answer_id = EXCLUDED.answer_id;
@@ -7587,9 +8240,11 @@ BEGIN
         given - ARRAY['format', 'contract', 'nonce']);
     RETURN said.answer_id;
 END $$;
-COMMENT ON FUNCTION medusa.take_answer(bigint) IS
+COMMENT ON FUNCTION medusa.take_answer(bigint, jsonb, bigint) IS
     'A verified answer ends the offer that it names, and what it accepts is agreed; refused if that '
-    'was never offered, or not any more. Its number.';
+    'was never offered, or not any more. Of what is accepted only `keeps` (fragment and partition; '
+    'NULL: all) is given, the rest lapses: it was judged at so many changes of the market. Its '
+    'number.';
 
 CREATE FUNCTION medusa.make_offer(made_offer jsonb, trades medusa.market) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -8000,3 +8655,37 @@ COMMENT ON FUNCTION medusa.grant_what_if_to_roles() IS
     'Owner and jobs ask what an edit would say; no other role does.';
 REVOKE ALL ON FUNCTION medusa.grant_what_if_to_roles() FROM PUBLIC;
 SELECT medusa.grant_what_if_to_roles();
+
+CREATE FUNCTION medusa.grant_converging_to_roles() RETURNS void
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    role text;
+    kind text;
+BEGIN
+    FOREACH kind IN ARRAY ARRAY['owner', 'job', 'analyst', 'airflow'] LOOP
+        role := current_database() || '_' || kind;
+        CONTINUE WHEN role = current_user
+            OR NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role);
+        EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.ends_at TO %I', role);
+        IF kind = 'owner' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.check_fragments, '
+                'medusa.is_fragment, medusa.is_fragment_of, medusa_api.disown_key, '
+                'medusa_api.learn_past_key TO %I', role);
+        END IF;
+        CONTINUE WHEN kind NOT IN ('owner', 'job');
+        EXECUTE format('GRANT SELECT ON medusa.key_disowned, medusa.statement, '
+            'medusa.statement_due, medusa.contract_void, medusa.partner_home, '
+            'medusa_api.contract_voids TO %I', role);
+        IF kind = 'job' THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION medusa.state, medusa.held_agreement, '
+                'medusa.take_document, medusa.take_notice, medusa.take_refusal, '
+                'medusa.tell_standings, medusa.take_standing, medusa.take_holdings, '
+                'medusa.holdings_with, medusa.take_answer TO %I', role);
+        END IF;
+    END LOOP;
+END $$;
+COMMENT ON FUNCTION medusa.grant_converging_to_roles() IS
+    'Jobs state, compare and take what partners hold; the owner looks on; who sees contracts sees '
+    'when they end.';
+REVOKE ALL ON FUNCTION medusa.grant_converging_to_roles() FROM PUBLIC;
+SELECT medusa.grant_converging_to_roles();

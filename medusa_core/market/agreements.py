@@ -1,4 +1,5 @@
-"""What envelopes say of contracts: proposals and agreements, what is taken back, notice.
+"""What envelopes say of contracts: proposals and agreements, what is taken back, notice, and what
+each home holds.
 
 A body is JSON. A document comes with the signatures that its sender holds: the provider's alone
 makes it an offer, both make it an agreement, none is a proposal of the payer, who signs last.
@@ -7,30 +8,38 @@ makes it an offer, both make it an agreement, none is a proposal of the payer, w
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from medusa_core.errors import Refused
+from medusa_core.market.converging import Holding
 from medusa_core.market.documents import checked_revision, terms_of
 from medusa_core.market.envelopes import SIGNATURE_BYTES, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant, check_name
 
 _MS_MAX = 2**53
-DOCUMENT_FIELDS = ("document", "expires_at_ms", "proposal", "signatures")
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+DOCUMENT_FIELDS = ("confirmation", "document", "expires_at_ms", "proposal", "signatures")
+NOTICES_MAX = 16
+HOLDINGS_MAX = 256
+"""So many contracts are in one message of what is held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentTold:
     """A revision, the signatures that came with it (unverified), until when it is proposed.
 
-    `proposal` is the number of the proposal in the sender's home; None of what is agreed.
+    `confirmation` is the provider's under its statement that it holds it. `proposal` is the number
+    of the proposal in the sender's home; None of what is agreed.
     """
 
     terms: Terms
     document: bytes
     signatures: Mapping[Participant, bytes]
+    confirmation: bytes | None
     proposal: int | None
     expires_at_ms: int | None
 
@@ -62,15 +71,73 @@ class WantTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NoticeStatement:
+    """Whose notice of a contract ends it when, as `told_by` reckons and has signed."""
+
+    given_by: Participant
+    told_by: Participant
+    ends_at_ms: int
+    signature: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeTold:
-    """A contract ends: by whose notice, and when, as the sender reckons."""
+    """A contract ends: all that the sender knows of that, from both parties (unverified)."""
 
     contract: ContractName
-    given_by: Participant
-    ends_at_ms: int
+    statements: tuple[NoticeStatement, ...]
 
 
-Told = DocumentTold | WithdrawalTold | LetGoTold | WantTold | NoticeTold
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusalTold:
+    """The provider does not take what the payer has agreed: it came too late. `newest` is the last
+    number that it holds (0: none)."""
+
+    contract: ContractName
+    number: int
+    revision: Revision
+    newest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandingTold:
+    """Of all that is agreed with the receiver one hash (64 hexadecimal digits), and which
+    incarnation of its home the sender speaks of: another one was set back, or made anew."""
+
+    incarnation: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldingsTold:
+    """What is agreed with the receiver, of the contracts whose names come after `after` and not
+    after `until` (None: from the first, to the last)."""
+
+    after: ContractName | None
+    until: ContractName | None
+    holdings: tuple[Holding, ...]
+
+
+Told = (
+    DocumentTold
+    | WithdrawalTold
+    | LetGoTold
+    | WantTold
+    | NoticeTold
+    | RefusalTold
+    | StandingTold
+    | HoldingsTold
+)
+
+
+def holds_statement(revision: Revision) -> str:
+    """What a provider signs to say that it holds an agreement."""
+    return f"holds {revision}"
+
+
+def ends_statement(contract: ContractName, given_by: Participant, ends_at_ms: int) -> str:
+    """What a party signs to say when a contract ends by somebody's notice."""
+    return f"ends {contract} {given_by} {ends_at_ms}"
 
 
 def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
@@ -100,12 +167,23 @@ def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
                 given = _fields(body, "contract", "number")
                 return WantTold(contract=_contract(given), number=_whole(given["number"]))
             case EnvelopeKind.NOTICE:
-                given = _fields(body, "contract", "given_by", "ends_at_ms")
-                return NoticeTold(
+                return _notice(_fields(body, "contract", "statements"))
+            case EnvelopeKind.REFUSAL:
+                given = _fields(body, "contract", "number", "revision", "newest")
+                return RefusalTold(
                     contract=_contract(given),
-                    given_by=Participant(check_name("participant", given["given_by"])),
-                    ends_at_ms=_whole(given["ends_at_ms"]),
+                    number=_whole(given["number"]),
+                    revision=_revision(given),
+                    newest=_whole(given["newest"]),
                 )
+            case EnvelopeKind.STANDING:
+                given = _fields(body, "incarnation", "digest")
+                return StandingTold(
+                    incarnation=_incarnation(given["incarnation"]),
+                    digest=checked_revision(given["digest"]),
+                )
+            case EnvelopeKind.HOLDINGS:
+                return _holdings(_fields(body, "after", "until", "holdings"))
             case _:
                 return None
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
@@ -130,13 +208,74 @@ def _document(given: Mapping[str, Any]) -> DocumentTold:
         if party not in terms.parties or len(signature) != SIGNATURE_BYTES:
             raise Refused(f"{party} signs contract {terms.contract}, which has no part in it")
     expires, proposal = given["expires_at_ms"], given["proposal"]
+    confirmation = given["confirmation"]
     return DocumentTold(
         terms=terms,
         document=document,
         signatures=signatures,
+        confirmation=None if confirmation is None else _signature(confirmation),
         proposal=None if proposal is None else _whole(proposal),
         expires_at_ms=None if expires is None else _whole(expires),
     )
+
+
+def _notice(given: Mapping[str, Any]) -> NoticeTold:
+    statements = tuple(
+        NoticeStatement(
+            given_by=Participant(check_name("participant", one["given_by"])),
+            told_by=Participant(check_name("participant", one["told_by"])),
+            ends_at_ms=_whole(one["ends_at_ms"]),
+            signature=_signature(one["signature"]),
+        )
+        for one in _list(given["statements"], NOTICES_MAX)
+    )
+    return NoticeTold(contract=_contract(given), statements=statements)
+
+
+def _holdings(given: Mapping[str, Any]) -> HoldingsTold:
+    def name(of: object) -> ContractName | None:
+        return None if of is None else ContractName(check_name("contract", str(of)))
+
+    told = HoldingsTold(
+        after=name(given["after"]),
+        until=name(given["until"]),
+        holdings=tuple(
+            Holding(
+                contract=_contract(one),
+                number=_whole(one["number"]),
+                revision=_revision(one),
+                ends_at_ms=None if one["ends_at_ms"] is None else _whole(one["ends_at_ms"]),
+            )
+            for one in _list(given["holdings"], HOLDINGS_MAX)
+        ),
+    )
+    names = [holding.contract for holding in told.holdings]
+    if any(
+        (told.after is not None and name <= told.after)
+        or (told.until is not None and name > told.until)
+        for name in names
+    ) or len(set(names)) < len(names):  # fmt: skip
+        raise ValueError("not the contracts of this range, each once")
+    return told
+
+
+def _incarnation(given: object) -> str:
+    if isinstance(given, str) and _UUID.fullmatch(given):
+        return given
+    raise ValueError("no incarnation")
+
+
+def _list(given: object, most: int) -> list[Any]:
+    if isinstance(given, list) and len(given) <= most:
+        return given
+    raise ValueError(f"{str(given)[:40]!r} is no list of {most} at most")
+
+
+def _signature(given: object) -> bytes:
+    signature = bytes.fromhex(given) if isinstance(given, str) else b""
+    if len(signature) != SIGNATURE_BYTES:
+        raise ValueError("no signature")
+    return signature
 
 
 def _contract(given: Mapping[str, Any]) -> ContractName:

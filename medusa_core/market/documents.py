@@ -28,9 +28,10 @@ from medusa_core.market.terms import (
     Subject,
     Suggested,
     Terms,
+    checked_fragment,
     plain,
 )
-from medusa_core.names import FragmentName, Participant, StreamName, check_name
+from medusa_core.names import Participant, StreamName, check_name
 
 FORMAT = "medusa.contract/1"
 DOCUMENT_BYTES_MAX = 64 * 1024
@@ -164,7 +165,7 @@ def _subject(kind: Kind, given: Mapping[str, Any]) -> Subject:
                 ),
                 fragments=None
                 if fragments is None
-                else frozenset(FragmentName(check_name("fragment", f)) for f in fragments),
+                else frozenset(map(checked_fragment, fragments)),
                 load_max=_amount(given["load_max"]),
                 billed=frozenset(map(Cause, given["billed"])),
                 availability=_availability(given["availability"]),

@@ -16,29 +16,31 @@ from enum import Enum
 from hashlib import sha256
 
 from medusa_core.errors import Refused
+from medusa_core.market.converging import CLOCK_MS_MAX
 from medusa_core.market.terms import Revision
 from medusa_core.names import Participant, check_name
 
 ENVELOPE_DOMAIN = b"medusa.envelope/1\n"
 CONTRACT_DOMAIN = b"medusa.contract-signature/1\n"
+STATEMENT_DOMAIN = b"medusa.statement/1\n"
 BODY_BYTES_MAX = 96 * 1024
 LIFETIME_MS_MAX = 31 * 86_400_000
-CLOCK_MS_MAX = 3_600_000
-"""How far ahead a sender's clock may go."""
-
 SIGNATURE_BYTES = 64
 _NONCE = re.compile("[0-9a-f]{32}")
 _TIME_MAX = 2**53
 
 
 class EnvelopeKind(Enum):
-    """What a message is about; the first five make and end agreements."""
+    """What a message is about; the last two are of rounds, all others of agreements."""
 
     DOCUMENT = "document"
     WITHDRAWAL = "withdrawal"
     LET_GO = "let_go"
     WANT = "want"
     NOTICE = "notice"
+    REFUSAL = "refusal"
+    STANDING = "standing"
+    HOLDINGS = "holdings"
     OFFER = "offer"
     ANSWER = "answer"
 
@@ -79,8 +81,16 @@ def contract_bytes(revision: Revision) -> bytes:
     return CONTRACT_DOMAIN + revision.encode()
 
 
-def check_envelope(envelope: Envelope, here: Participant, now_ms: int) -> None:
-    """Refuse an envelope that is not meant for `here`, or not good at `now_ms` by its clock."""
+def statement_bytes(statement: str) -> bytes:
+    """What a party signs that states something: the domain, then the statement."""
+    return STATEMENT_DOMAIN + statement.encode()
+
+
+def check_envelope(envelope: Envelope, here: Participant, received_at_ms: int) -> None:
+    """Refuse an envelope that is not meant for `here`, or was not good when it came, by its clock.
+
+    How long it has lain in the inbox since is no fault of its sender's.
+    """
     check_name("participant", envelope.sender)
     if envelope.receiver != here:
         raise Refused(f"it is meant for {envelope.receiver}, not for {here}")
@@ -94,7 +104,7 @@ def check_envelope(envelope: Envelope, here: Participant, now_ms: int) -> None:
         raise Refused("its times are none")
     if envelope.expires_at_ms - envelope.sent_at_ms > LIFETIME_MS_MAX:
         raise Refused("it would be good for more than 31 days")
-    if envelope.sent_at_ms > now_ms + CLOCK_MS_MAX:
+    if envelope.sent_at_ms > received_at_ms + CLOCK_MS_MAX:
         raise Refused("it was sent in the future: set the clocks")
-    if envelope.expires_at_ms < now_ms:
+    if envelope.expires_at_ms < received_at_ms:
         raise Refused("it is stale: its time has passed")

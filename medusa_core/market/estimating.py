@@ -19,6 +19,9 @@ from medusa_core.market.knowledge import ContractInForce
 from medusa_core.market.messages import Answer, Item, Offer, Reason, Room
 from medusa_core.market.rooms import SAME_LOAD, growing, slack, some_levels
 
+LEAST = 1e-6
+"""The least load that is stated: whose fragments are how large is not known of a partner."""
+
 Priced = tuple[tuple[float, float], ...]
 """Prices (currency per hour and unit of load), each with a load."""
 
@@ -105,7 +108,7 @@ class ProviderEstimate:
         this contract: by level, as an answer tells it."""
         levels = some_levels(contract.top)
         loads = [max(self.carries(contract.prices[level], at_ms) - lies, 0.0) for level in levels]
-        return growing(levels, loads, slack(contract.load_max, lies_under))
+        return growing(levels, loads, slack(contract.load_max, lies_under), LEAST)
 
     def answer(
         self, offer: Offer, contract: ContractInForce, lies: float, lies_under: float, at_ms: int

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from medusa_core.errors import Refused
 from medusa_core.market.costs import CostFunction
-from medusa_core.market.messages import Item, Nonce, Offer, Room
+from medusa_core.market.messages import ITEMS_MAX, Item, Nonce, Offer, Room
 from medusa_core.market.terms import ContractName, Movement, Revision, Terms
 from medusa_core.names import FragmentName, Participant
 
@@ -30,7 +30,7 @@ class MarketLimits:
     partners_max: int = 2
     relay_rounds: int = 20
     told_rounds: int = 1_000
-    items_max: int = 1_000
+    items_max: int = ITEMS_MAX
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,11 +1,12 @@
 """What a participant knows after something was said: how a standing changes by an offer, an answer,
-a word of room. Messages that are none to what was said change nothing: `check_answer` refuses them.
+a word of room. Messages that are none to what was said are refused before they come here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
+from math import inf
 
 from medusa_core.market.decisions import MakeOffer
 from medusa_core.market.knowledge import (
@@ -15,8 +16,11 @@ from medusa_core.market.knowledge import (
     Told,
     Wanted,
 )
-from medusa_core.market.messages import Answer, Item, Offer
+from medusa_core.market.messages import Answer, Item, Offer, Reason
 from medusa_core.market.rooms import ITEM_SLACK, rooms_above
+
+PASSED_ROUNDS = 8
+"""For so many rounds a provider is not asked again that could not weigh an offer."""
 
 
 def after_offering(standing: PayerStanding, made: MakeOffer) -> PayerStanding:
@@ -29,10 +33,6 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
     granted waits to be handed on until `after_round`."""
     offer = standing.open
     accepted = None
-    rooms = answer.rooms
-    if offer is not None and not answer.accepted:
-        # Whoever tells of room at a level at which it took nothing is not believed.
-        rooms = rooms_above(rooms, offer.level)
     if offer is not None and standing.relays and answer.accepted:
         accepted = Accepted(offer.level, answer.accepted)
     return replace(
@@ -40,9 +40,34 @@ def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int)
         open=None,
         relays=False,
         accepted=accepted,
-        told=Told(rooms, at_round, _smallest(offer)),
+        told=_told_of(offer, answer, at_round) or standing.told,
         unreachable_since_ms=None,
     )
+
+
+def told_by(answer: Answer, at_round: int, level: int | None, smallest: float) -> Told | None:
+    """What an answer to an offer at `level` tells of the provider's room (None: it is word of room,
+    sent once more), counted in items as large as the `smallest` offered; None if it says nothing of
+    it."""
+    if not answer.reason.tells_room:
+        return None
+    rooms = answer.rooms
+    if level is not None and not answer.accepted:
+        # Whoever tells of room at a level at which it took nothing is not believed.
+        rooms = rooms_above(rooms, level)
+    return Told(rooms, at_round, smallest)
+
+
+def is_passed_over(answer: Answer, at_round: int, now_round: int) -> bool:
+    """Whether a provider that could not weigh an offer is left alone for now: it may next time, but
+    others are to have their turn before."""
+    return answer.reason is Reason.UNWEIGHED and now_round < at_round + PASSED_ROUNDS
+
+
+def lowest_taken(prices: Iterable[float]) -> float:
+    """Below which price what comes on top in a round may cost at most: the lowest at which load was
+    accepted in it already (infinite: none was)."""
+    return min(prices, default=inf)
 
 
 def after_being_told(standing: PayerStanding, answer: Answer, at_round: int) -> PayerStanding:
@@ -96,8 +121,10 @@ def after_telling(standing: ProviderStanding, answer: Answer) -> ProviderStandin
     return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer)))
 
 
-def _smallest(offer: Offer | None) -> float:
-    return 0.0 if offer is None else min(item.load for item in offer.items)
+def _told_of(offer: Offer | None, answer: Answer, at_round: int) -> Told | None:
+    if offer is None:
+        return told_by(answer, at_round, None, 0.0)
+    return told_by(answer, at_round, offer.level, min(item.load for item in offer.items))
 
 
 def lowest_level(answer: Answer) -> int | None:

@@ -16,7 +16,8 @@ from typing import Any, NewType, TypeVar
 
 from medusa_core.errors import Refused
 from medusa_core.market.documents import checked_revision
-from medusa_core.market.terms import LEVELS_MAX, ContractName, Revision
+from medusa_core.market.envelopes import BODY_BYTES_MAX
+from medusa_core.market.terms import LEVELS_MAX, ContractName, Revision, checked_fragment
 from medusa_core.names import FragmentName, check_name
 
 Nonce = NewType("Nonce", str)
@@ -24,13 +25,14 @@ Nonce = NewType("Nonce", str)
 
 OFFER_FORMAT = "medusa.offer/1"
 ANSWER_FORMAT = "medusa.answer/1"
-ITEMS_MAX = 1_000
+ITEMS_MAX = 440
+"""So many items fit into an envelope, however long their names are."""
+
 ROOMS_MAX = 8
 LOAD_MAX = 1e9
 LOAD_MIN = 1e-6
 """A microsecond of CPU a second: nothing smaller is measured, and too many would fit anywhere."""
 
-MESSAGE_BYTES_MAX = 256 * 1024
 COUNT_MAX = 2**53
 
 
@@ -43,6 +45,12 @@ class Reason(Enum):
     REVISION = "revision"
     TERMS = "terms"
     STALE = "stale"
+    UNWEIGHED = "unweighed"
+
+    @property
+    def tells_room(self) -> bool:
+        """Whether the answer's rooms say anything; else none says nothing of the room there is."""
+        return self in (Reason.TAKEN, Reason.FULL, Reason.LOAD_MAX, Reason.TERMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,17 +158,6 @@ def answer_from(message: bytes) -> Answer:
     return _canonical(answer, _answer_fields(answer), message)
 
 
-def check_answer(answer: Answer, offer: Offer) -> None:
-    """Refuse an answer that is none to this offer, or that accepts what was not offered."""
-    if (answer.contract, answer.nonce) != (offer.contract, offer.nonce):
-        raise Refused(f"this answer under contract {answer.contract} is none to the offer made")
-    offered = set(offer.items)
-    if not offered.issuperset(answer.accepted):
-        raise Refused(
-            f"the answer under contract {answer.contract} accepts what was not offered: offer again"
-        )
-
-
 def checked_nonce(text: object) -> Nonce:
     """A nonce; Refused if it cannot be one."""
     if isinstance(text, str) and len(text) == 32 and set(text) <= set("0123456789abcdef"):
@@ -205,8 +202,8 @@ def _bytes(fields: Mapping[str, Any]) -> bytes:
 
 
 def _fields(message: bytes, written_as: str) -> Mapping[str, Any]:
-    if len(message) > MESSAGE_BYTES_MAX:
-        raise Refused(f"a message of {len(message):,} bytes: none is longer than 256 KiB")
+    if len(message) > BODY_BYTES_MAX:
+        raise Refused(f"a message of {len(message):,} bytes: none is longer than 96 KiB")
     try:
         given = json.loads(message)
     except (ValueError, RecursionError):
@@ -230,7 +227,7 @@ def _items(given: object) -> tuple[Item, ...]:
         raise ValueError(f"{str(given)[:40]!r}, which is no list of {ITEMS_MAX} items at most")
     items = tuple(
         Item(
-            FragmentName(check_name("fragment", item["fragment"])),
+            checked_fragment(item["fragment"]),
             _whole(item["partition"], COUNT_MAX),
             _load(item["load"], LOAD_MIN),
         )

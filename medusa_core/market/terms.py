@@ -8,6 +8,8 @@ Source: CIDR 2003, 6.5 (movement, content and suggested contracts); NSDI 2004 (b
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -24,6 +26,7 @@ Revision = NewType("Revision", str)
 LEVELS_MAX = 1_000
 PLACES_MAX = 6
 MONEY_MAX = Decimal(10) ** 12
+_FRAGMENT = re.compile(r"[a-z][a-z0-9_]{0,62}(\.[a-z][a-z0-9_]{0,62})?")
 
 
 class Kind(Enum):
@@ -49,6 +52,15 @@ class Method(Enum):
     PASSIVE_STANDBY = "passive_standby"
     ACTIVE_STANDBY = "active_standby"
     UPSTREAM_BACKUP = "upstream_backup"
+
+
+class LoadUnit(Enum):
+    """What prices and loads count: one core kept busy, a CPU second of the process tree a second.
+
+    A document of format 1 that says none means this one.
+    """
+
+    CORE = "core"
 
 
 class Per(Enum):
@@ -125,7 +137,8 @@ class Availability:
 class Movement:
     """The payer may hand load to the provider, at a price within the range, up to `load_max`.
 
-    `fragments` names what may move (None: any of the payer's). `billed` are the causes of steps
+    `fragments` names what may move, as FRAGMENT or NETWORK.FRAGMENT (None: any of the payer's).
+    `billed` are the causes of steps
     that are paid for. `penalty` is due for each violation of the availability. A hold that either
     places at the other lasts `hold_ms_max` at most.
     """
@@ -137,6 +150,7 @@ class Movement:
     availability: Availability
     penalty: Decimal
     hold_ms_max: int
+    load_unit: LoadUnit = LoadUnit.CORE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,6 +252,8 @@ def check_terms(terms: Terms) -> None:
             _check_promise(name, movement.penalty, movement.hold_ms_max, movement.availability)
             if movement.fragments is not None and not movement.fragments:
                 raise Refused(f"contract {name} lets nothing move: name fragments, or `any`")
+            for fragment in movement.fragments or ():
+                checked_fragment(fragment)
             if not movement.billed:
                 raise Refused(f"contract {name} bills no cause: name one at least, such as normal")
         case Content() as content:
@@ -249,6 +265,32 @@ def check_terms(terms: Terms) -> None:
                     f"contract {name} suggests to buy from {suggested.instead}, a party itself: "
                     "name a third participant"
                 )
+
+
+def checked_fragment(text: object) -> FragmentName:
+    """A fragment as contracts name it: FRAGMENT, or NETWORK.FRAGMENT where two networks of the
+    payer have one of that name; Refused if it is neither."""
+    if isinstance(text, str) and _FRAGMENT.fullmatch(text):
+        return FragmentName(text)
+    raise Refused(
+        f"{str(text)[:150]!r} is not a name of a fragment: write FRAGMENT or NETWORK.FRAGMENT, "
+        "each beginning with a lower-case letter, with lower-case letters, digits and _"
+    )
+
+
+def may_name_same(
+    ones: Iterable[FragmentName] | None, others: Iterable[FragmentName] | None
+) -> bool:
+    """Whether two contracts may be about one fragment (None: any): NETWORK.FRAGMENT is also what
+    FRAGMENT names."""
+    if ones is None or others is None:
+        return True
+    those = set(others)
+    parts = {name.partition(".")[2] for name in those}
+    return any(
+        name in those or name in parts or FragmentName(name.partition(".")[2]) in those
+        for name in ones
+    )
 
 
 def check_money(what: str, amount: Decimal, *, zero: bool = False) -> None:
@@ -274,5 +316,15 @@ def _check_promise(
         raise Refused(f"holds under contract {name} last {hold_ms_max} ms: write a duration")
     if availability.replicas < 1:
         raise Refused(f"contract {name} promises {availability.replicas} replicas: write 1 or more")
+    if availability.method is Method.AMNESIA and availability.recovery is not Recovery.GAP:
+        raise Refused(
+            f"contract {name} promises {availability.recovery.value} recovery, but with method "
+            "amnesia a failure loses what was in work: promise gap, or another method"
+        )
+    if availability.method is Method.ACTIVE_STANDBY and availability.replicas < 2:
+        raise Refused(
+            f"contract {name} leaves method active_standby with {availability.replicas} replica: "
+            "write 2 or more"
+        )
     if availability.bound_ms is not None and availability.bound_ms < 1:
         raise Refused(f"contract {name} promises a bound of {availability.bound_ms} ms")

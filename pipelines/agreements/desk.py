@@ -5,7 +5,7 @@ Numbered, and the same numbers stand in the code:
 1. let proposals expire
 2. take the inbox: who is it from, is it meant for us, is it still good, was it counted before? Then
    what it says of contracts is brought into the home, in the transaction that ends the envelope
-3. sign what this home proposes (the payer: what the provider has signed)
+3. sign what this home proposes (the payer: what the provider has signed), and what it is to state
 4. seal what is to be told
 5. deliver it; what does not arrive stays, and is sent again at the next turn
 
@@ -19,17 +19,35 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from medusa_core.errors import Conflict, Diverged, Refused, Unavailable
-from medusa_core.market.agreements import DocumentTold, read_message
+from medusa_core.market.agreements import (
+    DocumentTold,
+    HoldingsTold,
+    NoticeTold,
+    read_message,
+)
+from medusa_core.market.converging import ToldAgreement, differences, judge
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import Envelope, check_envelope, contract_bytes
 from medusa_core.names import Participant
 from pipelines.agreements.delivering import Deliveries
-from pipelines.agreements.signing import SigningKey, is_signed
-from pipelines.catalog.agreements import Agreements, Message, Received
+from pipelines.agreements.signing import SigningKey
+from pipelines.agreements.verifying import (
+    bytes_of_due,
+    check_sender,
+    verified_document,
+    verified_notice,
+)
+from pipelines.catalog.agreements import (
+    Agreements,
+    Judged,
+    KnownKeys,
+    Message,
+    Received,
+)
 from pipelines.exchange.interface import Post
 from pipelines.failpoints import reached
 
@@ -64,6 +82,7 @@ class AgreementDesk:
     """Makes a participant's turns; `told` hears what is refused and who is away.
 
     `to_all`, `draw_jitter`: see `Deliveries`. `now_s` is a clock that never goes back.
+    One that greets tells partners in its first turn what is agreed with them, as one hash.
     """
 
     def __init__(
@@ -75,6 +94,7 @@ class AgreementDesk:
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
         lasts_ms: int = LASTS_MS,
+        greets: bool = False,
         to_all: bool = False,
         draw_jitter: Callable[[], float] = random.random,
         now_s: Callable[[], float] = time.monotonic,
@@ -90,6 +110,7 @@ class AgreementDesk:
         )
         self._now_s = now_s
         self._tidies_s = now_s()
+        self._greets = greets
 
     @property
     def participant(self) -> Participant:
@@ -98,12 +119,15 @@ class AgreementDesk:
 
     def turn(self) -> Turn:
         """Do what is to be done now; raises Unavailable if this home is away."""
+        if self._greets:
+            self._agreements.tell_standings()
+            self._greets = False
         self._keep_house()
         if not self._agreements.has_work(to_all=self._to_all):
             return Turn()
         expired = self._agreements.expire()  # 1
         taken, refused, kept = self._take_inbox()  # 2
-        signed = self._sign()  # 3
+        signed = self._sign() + self._state()  # 3
         for message in self._agreements.to_seal(ENVELOPES_MAX):  # 4
             self._agreements.seal(message.message_id, self._sealed(message))
         reached("agreement.sealed")
@@ -119,7 +143,7 @@ class AgreementDesk:
 
     def _take_inbox(self) -> tuple[int, int, int]:
         taken = refused = kept = away = 0
-        keys = self._agreements.keys()
+        keys = self._agreements.known_keys()
         blocked: set[Participant] = set()
         for received in self._agreements.received(ENVELOPES_MAX):
             sender = received.envelope.sender
@@ -127,7 +151,7 @@ class AgreementDesk:
                 kept += 1
                 continue
             try:
-                if self._is_taken(received, keys.get(sender)):
+                if self._is_taken(received, keys):
                     taken += 1
                 else:
                     refused += 1
@@ -143,10 +167,10 @@ class AgreementDesk:
                 kept += 1
         return taken, refused, kept
 
-    def _is_taken(self, received: Received, key: bytes | None) -> bool:
+    def _is_taken(self, received: Received, keys: Mapping[Participant, KnownKeys]) -> bool:
         """Take an envelope; False, and noted with the reason, where it is refused."""
         try:
-            self._take(received, key)
+            self._take(received, keys)
         except Refused as error:
             self._agreements.refuse(received.envelope_id, str(error))
             envelope = received.envelope
@@ -156,43 +180,49 @@ class AgreementDesk:
             return False
         return True
 
-    def _take(self, received: Received, key: bytes | None) -> None:
-        envelope = received.envelope
+    def _take(self, received: Received, keys: Mapping[Participant, KnownKeys]) -> None:
+        envelope, envelope_id = received.envelope, received.envelope_id
         # Whose it is comes first: a forged one says nothing about anything else.
-        if key is None:
-            raise Refused(
-                f"no key of {envelope.sender} is known here: if it is a partner, let the owner "
-                "call medusa_api.learn_key"
-            )
-        if not is_signed(key, envelope.signature, envelope.bytes_to_sign):
-            raise Refused(
-                f"its signature is not by the key of {envelope.sender} that is known here: it is "
-                "forged or altered, or the key is another one"
-            )
-        check_envelope(envelope, self.participant, received.clock_ms)
+        check_sender(envelope, keys)
+        check_envelope(envelope, self.participant, received.received_at_ms)
         reached("agreement.verified")
         told = read_message(envelope.kind, envelope.body)
         match told:
             case None:
-                self._agreements.verify(received.envelope_id)
+                self._agreements.verify(envelope_id)
             case DocumentTold():
-                signatures = self._verified(told)
-                self._agreements.take_document(received.envelope_id, told, signatures)
+                self._take_document(envelope_id, envelope.sender, told, keys)
+            case NoticeTold():
+                verified = verified_notice(told, keys)
+                self._agreements.take_notice(envelope_id, told, verified)
+            case HoldingsTold():
+                here = self._agreements.holdings(envelope.sender, told.after, told.until)
+                differing = tuple(differences(here, told.holdings))
+                self._agreements.take_holdings(envelope_id, differing)
             case _:
-                self._agreements.take(received.envelope_id, told)
+                self._agreements.take(envelope_id, told)
         reached("agreement.taken")
 
-    def _verified(self, told: DocumentTold) -> dict[Participant, bytes]:
-        """The signatures that a document came with, each looked at with the key known here."""
-        keys = self._agreements.keys()
-        revision = revision_of(told.terms)
-        for party, signature in told.signatures.items():
-            if party not in keys or not is_signed(keys[party], signature, contract_bytes(revision)):
-                raise Refused(
-                    f"contract {told.terms.contract} is not signed by the key of {party} that is "
-                    "known here"
-                )
-        return dict(told.signatures)
+    def _take_document(
+        self,
+        envelope_id: int,
+        sender: Participant,
+        told: DocumentTold,
+        keys: Mapping[Participant, KnownKeys],
+    ) -> None:
+        terms = told.terms
+        signatures, confirmation = verified_document(told, keys)
+        judged = None
+        if len(signatures) == len(terms.parties):
+            held, text = self._agreements.held(envelope_id, told.document)
+            agreement = ToldAgreement(
+                number=terms.number,
+                revision=revision_of(terms),
+                supersedes=terms.supersedes,
+                counts=confirmation is not None or sender == terms.provider,
+            )
+            judged = Judged(verdict=judge(agreement, held), held=text)
+        self._agreements.take_document(envelope_id, told, signatures, confirmation, judged)
 
     # ------------------------------------------------------------ signing and sending
 
@@ -210,6 +240,16 @@ class AgreementDesk:
                 break
             reached("agreement.signed")
         return signed
+
+    def _state(self) -> int:
+        stated = 0
+        for statement in self._agreements.statements_due(ENVELOPES_MAX):
+            signature = self._key.sign(bytes_of_due(statement))
+            try:
+                stated += self._agreements.state(statement, signature, self._key.public_key)
+            except (Refused, Conflict) as error:
+                self._told(error)
+        return stated
 
     def _sealed(self, message: Message) -> Envelope:
         blank = Envelope(

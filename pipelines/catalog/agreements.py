@@ -16,9 +16,12 @@ from medusa_core.market.agreements import (
     DocumentTold,
     LetGoTold,
     NoticeTold,
+    RefusalTold,
+    StandingTold,
     WantTold,
     WithdrawalTold,
 )
+from medusa_core.market.converging import Differing, HeldAgreement, Holding, Verdict
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
@@ -77,11 +80,11 @@ class OwnProposal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Received:
-    """An envelope in the inbox, with the home's clock when it was read."""
+    """An envelope in the inbox, and when it came by the home's clock."""
 
     envelope_id: int
     envelope: Envelope
-    clock_ms: int
+    received_at_ms: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +117,35 @@ class Round:
     because: str
 
 
+TakenAsTold = WithdrawalTold | LetGoTold | WantTold | RefusalTold | StandingTold
+"""Messages that are brought as they are: nothing in them is signed for itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownKeys:
+    """Keys of a participant: the one that counts (None: none), and all that ever did, by which
+    what was agreed under them is verified."""
+
+    counts: bytes | None
+    ever: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signed:
+    """A signature that was verified, and with which key."""
+
+    signature: bytes
+    public_key: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """An agreement of a partner's: the verdict, and what it was judged from as the home said it."""
+
+    verdict: Verdict
+    held: str
+
+
 class Agreements(Protocol):
     """A home's agreements. Calls raise Refused, Conflict and Unavailable as the catalog's do."""
 
@@ -123,6 +155,9 @@ class Agreements(Protocol):
 
     def keys(self) -> Mapping[Participant, bytes]:
         """By which key each participant is known here, itself included."""
+
+    def known_keys(self) -> Mapping[Participant, KnownKeys]:
+        """All keys of each participant that were not disowned."""
 
     def learn_key(self, participant: Participant, public_key: bytes, because: str) -> bool:
         """Note a first key; whether it is new. Another one than the known is refused."""
@@ -160,15 +195,46 @@ class Agreements(Protocol):
     def verified(self, kind: EnvelopeKind, envelopes_max: int) -> tuple[Received, ...]:
         """Verified envelopes of a kind that wait to be handled, in order."""
 
-    def take_document(
-        self, envelope_id: int, told: DocumentTold, signatures: Mapping[Participant, bytes]
-    ) -> str:
-        """Bring a document with those of its signatures that were verified; what came of it."""
+    def held(self, envelope_id: int, document: bytes) -> tuple[HeldAgreement, str]:
+        """What is held here where a document belongs that an envelope brings; also as text, which
+        `take_document` compares."""
 
-    def take(
-        self, envelope_id: int, told: WithdrawalTold | LetGoTold | WantTold | NoticeTold
+    def take_document(
+        self,
+        envelope_id: int,
+        told: DocumentTold,
+        signatures: Mapping[Participant, Signed],
+        confirmation: Signed | None = None,
+        judged: Judged | None = None,
     ) -> str:
+        """Bring a document with those of its signatures that were verified; what came of it.
+
+        What both have signed comes with a verdict; Conflict if something else is held by now.
+        """
+
+    def take(self, envelope_id: int, told: TakenAsTold) -> str:
         """Bring another message about a contract; what came of it."""
+
+    def take_notice(self, envelope_id: int, told: NoticeTold, keys: Sequence[bytes]) -> str:
+        """Bring what is told of a contract's end, and with which key each statement was verified;
+        what came of it."""
+
+    def holdings(
+        self, partner: Participant, after: ContractName | None, until: ContractName | None
+    ) -> Mapping[ContractName, Holding]:
+        """What is agreed with a partner, of the contracts in a range of names."""
+
+    def take_holdings(self, envelope_id: int, differing: Sequence[Differing]) -> str:
+        """Tell a partner what it lacks, and ask for what is lacking here."""
+
+    def tell_standings(self) -> int:
+        """Tell each partner one hash of what is agreed with it; how many."""
+
+    def statements_due(self, statements_max: int) -> tuple[str, ...]:
+        """What this home is to state and sign now."""
+
+    def state(self, statement: str, signature: bytes, public_key: bytes) -> bool:
+        """Keep a statement that this home has signed; False if it was not to."""
 
     def verify(self, envelope_id: int) -> bool:
         """An envelope of another kind is its sender's."""
@@ -208,9 +274,6 @@ class Agreements(Protocol):
     def tidy(self, open_ms: int) -> int:
         """A piece of housekeeping: what is older than kept goes, and sessions of partners that
         have a transaction open for longer than `open_ms` are ended; how much went."""
-
-    def tell_agreement(self, contract: ContractName) -> None:
-        """Send a contract's agreed document to the partner, who does not hold it yet."""
 
     def open_round(self, round_ms: int, because: str = "the time has passed") -> int | None:
         """Open the next round if `round_ms` have passed since the last (0: in any case).

@@ -104,7 +104,11 @@ class MemoryLetters:
     def verified(self, kind: EnvelopeKind, envelopes_max: int) -> tuple[Received, ...]:
         """See `Agreements.verified`."""
         return tuple(
-            Received(envelope_id=number, envelope=letter.envelope, clock_ms=self.clock_ms())
+            Received(
+                envelope_id=number,
+                envelope=letter.envelope,
+                received_at_ms=letter.received_at_ms,
+            )
             for number, letter in self.inbox.items()
             if letter.state == "verified" and letter.envelope.kind is kind
         )[:envelopes_max]

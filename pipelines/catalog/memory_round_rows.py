@@ -76,7 +76,7 @@ class Tables:
     answered: set[int] = field(default_factory=set)
     moves: dict[int, MoveRow] = field(default_factory=dict)
     """Those that have not lapsed."""
-    told: dict[ContractName, tuple[Answer, int, int]] = field(default_factory=dict)
+    told: dict[ContractName, tuple[Answer, int, bool, int]] = field(default_factory=dict)
     """By contract: the last answer got, to which offer, in which round."""
     wanted: dict[ContractName, tuple[Revision, Wanted]] = field(default_factory=dict)
     silent: dict[Participant, tuple[int, Silence]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ today it knows moves that are done (`moved`): the load lies at the provider from
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -45,6 +45,7 @@ from pipelines.catalog.memory_round_rows import (
 )
 from pipelines.catalog.rounds import (
     LastSaid,
+    LastTold,
     Lying,
     MarketFacts,
     OpenOffer,
@@ -55,6 +56,7 @@ from pipelines.catalog.rounds import (
 SILENT_DOUBLINGS_MAX = 4
 AN_HOUR_MS = 3_600_000
 SAME_LOAD = 1e-6
+CHANGED = "others have offered or answered meanwhile: read again"
 SAYS_NOTHING_OF_ROOM = (Reason.REVISION, Reason.STALE)
 
 
@@ -141,11 +143,7 @@ class MemoryRounds:
                 for m in tables.moves.values()
                 if m.state is MoveState.MOVED
             ),
-            told={name: (answer, at_round) for name, (answer, _, at_round) in told.items()},
-            asked={
-                name: min(item.load for item in tables.offers[offer_id].offer.items)
-                for name, (_, offer_id, _) in told.items()
-            },
+            told={name: self._last_told(*said) for name, said in told.items()},
             wanted={
                 name: wanted
                 for name, (revision, wanted) in tables.wanted.items()
@@ -227,9 +225,16 @@ class MemoryRounds:
             tables.silent.pop(sender, None)
         return row.offer_id
 
-    def take_answer(self, envelope_id: int) -> int:
+    def take_answer(
+        self,
+        envelope_id: int,
+        keeps: Sequence[Item] | None = None,
+        judged_at: int | None = None,
+    ) -> int:
         """See `Rounds.take_answer`."""
         with self._transaction() as tables:
+            if judged_at is not None and tables.changes - 1 != judged_at:
+                raise Conflict(CHANGED)
             letter = self._handled(envelope_id)
             sender, answer = letter.envelope.sender, answer_from(letter.envelope.body)
             offer_id = tables.known.get((True, sender, answer.contract, answer.nonce))
@@ -244,16 +249,16 @@ class MemoryRounds:
             if is_open:
                 tables.answered.add(offer_id)
             state = MoveState.GRANTED if row.relays else MoveState.ACCEPTED
-            for item in answer.accepted:
+            for item in answer.accepted if keeps is None else keeps:
                 self._agree_move(row, item, is_given=True, state=state)
-            tables.told[answer.contract] = answer, offer_id, self.letters.round
+            tables.told[answer.contract] = answer, offer_id, not is_open, self.letters.round
         return offer_id
 
     def apply(self, request: Mapping[str, Any]) -> None:
         """See `Rounds.apply`."""
         with self._transaction() as tables:
             if (tables.changes - 1, self.letters.round) != (request["changes"], request["round"]):
-                raise Conflict("others have offered or answered meanwhile: read again")
+                raise Conflict(CHANGED)
             for made in request["offers"]:
                 self._make_offer(made)
             for given in request["answers"]:
@@ -293,6 +298,15 @@ class MemoryRounds:
         except BaseException:
             self.tables, letters.inbox, letters.outbox = before, inbox, outbox
             raise
+
+    def _last_told(self, answer: Answer, offer_id: int, is_more: bool, at_round: int) -> LastTold:
+        offer = self.tables.offers[offer_id].offer
+        return LastTold(
+            answer=answer,
+            round=at_round,
+            level=None if is_more else offer.level,
+            smallest=min(item.load for item in offer.items),
+        )
 
     def _agreed(self) -> list[MoveRow]:
         return [m for m in self.tables.moves.values() if m.state is not MoveState.MOVED]

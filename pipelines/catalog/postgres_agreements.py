@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import replace
 
 from sqlalchemy import RowMapping
 
-from medusa_core.market.agreements import (
-    DocumentTold,
-    LetGoTold,
-    NoticeTold,
-    WantTold,
-    WithdrawalTold,
-)
+from medusa_core.market.converging import CLOCK_MS_MAX
 from medusa_core.market.documents import terms_of
-from medusa_core.market.envelopes import CLOCK_MS_MAX, Envelope, EnvelopeKind
+from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
 from pipelines.catalog.agreements import (
@@ -23,6 +17,7 @@ from pipelines.catalog.agreements import (
     ContractInForce,
     ContractState,
     ContractStatus,
+    KnownKeys,
     Message,
     OwnProposal,
     Received,
@@ -30,46 +25,42 @@ from pipelines.catalog.agreements import (
     Sealed,
 )
 from pipelines.catalog.envelope_rows import envelope_of
-from pipelines.catalog.postgres import catalog_engine
-from pipelines.catalog.postgres_errors import errors_of_catalog
-from pipelines.catalog.queries import query
-
-PATIENCE = {"options": "-c jit=off -c statement_timeout=30000"}
+from pipelines.catalog.postgres_converging import PostgresConverging
+from pipelines.catalog.postgres_statements import patient_engine
 
 
-class PostgresAgreements:
+class PostgresAgreements(PostgresConverging):
     """An `Agreements` in the home at `url`, as its job logs in; one connection."""
 
     def __init__(self, url: str, participant: Participant) -> None:
+        super().__init__(patient_engine(url))
         self._participant = participant
-        self._engine = catalog_engine(url, pool_size=1, connect_args=PATIENCE)
 
     @property
     def participant(self) -> Participant:
         """See `Agreements.participant`."""
         return self._participant
 
-    def close(self) -> None:
-        """See `Agreements.close`."""
-        self._engine.dispose()
-
-    def _rows(self, name: str, **values: Any) -> Sequence[RowMapping]:
-        with errors_of_catalog(), self._engine.connect() as connection:
-            return connection.execute(query(name), values).mappings().all()
-
-    def _value(self, name: str, **values: Any) -> Any:
-        (row,) = self._rows(name, **values)
-        (value,) = row.values()
-        return value
-
     # keys and contracts
 
     def keys(self) -> Mapping[Participant, bytes]:
         """See `Agreements.keys`."""
         return {
-            Participant(row["participant"]): bytes(row["public_key"])
-            for row in self._rows("party_keys")
+            participant: known.counts
+            for participant, known in self.known_keys().items()
+            if known.counts is not None
         }
+
+    def known_keys(self) -> Mapping[Participant, KnownKeys]:
+        """See `Agreements.known_keys`."""
+        found: dict[Participant, KnownKeys] = {}
+        for row in self._rows("party_keys"):
+            name, key = Participant(row["participant"]), bytes(row["public_key"])
+            if name in found:
+                found[name] = replace(found[name], ever=(*found[name].ever, key))
+            else:
+                found[name] = KnownKeys(counts=None if row["is_past"] else key, ever=(key,))
+        return found
 
     def learn_key(self, participant: Participant, public_key: bytes, because: str) -> bool:
         """See `Agreements.learn_key`."""
@@ -171,45 +162,11 @@ class PostgresAgreements:
             found.append(
                 Received(
                     envelope_id=row["envelope_id"],
-                    clock_ms=row["clock_ms"],
+                    received_at_ms=row["received_at_ms"],
                     envelope=envelope_of(row, kind, Participant(row["sender"])),
                 )
             )
         return tuple(found)
-
-    def take_document(
-        self, envelope_id: int, told: DocumentTold, signatures: Mapping[Participant, bytes]
-    ) -> str:
-        """See `Agreements.take_document`."""
-        return str(
-            self._value(
-                "take_document",
-                envelope_id=envelope_id,
-                document=told.document,
-                payer_signature=signatures.get(told.terms.payer),
-                provider_signature=signatures.get(told.terms.provider),
-                proposal=told.proposal,
-                expires_at_ms=told.expires_at_ms,
-            )
-        )
-
-    def take(
-        self, envelope_id: int, told: WithdrawalTold | LetGoTold | WantTold | NoticeTold
-    ) -> str:
-        """See `Agreements.take`."""
-        values: dict[str, Any] = {"envelope_id": envelope_id, "contract": told.contract}
-        match told:
-            case WithdrawalTold():
-                values |= {"revision": told.revision, "proposal": told.proposal}
-                return str(self._value("take_withdrawal", **values))
-            case LetGoTold():
-                values |= {"revision": told.revision, "proposal": told.proposal}
-                return str(self._value("take_let_go", **values))
-            case WantTold():
-                return str(self._value("take_want", **values, number=told.number))
-            case NoticeTold():
-                values |= {"given_by": told.given_by, "ends_at_ms": told.ends_at_ms}
-                return str(self._value("take_notice", **values))
 
     def verify(self, envelope_id: int) -> bool:
         """See `Agreements.verify`."""
@@ -286,10 +243,6 @@ class PostgresAgreements:
     def tidy(self, open_ms: int) -> int:
         """See `Agreements.tidy`."""
         return int(self._value("tidy_partners", open_ms=open_ms))
-
-    def tell_agreement(self, contract: ContractName) -> None:
-        """See `Agreements.tell_agreement`."""
-        self._value("tell_agreement", contract=contract)
 
     # rounds and the audit
 

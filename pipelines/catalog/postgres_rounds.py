@@ -15,28 +15,29 @@ from medusa_core.market.loads import WINDOW_MS
 from medusa_core.market.messages import Item, Nonce, answer_from, offer_from
 from medusa_core.market.terms import ContractName, Kind, Revision
 from medusa_core.names import FragmentName, Participant
-from pipelines.catalog.postgres import SNAPSHOT, catalog_engine
+from pipelines.catalog.postgres import SNAPSHOT
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_loads import declared_of, recorded_of
+from pipelines.catalog.postgres_statements import NamedStatements, patient_engine
 from pipelines.catalog.queries import query
 from pipelines.catalog.rounds import (
     AgreedMove,
     LastSaid,
+    LastTold,
     MarketFacts,
     OpenOffer,
     Silence,
     Trading,
 )
 
-PATIENCE = {"options": "-c jit=off -c statement_timeout=30000"}
 Rows = Callable[..., Sequence[RowMapping]]
 
 
-class PostgresRounds:
+class PostgresRounds(NamedStatements):
     """A `Rounds` over an engine that logs in as the home's job."""
 
     def __init__(self, engine: Engine, participant: Participant) -> None:
-        self._engine = engine
+        super().__init__(engine)
         self._participant = participant
         self._contracts: dict[Revision, tuple[ContractInForce, str] | None] = {}
 
@@ -44,10 +45,6 @@ class PostgresRounds:
     def participant(self) -> Participant:
         """See `Rounds.participant`."""
         return self._participant
-
-    def close(self) -> None:
-        """See `Rounds.close`."""
-        self._engine.dispose()
 
     def waits(self) -> bool:
         """See `Rounds.waits`."""
@@ -81,24 +78,22 @@ class PostgresRounds:
         """See `Rounds.take_offer`."""
         return int(self._value("take_offer", envelope_id=envelope_id))
 
-    def take_answer(self, envelope_id: int) -> int:
+    def take_answer(
+        self,
+        envelope_id: int,
+        keeps: Sequence[Item] | None = None,
+        judged_at: int | None = None,
+    ) -> int:
         """See `Rounds.take_answer`."""
-        return int(self._value("take_answer", envelope_id=envelope_id))
+        kept = None if keeps is None else json.dumps([[i.fragment, i.partition] for i in keeps])
+        values = {"envelope_id": envelope_id, "keeps": kept, "judged_at": judged_at}
+        return int(self._value("take_answer", **values))
 
     def apply(self, request: Mapping[str, Any]) -> None:
         """See `Rounds.apply`."""
         self._value("apply_round", request=json.dumps(request))
 
     # ------------------------------------------------------------ how statements are sent
-
-    def _rows(self, name: str, **values: Any) -> Sequence[RowMapping]:
-        with errors_of_catalog(), self._engine.connect() as connection:
-            return connection.execute(query(name), values).mappings().all()
-
-    def _value(self, name: str, **values: Any) -> Any:
-        (row,) = self._rows(name, **values)
-        (value,) = row.values()
-        return value
 
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
@@ -116,7 +111,6 @@ class PostgresRounds:
         (standing,) = rows("market_standing")
         declared = rows("declared_cost")
         in_force = self._in_force(rows("contracts_in_force"))
-        told = rows("told_rooms")
         return MarketFacts(
             participant=self._participant,
             clock_ms=standing["clock_ms"],
@@ -138,10 +132,14 @@ class PostgresRounds:
             open=tuple(_open_of(row) for row in rows("open_offers")),
             moves=tuple(_move_of(row) for row in rows("agreed_moves")),
             told={
-                ContractName(row["contract"]): (answer_from(bytes(row["body"])), row["round"])
-                for row in told
+                ContractName(row["contract"]): LastTold(
+                    answer=answer_from(bytes(row["body"])),
+                    round=row["round"],
+                    level=None if row["is_more"] else row["level"],
+                    smallest=_smallest_of(row["offered"]),
+                )
+                for row in rows("told_rooms")
             },
-            asked={ContractName(row["contract"]): _smallest_of(row["offered"]) for row in told},
             wanted={ContractName(r["contract"]): _wanted_of(r) for r in rows("wanted_loads")},
             silent={
                 Participant(row["partner"]): Silence(
@@ -170,7 +168,7 @@ class PostgresRounds:
 
 def open_postgres_rounds(url: str, participant: Participant) -> PostgresRounds:
     """A `Rounds` in the home at `url`, as its job logs in; one connection."""
-    return PostgresRounds(catalog_engine(url, pool_size=1, connect_args=PATIENCE), participant)
+    return PostgresRounds(patient_engine(url), participant)
 
 
 def _open_of(row: RowMapping) -> OpenOffer:

@@ -6,7 +6,7 @@ laws (S4, one open offer per partner, a fragment in one offer) are the database'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -69,6 +69,17 @@ class Lying:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LastTold:
+    """A provider's last answer, in which round of this home it came, and to an offer at which
+    level (None: it is word of room, sent once more), whose smallest item was so large."""
+
+    answer: Answer
+    round: int
+    level: int | None
+    smallest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Silence:
     """A partner has not answered lately; it is asked again in a round."""
 
@@ -81,8 +92,7 @@ class MarketFacts:
     """All that a home knows of the market, in one snapshot.
 
     `round` is 0 before the first; `changes` is what a decision from these facts rests on. `told`
-    is what each provider said last, and in which round of this home; `asked` the smallest load in
-    the offer that it was said to. `currencies` are those of `contracts`.
+    is what each provider said last. `currencies` are those of `contracts`.
     """
 
     participant: Participant
@@ -98,11 +108,10 @@ class MarketFacts:
     currencies: Mapping[ContractName, str]
     open: tuple[OpenOffer, ...] = ()
     moves: tuple[AgreedMove, ...] = ()
-    told: Mapping[ContractName, tuple[Answer, int]] = field(default_factory=dict)
+    told: Mapping[ContractName, LastTold] = field(default_factory=dict)
     wanted: Mapping[ContractName, Wanted] = field(default_factory=dict)
     silent: Mapping[Participant, Silence] = field(default_factory=dict)
     lying: tuple[Lying, ...] = ()
-    asked: Mapping[ContractName, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,8 +155,17 @@ class Rounds(Protocol):
     def take_offer(self, envelope_id: int) -> int:
         """A verified envelope's offer waits for an answer; Refused if it may not be made."""
 
-    def take_answer(self, envelope_id: int) -> int:
-        """A verified envelope's answer ends an offer; Refused if it is none to it."""
+    def take_answer(
+        self,
+        envelope_id: int,
+        keeps: Sequence[Item] | None = None,
+        judged_at: int | None = None,
+    ) -> int:
+        """A verified envelope's answer ends an offer; Refused if it is none to it.
+
+        Of what it accepts only `keeps` is given (None: all), as was judged when so many changes
+        had been made; Conflict if there are more by now.
+        """
 
     def apply(self, request: Mapping[str, Any]) -> None:
         """Write down and send what was decided, all or nothing (`pipelines.rounds.applying`).

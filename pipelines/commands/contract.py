@@ -94,6 +94,18 @@ def _what_if(options: argparse.Namespace, settings: Settings) -> int:
     )
 
 
+def _add_login(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    text = "print how the owner logs in to a home, with the password: for psql"
+    added = add_command(commands, "login", _login, text)
+    added.add_argument("--participant", metavar="P", help="whose home (default: the only one)")
+
+
+def _login(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.contract_login import print_login
+
+    return print_login(settings, options.participant)
+
+
 def _contracts(added: argparse.ArgumentParser) -> None:
     folder = "the contracts folder (default: contracts)"
     added.add_argument(
@@ -105,4 +117,5 @@ COMMANDS: tuple[Callable[[argparse._SubParsersAction[argparse.ArgumentParser]], 
     _add_check,
     _add_export,
     _add_what_if,
+    _add_login,
 )

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from medusa_core.errors import Refused
-from medusa_core.market.terms import Content, Movement, Suggested
+from medusa_core.market.terms import Content, Movement, Suggested, may_name_same
 from medusa_core.names import Participant
 from medusa_core.nearest import did_you_mean
 from pipelines.contracts.bilateral_contract import BilateralContract
@@ -32,6 +32,7 @@ class _Known:
 
     streams: set[str] = field(default_factory=set)
     fragments: set[str] = field(default_factory=set)
+    qualified: set[str] = field(default_factory=set)
     runners: set[Participant] = field(default_factory=set)
 
 
@@ -49,6 +50,7 @@ def check_across(
 
 
 def _overlaps(contracts: Sequence[BilateralContract]) -> Iterator[Finding]:
+    """As `medusa.check_overlap` refuses it of what is agreed."""
     about: dict[tuple[object, ...], list[BilateralContract]] = {}
     for contract in contracts:
         terms, subject = contract.terms, contract.terms.subject
@@ -56,12 +58,23 @@ def _overlaps(contracts: Sequence[BilateralContract]) -> Iterator[Finding]:
         about.setdefault((*terms.parties, terms.kind, what), []).append(contract)
     for same in about.values():
         same.sort(key=lambda one: (one.terms.valid_from_ms, one.terms.contract))
-        longest = same[0]
-        for contract in same[1:]:
-            if contract.terms.valid_from_ms < longest.terms.valid_until_ms:
+        lasting: list[BilateralContract] = []
+        for contract in same:
+            begins = contract.terms.valid_from_ms
+            lasting = [one for one in lasting if one.terms.valid_until_ms > begins]
+            others = [one for one in lasting if _is_about_same(contract, one)]
+            if others:
+                longest = max(others, key=lambda one: one.terms.valid_until_ms)
                 yield finding_at(contract.places["valid"], _overlapping(contract, longest))
-            if contract.terms.valid_until_ms > longest.terms.valid_until_ms:
-                longest = contract
+            lasting.append(contract)
+
+
+def _is_about_same(contract: BilateralContract, other: BilateralContract) -> bool:
+    match contract.terms.subject, other.terms.subject:
+        case Movement(fragments=ones), Movement(fragments=others):
+            return may_name_same(ones, others)
+        case _:
+            return True
 
 
 def _overlapping(contract: BilateralContract, other: BilateralContract) -> str:
@@ -107,6 +120,7 @@ def _learn(known: _Known, participants: Sequence[ParticipantContract]) -> Iterat
                 known.streams.update(source.name for source in network.sources)
                 known.streams.update(stream for f in fragments for stream in f.outputs)
                 known.fragments.update(fragment.name for fragment in fragments)
+                known.qualified.update(f"{network.name}.{fragment.name}" for fragment in fragments)
     for participant in participants:
         if participant.runs and all(networks[run.network] for run in participant.runs):
             known.runners.add(participant.participant)
@@ -120,7 +134,7 @@ def _subjects(contract: BilateralContract, known: _Known) -> Iterator[Finding]:
             if fragments is None or terms.payer not in known.runners:
                 return
             for at in _items(contract, "moves"):
-                if at.content not in known.fragments:
+                if at.content not in known.fragments | known.qualified:
                     names = sorted(known.fragments)
                     hint = did_you_mean(at.content, names, f"there is {', '.join(names)}")
                     yield finding_at(

@@ -20,6 +20,7 @@ from medusa_core.market.terms import (
     Content,
     ContractName,
     Kind,
+    LoadUnit,
     Method,
     Movement,
     Per,
@@ -151,6 +152,9 @@ class _Reader:
                 return Movement(
                     price=price,
                     fragments=self._moves(),
+                    load_unit=LoadUnit(self._text("load_unit"))
+                    if "load_unit" in self._fields
+                    else LoadUnit.CORE,
                     load_max=load_max,
                     billed=frozenset(Cause(text_of(i)) for i in items_of(self._fields["billed"])),
                     availability=availability,

@@ -66,7 +66,8 @@ def declined_unweighed(facts: MarketFacts) -> list[GiveAnswer]:
         elif offer.contract not in in_force:
             reason, why = Reason.REVISION, "no revision of the contract is in force here"
         else:
-            reason, why = Reason.FULL, "what load costs is not declared in the contract's currency"
+            reason = Reason.UNWEIGHED
+            why = "what load costs is not declared in the contract's currency"
         answer = Answer(
             contract=offer.contract,
             nonce=offer.nonce,

@@ -1,7 +1,7 @@
 """What a home has on record, as the knowledge that decisions are made from.
 
-Only what may move is offered: fragments of the networks here, by the name that contracts give them
-(where two networks have a fragment of one name, neither can be named, and both stay). What was
+Only what may move is offered: fragments of the networks here, by the name that contracts give them:
+NETWORK.FRAGMENT where two networks have a fragment of one name, or a contract says so. What was
 agreed counts as gone or come already, and is offered to nobody.
 """
 
@@ -22,16 +22,13 @@ from medusa_core.market.knowledge import (
     PayerStanding,
     ProviderStanding,
     Received,
-    Told,
     in_order,
 )
+from medusa_core.market.learning import is_passed_over, lowest_taken, told_by
 from medusa_core.market.loads import Load, load_of
-from medusa_core.market.messages import Item, Nonce
+from medusa_core.market.messages import Answer, Item, Nonce
 from medusa_core.names import FragmentName, Participant, check_name
 from pipelines.catalog.rounds import MarketFacts, OpenOffer
-
-ITEMS_MAX = 600
-"""So many items fit into an envelope, however long their names are."""
 
 RELAY_ROUNDS = 1
 """An offer lapses with its payer's round: who keeps it open answers before its own next one."""
@@ -72,12 +69,20 @@ def knowledge_of(facts: MarketFacts, nonce: Nonce) -> MarketKnowledge | None:
             for waiting in received(facts)
             if can_be_weighed(waiting, facts)
         ),
+        taken_at=lowest_taken(
+            contract.prices[move.level]
+            for move in moves
+            for contract in known
+            if not move.is_given
+            and move.round == facts.round
+            and move.contract == contract.name
+            and move.level <= contract.top
+        ),
         limits=MarketLimits(
             dead_band=facts.trading.dead_band,
             residence_ms=facts.trading.residence_ms,
             partners_max=facts.trading.partners_max,
             relay_rounds=RELAY_ROUNDS,
-            items_max=ITEMS_MAX,
         ),
     )
 
@@ -85,6 +90,13 @@ def knowledge_of(facts: MarketFacts, nonce: Nonce) -> MarketKnowledge | None:
 def received(facts: MarketFacts) -> tuple[OpenOffer, ...]:
     """Partners' offers that wait for an answer."""
     return tuple(waiting for waiting in facts.open if not waiting.is_own)
+
+
+def own_offer(facts: MarketFacts, answer: Answer) -> OpenOffer | None:
+    """The own offer that waits for just this answer; None if none does."""
+    of = (answer.contract, answer.nonce)
+    waiting = (one for one in facts.open if one.is_own)
+    return next((one for one in waiting if (one.offer.contract, one.offer.nonce) == of), None)
 
 
 def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
@@ -102,19 +114,30 @@ def carried_of(load: Load, facts: MarketFacts) -> Iterator[Carried]:
     """What may be named in a contract and has load, by that name."""
     leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
     taken = {(t.item.fragment, t.item.partition): t for t in facts.lying if not t.is_given}
+    asked_for = {
+        fragment
+        for contract in facts.contracts
+        if contract.payer == facts.participant
+        for fragment in contract.fragments or ()
+    }
     parts = sorted({(key.fragment, key.partition) for key in load.works})
-    names = Counter((name, partition) for of, partition in parts if (name := _name(of)) is not None)
+    names = Counter((name, at) for of, at in parts if (name := _name(of)) is not None)
     for of, partition in parts:
         name = _name(of)
         spent = round(load.of(of, partition), PLACES)
-        if name is not None and spent > 0 and names[name, partition] == 1:
-            was = taken.get((name, partition))
-            yield Carried(
-                Item(name, partition, spent),
-                contract=None if was is None else was.contract,
-                since_ms=0 if was is None else was.since_ms,
-                in_flight=(name, partition) in leaving,
-            )
+        if name is None or spent <= 0:
+            continue
+        qualified = FragmentName(f"{of.partition('/')[0]}.{name}")
+        called = {(name, partition), (qualified, partition)}
+        was = next((taken[one] for one in called if one in taken), None)
+        if names[name, partition] > 1 or qualified in asked_for:
+            name = qualified
+        yield Carried(
+            Item(name, partition, spent),
+            contract=None if was is None else was.contract,
+            since_ms=0 if was is None else was.since_ms,
+            in_flight=not leaving.isdisjoint(called),
+        )
 
 
 def _name(fragment_id: str) -> FragmentName | None:
@@ -129,7 +152,11 @@ def _name(fragment_id: str) -> FragmentName | None:
 
 
 def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:
-    """Whether one may hand load over under it now: one offer to a partner at a time."""
+    """Whether one may hand load over under it now: one offer to a partner at a time, and none to
+    one that could not weigh the last."""
+    last = facts.told.get(contract.name)
+    if last is not None and is_passed_over(last.answer, last.round, facts.round):
+        return False
     return contract.payer == facts.participant and not any(
         waiting.is_own
         and waiting.partner == contract.provider
@@ -152,9 +179,7 @@ def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStanding:
         relays=waiting is not None and waiting.relays,
         accepted=(Accepted(granted[0].level, tuple(m.item for m in granted)) if granted else None),
         told=(
-            None
-            if told is None
-            else Told(told[0].rooms, told[1], facts.asked.get(contract.name, 0.0))
+            None if told is None else told_by(told.answer, told.round, told.level, told.smallest)
         ),
         unreachable_since_ms=_silent_since(contract.provider, facts),
     )

@@ -1,19 +1,21 @@
-"""A participant's turns in the market, from what it has: its home, its key, its partners' homes."""
+"""A participant's turns in the market, from what it has: its home, its key, its partners' homes.
+
+A round begins with a desk's turn: whoever opens one by hand makes a turn before and one after.
+"""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
-from pipelines.agreements.desk import AgreementDesk
-from pipelines.agreements.keys import load_key
-from pipelines.catalog.postgres_agreements import PostgresAgreements
+from pipelines.agreements.beside import TurnsBeside
+from pipelines.agreements.opening import open_desk
 from pipelines.catalog.postgres_rounds import open_postgres_rounds
-from pipelines.drills.ways import DrilledWays
-from pipelines.exchange.in_process import LocalExchange, Partner
-from pipelines.exchange.patience import PatientPost
+from pipelines.exchange.in_process import Partner
 from pipelines.rounds.turns import MarketTurns
 
 
@@ -27,20 +29,38 @@ def open_turns(
     *,
     is_patient: bool = False,
 ) -> Iterator[MarketTurns]:
-    """Turns that sign with the participant's key; `url` is its job's, `directory` that of homes.
-
-    Those that are patient wait for partners as long as they need; beside a loop they do not.
-    Raises Unavailable if it has no key, Refused if others may read it.
-    """
-    key = load_key(directory, participant)
-    with ExitStack() as stack:
-        agreements = PostgresAgreements(url, participant)
-        stack.callback(agreements.close)
-        rounds = open_postgres_rounds(url, participant)
-        stack.callback(rounds.close)
-        ways = DrilledWays(directory, participant, told)
-        exchange = LocalExchange(participant, partners, ways)
-        post = exchange if is_patient else PatientPost(exchange)
-        stack.callback(post.close)
-        desk = AgreementDesk(agreements, key, post, told, to_all=is_patient)
+    """Turns that sign with the participant's key; see `open_desk`."""
+    with (
+        open_desk(directory, participant, url, partners, told, is_patient=is_patient) as opened,
+        closing(open_postgres_rounds(url, participant)) as rounds,
+    ):
+        desk, agreements = opened
         yield MarketTurns(desk, agreements, rounds, told)
+
+
+def turns_beside(
+    directory: Path,
+    participant: Participant,
+    url: str,
+    partners: Mapping[Participant, Partner],
+    told: Callable[[Exception], None],
+) -> TurnsBeside | None:
+    """Turns in the market beside a loop, which begin with its desk's.
+
+    None without a key, as a home has that no contracts were applied to. A key that is not kept as
+    it must be is told of, and none is used.
+    """
+    heard: deque[Exception] = deque(maxlen=1_000)
+    opened = open_turns(directory, participant, url, partners, heard.append)
+    try:
+        turns = opened.__enter__()
+    except Unavailable:
+        return None
+    except Refused as error:
+        told(error)
+        return None
+
+    def close() -> None:
+        opened.__exit__(None, None, None)
+
+    return TurnsBeside(turns, heard, told, closes=close)

@@ -26,14 +26,15 @@ from medusa_core.market.decide import decide_answers, decide_offers
 from medusa_core.market.decisions import KeepOpen, MarketDecision
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.knowledge import MarketKnowledge
-from medusa_core.market.messages import Nonce, answer_from, offer_from
+from medusa_core.market.messages import Answer, Item, Nonce, answer_from, offer_from
 from medusa_core.market.relaying import offers_on
+from medusa_core.market.shedding import handed_over
 from pipelines.agreements.desk import AgreementDesk, Turn
 from pipelines.catalog.agreements import Agreements, Received
 from pipelines.catalog.rounds import MarketFacts, Rounds
 from pipelines.failpoints import reached
 from pipelines.rounds.applying import declined_unweighed, request_of
-from pipelines.rounds.knowing import knowledge_of, received
+from pipelines.rounds.knowing import knowledge_of, own_offer, received
 
 ENVELOPES_MAX = 128
 TRIES = 4
@@ -151,11 +152,24 @@ class MarketTurns:
     def _take_one(self, envelope: Received) -> None:
         body = envelope.envelope.body
         if envelope.envelope.kind is EnvelopeKind.ANSWER:
-            answer_from(body)
-            self._rounds.take_answer(envelope.envelope_id)
+            keeps, judged_at = self._kept_of(answer_from(body))
+            self._rounds.take_answer(envelope.envelope_id, keeps, judged_at)
         else:
             offer_from(body)
             self._rounds.take_offer(envelope.envelope_id)
+
+    def _kept_of(self, answer: Answer) -> tuple[tuple[Item, ...] | None, int | None]:
+        """What is given of what a provider accepts, judged from which changes: all of an offer of
+        this round or on behalf of others, of an older one what still pays."""
+        if not answer.accepted:
+            return None, None
+        facts, knowledge = self._read()
+        made = own_offer(facts, answer)
+        if made is None or made.relays or made.offer.round >= facts.round or knowledge is None:
+            return None, None
+        if all(standing.contract.name != answer.contract for standing in knowledge.as_payer):
+            return None, None
+        return handed_over(knowledge, made.offer, answer.accepted), facts.changes
 
     # ------------------------------------------------------------ deciding
 

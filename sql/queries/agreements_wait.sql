@@ -5,6 +5,7 @@ SELECT EXISTS (SELECT FROM medusa.inbox AS i WHERE i.state = 'received')
         WHERE o.acknowledged_at IS NULL AND (:to_all OR o.nonce IS NULL OR NOT EXISTS (
             SELECT FROM medusa.delivery_pause AS p
             WHERE p.partner = o.receiver AND p.tries_at > clock_timestamp())))
+    OR EXISTS (SELECT FROM medusa.statement_due)
     OR EXISTS (
         SELECT FROM medusa.contract_proposal AS p
         JOIN medusa.contract_revision AS r ON r.revision = p.revision
@@ -12,7 +13,8 @@ SELECT EXISTS (SELECT FROM medusa.inbox AS i WHERE i.state = 'received')
         WHERE p.state = 'open' AND (p.expires_at <= clock_timestamp()
             OR p.proposed_by = h.participant AND NOT EXISTS (
                 SELECT FROM medusa.contract_signature AS s
-                WHERE s.revision = p.revision AND s.party = h.participant)
+                WHERE s.revision = p.revision AND s.party = h.participant
+                    AND r.provider = h.participant)
             AND (r.provider = h.participant OR EXISTS (
                 SELECT FROM medusa.contract_signature AS s
                 WHERE s.revision = p.revision AND s.party = r.provider))))

@@ -1,2 +1,2 @@
--- A partner ends a contract, or says when this home's notice ends.
-SELECT medusa.take_notice(:envelope_id, :contract, :given_by, :ends_at_ms)
+-- A partner says when a contract ends, by whose notice, and who has signed that.
+SELECT medusa.take_notice(:envelope_id, :contract, CAST(:statements AS jsonb))

@@ -7,7 +7,7 @@ CROSS JOIN medusa.home AS h
 WHERE p.state = 'open' AND p.proposed_by = h.participant AND p.expires_at > clock_timestamp()
     AND NOT EXISTS (
         SELECT FROM medusa.contract_signature AS s
-        WHERE s.revision = p.revision AND s.party = h.participant)
+        WHERE s.revision = p.revision AND s.party = h.participant AND r.provider = h.participant)
     AND (r.provider = h.participant OR EXISTS (
         SELECT FROM medusa.contract_proposal AS o
         JOIN medusa.contract_signature AS s ON s.revision = o.revision AND s.party = r.provider

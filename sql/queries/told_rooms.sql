@@ -1,6 +1,5 @@
--- What providers said last under the revisions in force, where it says anything of their room, and
--- the offers that it was said to.
-SELECT c.contract, a.body, a.round, o.body AS offered
+-- What providers said last under the revisions in force, and to which offers.
+SELECT c.contract, a.body, a.round, a.is_more, o.level, o.body AS offered
 FROM medusa_api.contract_in_force AS c
 JOIN medusa.last_word AS w ON w.contract = c.contract AND NOT w.is_own
 JOIN medusa.answer AS a ON a.answer_id = w.answer_id

@@ -71,7 +71,8 @@ def test_a_line_that_was_touched_is_named(
 
 @pytest.mark.parametrize("table", ["audit", "contract_revision", "contract_signature", "round",
                                    "contract_agreement", "contract_activation", "party_key",
-                                   "contract_notice", "contract_proposal"])  # fmt: skip
+                                   "contract_notice", "contract_proposal", "statement",
+                                   "contract_void", "key_disowned"])  # fmt: skip
 def test_the_books_are_insert_only_by_grant_and_by_trigger(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine], table: str
 ) -> None:

@@ -15,8 +15,8 @@ from medusa_core.names import Participant
 from pipelines.agreements.beside import AGAIN_S, TOLD_S, WAITS_S, TurnsBeside
 from pipelines.agreements.desk import AgreementDesk, Turn
 from pipelines.agreements.keys import key_path, make_key
-from pipelines.agreements.opening import turns_beside
 from pipelines.exchange.patience import PatientPost
+from pipelines.rounds.opening import turns_beside
 from tests.agreements.building import INSERT, Party
 from tests.waiting import until
 

@@ -6,9 +6,12 @@ from contextlib import suppress
 from random import Random
 
 import pytest
+from sqlalchemy import Engine
 
+from medusa_core.names import Participant
 from pipelines.agreements.desk import settle
 from pipelines.failpoints import AGREEMENT_POINTS, visited_by
+from tests.agreements.backups import Backups, run
 from tests.agreements.building import INSERT, RAISE_PRICE, Party, SqlRefused
 
 STEPS = 45
@@ -58,6 +61,52 @@ def a_step(random: Random, party: Party, partner: Party) -> None:
             party.agreements.open_round(0, "a test")
 
 
+NOT_GONE = "SELECT contract, number, revision FROM medusa_api.contract_history ORDER BY 1, 2"
+AGAIN = """UPDATE medusa.outbox SET acknowledged_at = NULL
+    WHERE message_id IN (SELECT max(message_id) FROM medusa.outbox GROUP BY receiver, about)"""
+ENDS = "SELECT medusa.ends_at('spare_load')"
+
+
+def something_is_lost(
+    random: Random, party: Party, watchers: dict[Participant, Engine], backups: Backups
+) -> None:
+    """A backup is made or put back, what is on its way is lost, or comes a second time."""
+    match random.randrange(5):
+        case 0 | 1:
+            backups.back_up(party.name)
+        case 2:
+            backups.restore(party.name)
+            party.desk = party.a_desk()
+        case 3:
+            run(watchers[party.name], "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
+        case _:
+            run(watchers[party.name], AGAIN)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_two_homes_hold_the_same_in_the_end_whatever_was_lost_doubled_or_set_back(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine], seed: int
+) -> None:
+    random, backups = Random(seed), Backups(watchers)
+    for _ in range(STEPS):
+        party, partner = (alpha, beta) if random.random() < 0.5 else (beta, alpha)
+        if random.random() < 0.2:
+            something_is_lost(random, party, watchers, backups)
+        else:
+            a_step(random, party, partner)
+    for party in (alpha, beta):
+        party.post.cut.clear()
+    for _ in range(4):
+        for party in (alpha, beta):
+            party.agreements.tell_standings()
+        settle((alpha.desk, beta.desk), turns_max=40)
+    assert alpha.sql(NOT_GONE) == beta.sql(NOT_GONE)
+    assert alpha.sql(ENDS) == beta.sql(ENDS)
+    for party in (alpha, beta):
+        assert not party.sql("SELECT 1 FROM medusa_api.outbox WHERE acknowledged_at IS NULL")
+        assert party.agreements.verify_audit() is None
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_two_homes_come_to_the_same_agreements(alpha: Party, beta: Party, seed: int) -> None:
     random = Random(seed)
@@ -85,6 +134,6 @@ def test_two_homes_come_to_the_same_agreements(alpha: Party, beta: Party, seed: 
     ]
     assert opened[0] == opened[1], "both show the same proposals"
     for party in (alpha, beta):
-        assert not party.sql("SELECT FROM medusa_api.outbox WHERE acknowledged_at IS NULL")
-        assert not party.sql("SELECT FROM medusa_api.inbox WHERE state <> 'handled'")
+        assert not party.sql("SELECT 1 FROM medusa_api.outbox WHERE acknowledged_at IS NULL")
+        assert not party.sql("SELECT 1 FROM medusa_api.inbox WHERE state <> 'handled'")
         assert party.agreements.verify_audit() is None

@@ -32,6 +32,7 @@ from medusa_core.names import FragmentName, Participant, StreamName
 from tests.agreements.building import ALPHA, Party, SqlRefused, some_terms
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
+FRAGMENTS = st.from_regex(r"[a-z][a-z0-9_]{0,20}([.][a-z][a-z0-9_]{0,9})?", fullmatch=True)
 MONEY = st.decimals(Decimal("0.000001"), Decimal(10) ** 12, places=6, allow_nan=False)
 LENGTHS = st.integers(1, 2**53 - 1)
 
@@ -49,12 +50,17 @@ AVAILABILITIES = st.builds(
     method=st.sampled_from(Method),
     replicas=LENGTHS,
     bound_ms=st.none() | LENGTHS,
+).filter(
+    lambda promised: (
+        (promised.method is not Method.AMNESIA or promised.recovery is Recovery.GAP)
+        and (promised.method is not Method.ACTIVE_STANDBY or promised.replicas > 1)
+    )
 )
 SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
     st.builds(
         Movement,
         price=price_ranges(),
-        fragments=st.none() | st.frozensets(NAMES.map(FragmentName), min_size=1, max_size=8),
+        fragments=st.none() | st.frozensets(FRAGMENTS.map(FragmentName), min_size=1, max_size=8),
         load_max=MONEY,
         billed=st.frozensets(st.sampled_from(Cause), min_size=1),
         availability=AVAILABILITIES,

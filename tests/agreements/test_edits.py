@@ -329,6 +329,9 @@ WRONG = {
     "a cause that is none": ("SET billed = '{fun}'", "name causes of steps"),
     "a currency with quotes": ("SET currency = '\"x\"'", "three capitals"),
     "a recovery that is none": ("SET recovery = 'soon'", "write one of gap, rollback, precise"),
+    "a fragment of a network of a network": ("SET fragments = '{a.b.c}'", "NETWORK.FRAGMENT"),
+    "amnesia that loses nothing": ("SET method = 'amnesia'", "promise gap, or another method"),
+    "a standby that is none": ("SET method = 'active_standby'", "write 2 or more"),
     "no replica": ("SET replicas = 0", "write 1 or more"),
     "a bound of nothing": ("SET bound_ms = 0", "write a duration"),
     "an endless proposal": ("SET expires_at = 'infinity'", "up to 31 days"),
@@ -380,6 +383,25 @@ def test_no_two_contracts_of_one_subject_overlap(alpha: Party, beta: Party) -> N
     alpha.sql(
         INSERT.replace("'spare_load'", "'another'").replace("'alpha', 'beta'", "'beta', 'alpha'")
     )
+
+
+def test_contracts_may_be_about_different_fragments_and_a_name_with_its_network_is_the_same(
+    alpha: Party, beta: Party
+) -> None:
+    def about(name: str, fragments: str) -> str:
+        return INSERT.replace("'spare_load'", f"'{name}'").replace(
+            "0.5, 86400000)", f"0.5, 86400000, '{fragments}')"
+        ).replace("hold_ms_max)", "hold_ms_max, fragments)")  # fmt: skip
+
+    for party in (alpha, beta):
+        party.sql(about("one", "{first,mine.third}"))
+        party.sql(about("other", "{second}"))
+    both(alpha, beta)
+    assert len(alpha.agreements.agreed()) == 2
+    for fragments in ("{mine.first}", "{third}", "{second,fourth}"):
+        with pytest.raises(SqlRefused, match="choose another validity or subject"):
+            alpha.sql(about("another", fragments))
+    alpha.sql(about("another", "{theirs.third}"))
 
 
 def test_two_proposals_of_one_subject_make_one_agreement(alpha: Party, beta: Party) -> None:

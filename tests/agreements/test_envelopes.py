@@ -38,6 +38,7 @@ NONCES = count(1)
 
 def a_body(terms: Terms, **changes: Any) -> bytes:
     document = {
+        "confirmation": None,
         "document": document_of(terms).decode(),
         "expires_at_ms": None,
         "proposal": 1,
@@ -138,10 +139,15 @@ BAD: dict[str, tuple[Callable[[Party], Envelope], str]] = {
     "a notice of nothing": (
         _another(kind=EnvelopeKind.NOTICE,
                  body=b'{"contract":"spare_load","given_by":"alpha","ends_at_ms":5}'),
-        "there is no contract"),
-    "signed by another": (_signed_by(GAMMA), "not signed by the key of beta"),
+        "this is no notice"),
+    "a notice that its giver has not signed": (
+        _another(kind=EnvelopeKind.NOTICE, body=(
+            b'{"contract":"spare_load","statements":[{"given_by":"alpha","told_by":"alpha",'
+            b'"ends_at_ms":5,"signature":"' + b"0" * 128 + b'"}]}')),
+        "is not signed by a key of alpha"),
+    "signed by another": (_signed_by(GAMMA), "not signed by a key of beta"),
     "signed for another document": (
-        _signed_by(BETA, currency="USD"), "not signed by the key of beta"),
+        _signed_by(BETA, currency="USD"), "not signed by a key of beta"),
 }  # fmt: skip
 
 

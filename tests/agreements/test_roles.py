@@ -15,11 +15,14 @@ NO_RIGHT = "42501"
 TABLES = (
     "party_key", "contract_order", "contract_revision", "contract_signature", "contract_proposal",
     "contract_agreement", "contract_notice", "round", "contract_activation", "contract_claim",
-    "inbox", "outbox", "audit", "audit_head",
+    "inbox", "outbox", "audit", "audit_head", "statement", "statement_due", "contract_void",
+    "key_disowned", "partner_home",
 )  # fmt: skip
 JOBS = (
     "learn_first_key('beta', '', '')", "propose_document('', 1, '')", "sign_contract('', '', '')",
-    "take_document(1, '', NULL, NULL, NULL, NULL)", "take_notice(1, '', '', 1)",
+    "take_document(1, '', '{}', NULL, NULL, NULL, NULL)", "take_notice(1, '', '[]')",
+    "state('', '', '')", "take_refusal(1, '', 1, '', 0)", "tell_standings()",
+    "take_standing(1, NULL, '')", "take_holdings(1, '[]')",
     "expire_proposals()", "verify_envelope(1)", "refuse_envelope(1, '')",
     "seal_message(1, '', 1, 1, '')",
     "put_message('beta', 'offer', 'x', '')",

@@ -122,10 +122,12 @@ def known(facts: MarketFacts) -> dict[str, Any]:
             for m in facts.moves
         ],
         "told": {
-            name: (answer.reason, answer.accepted, answer.rooms, at_round)
-            for name, (answer, at_round) in facts.told.items()
+            name: (
+                told.answer.reason, told.answer.accepted, told.answer.rooms, told.round,
+                told.level, told.smallest,
+            )
+            for name, told in facts.told.items()
         },
-        "asked": dict(facts.asked),
         "wanted": {name: replace(w, offer="") for name, w in facts.wanted.items()},
         "silent": {partner: silence.asks_round for partner, silence in facts.silent.items()},
     }  # fmt: skip
@@ -154,7 +156,7 @@ def test_what_a_home_in_postgres_knows_after_each_step_one_in_memory_knows(
             (BETA, "answers"), (ALPHA, "opens"), (BETA, "answers"), (ALPHA, "answers"),
         )
     ]  # fmt: skip
-    for of in ("open", "moves", "told", "asked", "wanted", "silent"):
+    for of in ("open", "moves", "told", "wanted", "silent"):
         assert any(step[of] for step in seen), f"nothing was {of}"
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pipelines.agreements.beside import TurnsBeside
 from pipelines.agreements.keys import key_path
-from pipelines.agreements.opening import turns_beside
 from pipelines.exchange.in_process import Partner
+from pipelines.rounds.opening import turns_beside
 from tests.rounds.building import Trader, a_price, agree_on, parts
 from tests.waiting import until
 

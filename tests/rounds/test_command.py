@@ -118,3 +118,15 @@ def test_who_has_no_key_is_told_what_to_do(
     assert main(["round", "--participant", ALPHA]) == 4
     assert "run medusa apply" in capsys.readouterr().err
     assert main(["round", "--participant", "nobody"]) == 2
+
+
+def test_the_owners_login_is_printed_as_psql_takes_it(
+    homes: Homes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["contract", "login", "--participant", ALPHA]) == 0
+    url = capsys.readouterr().out.strip()
+    assert url.startswith("postgresql://medusa_rounds_alpha_owner:")
+    owner = Login(url)
+    assert owner("SELECT current_user") == [("medusa_rounds_alpha_owner",)]
+    owner.connection.close()
+    assert main(["contract", "login", "--participant", "gamma"]) == 2

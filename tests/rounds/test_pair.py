@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
+from math import inf
 
 import pytest
 
+from medusa_core.market.learning import PASSED_ROUNDS
+from medusa_core.market.loads import WorkKey
+from medusa_core.market.messages import Nonce
+from pipelines.catalog.rounds import MarketFacts
+from pipelines.rounds.knowing import knowledge_of
 from tests.rounds.building import (
     ALPHA,
     BETA,
@@ -90,8 +97,84 @@ def test_who_has_not_declared_what_load_costs_takes_nothing_and_says_so(
     alpha.carries(parts(9))
     a_round(alpha, beta)
     assert beta.moves() == []
-    assert alpha.sql("SELECT reason, accepted FROM medusa_api.answers") == [("full", 0)]
+    assert alpha.sql("SELECT reason, accepted FROM medusa_api.answers") == [("unweighed", 0)]
     assert beta.turns.explain()[1] == []
+
+
+def test_who_could_not_weigh_an_offer_is_asked_again_after_some_rounds(
+    alpha: Trader, beta: Trader
+) -> None:
+    agree_on(alpha, beta, a_price("10"))
+    alpha.declares(1.0, 0.9)
+    alpha.carries(parts(9))
+    a_round(alpha, beta)
+    beta.declares(1.0, 0.9)
+    for _ in range(PASSED_ROUNDS - 1):
+        alpha.opens()
+    assert len(alpha.offers()) == 1, "others have their turn"
+    a_round(alpha, beta)
+    assert [state for *_, state in beta.moves()] == ["accepted", "accepted"]
+
+
+def test_what_is_accepted_in_a_later_round_is_given_only_as_far_as_it_still_pays(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, beta = pair
+    alpha.opens()
+    assert alpha.offers()[0][5] == 2
+    beta.opens()
+    alpha.carries(parts(8))
+    alpha.turns.turn(opens="a test")
+    states = sorted(state for *_, state in alpha.moves())
+    assert states == ["accepted", "lapsed"], "with one gone, handing over the other does not pay"
+    assert alpha.sql("SELECT accepted FROM medusa_api.answers") == [(2,)]
+
+
+def test_what_comes_on_top_may_cost_no_more_than_what_was_taken_in_the_round_for_least(
+    pair: tuple[Trader, Trader],
+) -> None:
+    alpha, beta = pair
+    a_round(alpha, beta)
+    assert len(beta.moves()) == 2
+
+    def taken_at() -> float:
+        knowledge = knowledge_of(beta.rounds.read(), Nonce("0" * 32))
+        assert knowledge is not None
+        return knowledge.taken_at
+
+    assert taken_at() == 10.0
+    beta.opens()
+    assert taken_at() == inf
+
+
+def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) -> None:
+    alpha.declares(1.0, 0.9)
+    alpha.carries({"f0": 0.2})
+    facts = alpha.rounds.read()
+    (sample,) = facts.loads
+    another = {
+        WorkKey("other/f0", key.partition, key.cause): spent
+        for key, spent in sample.shares.works.items()
+    }
+    shares = replace(sample.shares, works={**sample.shares.works, **another})
+    both = replace(facts, loads=(replace(sample, shares=shares),))
+
+    def names(facts: MarketFacts) -> set[str]:
+        knowledge = knowledge_of(facts, Nonce("0" * 32))
+        assert knowledge is not None
+        return {carried.item.fragment for carried in knowledge.carried}
+
+    assert names(facts) == {"f0"}
+    assert names(both) == {"trade.f0", "other.f0"}
+
+
+def test_a_fragment_has_the_name_that_its_contract_gives_it(alpha: Trader, beta: Trader) -> None:
+    agree_on(alpha, beta, a_price("10"), fragments=frozenset({"trade.f0", "f1"}))
+    for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
+        trader.declares(1.0, 0.9)
+        trader.carries(carried)
+    a_round(alpha, beta)
+    assert {fragment for _, _, fragment, _ in beta.moves()} == {"trade.f0", "f1"}
 
 
 def test_no_more_lies_at_a_partner_than_the_contract_allows(alpha: Trader, beta: Trader) -> None:

@@ -38,7 +38,12 @@ def test_nobody_but_the_owner_and_its_jobs_sees_what_is_offered(
         with pytest.raises(SqlRefused) as refused:
             beta.sql(f"SELECT * FROM {name}", role=role)
         assert refused.value.code == "42501", name
-    for call in ("expire_market()", "take_offer(1)", "take_answer(1)", "apply_round('{}')"):
+    for call in (
+        "expire_market()",
+        "take_offer(1)",
+        "take_answer(1, NULL, NULL)",
+        "apply_round('{}')",
+    ):
         with pytest.raises(SqlRefused) as refused:
             beta.sql(f"SELECT medusa.{call}", role=role)
         assert refused.value.code == "42501", call

@@ -23,7 +23,8 @@ from tests.sql.conftest import LogIn
 OTHERS = ("job", "airflow", "analyst", "reader")
 AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds"}
 VIEWS = {
-    "job": {*AGREED, "contract_proposals", "party_keys", "inbox", "outbox", "audit",
+    "job": {*AGREED, "contract_proposals", "contract_voids", "party_keys", "inbox", "outbox",
+            "audit",
             "assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
             "published_files", "published_segments", "quarantine", "segments", "sinks", "steps",
             "streams", "transitions", "bounds", "cursors", "divergences", "disputed", "recalls",

@@ -30,6 +30,7 @@ from medusa_core.market.learning import (
     after_offering,
     after_round,
     after_telling,
+    lowest_taken,
 )
 from medusa_core.market.messages import Item, Nonce
 from medusa_core.market.relaying import exchange
@@ -41,6 +42,7 @@ from pipelines.simulation.market.worlds import HONEST, Outcome, World
 
 ROUND_MS = 10_000
 UNTIL_TOLD_OTHERWISE = 10**9
+SIMULATED_ITEMS_MAX = 1_000
 
 
 class BoundedPrice:
@@ -49,8 +51,11 @@ class BoundedPrice:
     name = "bounded price"
 
     def __init__(self, limits: MarketLimits | None = None) -> None:
-        # No message is lost here, so what was said holds until something else is.
-        self._limits = limits or MarketLimits(told_rounds=UNTIL_TOLD_OTHERWISE)
+        # No message is lost here, so what was said holds until something else is, and none travels
+        # in an envelope, which an offer of so many items would not fit into.
+        self._limits = limits or MarketLimits(
+            told_rounds=UNTIL_TOLD_OTHERWISE, items_max=SIMULATED_ITEMS_MAX
+        )
 
     def run(self, world: World, rounds_max: int) -> Outcome:
         """See `Scheme.run`."""
@@ -291,7 +296,7 @@ class _Rounds:
                 payer, provider, name_, price, leaves.get(item.partition, ())
             )
             homes[provider].coming += item.load
-            homes[provider].taken_at = min(homes[provider].taken_at, price)
+            homes[provider].taken_at = lowest_taken((homes[provider].taken_at, price))
         if not standing.relays:
             over = answer.accepted
             # An answer in the same round finds the load that the offer was made with.

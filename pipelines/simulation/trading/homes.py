@@ -6,7 +6,7 @@ nobody; of a call whose reply is lost nobody hears although it was done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from medusa_core.commits import Cause
@@ -14,6 +14,7 @@ from medusa_core.errors import OutcomeUnknown, Unavailable
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.loads import WINDOW_MS, Kind, Recorded, Shares, WorkKey
+from medusa_core.market.messages import Item
 from medusa_core.names import Participant
 from pipelines.catalog.agreements import Received
 from pipelines.catalog.memory_letters import MemoryLetters
@@ -102,9 +103,14 @@ class HomeClient:
         """See `Rounds.take_offer`."""
         return self._written(lambda: self._home.rounds.take_offer(envelope_id))
 
-    def take_answer(self, envelope_id: int) -> int:
+    def take_answer(
+        self,
+        envelope_id: int,
+        keeps: Sequence[Item] | None = None,
+        judged_at: int | None = None,
+    ) -> int:
         """See `Rounds.take_answer`."""
-        return self._written(lambda: self._home.rounds.take_answer(envelope_id))
+        return self._written(lambda: self._home.rounds.take_answer(envelope_id, keeps, judged_at))
 
     def apply(self, request: Mapping[str, Any]) -> None:
         """See `Rounds.apply`; what is kept of it is held to the laws."""

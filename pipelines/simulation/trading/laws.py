@@ -91,9 +91,9 @@ class MarketLaws:
         for waiting in facts.open:
             if not waiting.is_own and (waiting.partner, offer_bytes(waiting.offer)) not in came:
                 raise Violation("S5", f"an offer of {waiting.partner} never came to {here}")
-        for name, (answer, _) in facts.told.items():
+        for name, told in facts.told.items():
             provider = self._agreement_of(name).provider
-            if (provider, answer_bytes(answer)) not in came:
+            if (provider, answer_bytes(told.answer)) not in came:
                 raise Violation("S5", f"what {provider} said never came to {here}")
 
     # ------------------------------------------------------------ what is written

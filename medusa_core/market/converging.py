@@ -1,0 +1,155 @@
+"""How two homes come to agree on one thing, whatever was lost, late, doubled or restored.
+
+An agreement is made by the payer, who signs last, and kept by the provider, which says that it
+holds it (a signed statement). What the provider holds *counts*. Where two revisions of one number
+have both signatures, as after a home was set back to an old backup, the one that counts goes before
+the one that does not; of two that count, the one whose hash is the smaller, which neither party
+can choose. What loses is void, with all that builds on it. What came too late for the provider it
+refuses, and then it is void in the payer's home too, unless it counted once.
+
+Both homes judge what they are told by these rules alone, so the order in which it comes does not
+matter: what stands under a number only ever gives way to what goes before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from medusa_core.market.terms import ContractName, Revision
+
+
+class Verdict(Enum):
+    """What becomes of an agreement that a partner tells of; the values are the database's."""
+
+    KNOWN = "known"
+    AGREE = "agree"
+    REPLACE = "replace"
+    KEEP = "keep"
+    LATE = "late"
+    EARLIER = "earlier"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToldAgreement:
+    """A revision with both signatures; `counts`: the provider sends it, or has said it holds it."""
+
+    number: int
+    revision: Revision
+    supersedes: Revision | None
+    counts: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldAgreement:
+    """What a home holds under that number and the one before (None: nothing).
+
+    `counts` is of what is held under the number. `is_bound`: in the provider's home, whether its
+    offer still binds it; what comes later, or was let go, does not.
+    """
+
+    revision: Revision | None
+    before: Revision | None
+    counts: bool
+    is_bound: bool = True
+
+
+def judge(told: ToldAgreement, held: HeldAgreement) -> Verdict:
+    """What to do about an agreement that a partner tells of.
+
+    AGREE to it; REPLACE what is held under its number; KEEP that, and tell the partner of it;
+    refuse it as too LATE; ask for what comes EARLIER, since it builds on what is not held here.
+    """
+    if held.revision == told.revision:
+        return Verdict.KNOWN
+    if held.before != told.supersedes:
+        return Verdict.EARLIER
+    if held.revision is None:
+        return Verdict.AGREE if told.counts or held.is_bound else Verdict.LATE
+    if told.counts and (not held.counts or told.revision < held.revision):
+        return Verdict.REPLACE
+    return Verdict.KEEP
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """The last that is agreed of a contract, and when it ends by notice (None: none is given)."""
+
+    contract: ContractName
+    number: int
+    revision: Revision
+    ends_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Differing:
+    """What to do about a contract of which two homes hold different things: tell the partner what
+    is agreed from a number on, ask for it from a number on, tell of its notices."""
+
+    contract: ContractName
+    tells_from: int | None = None
+    wants_from: int | None = None
+    tells_end: bool = False
+
+
+def differences(
+    here: Mapping[ContractName, Holding], there: Iterable[Holding]
+) -> Iterator[Differing]:
+    """What to do so that both hold the same; both are of the same range of names."""
+    told = {holding.contract: holding for holding in there}
+    for contract in sorted(here.keys() | told.keys()):
+        own, other = here.get(contract), told.get(contract)
+        if own == other:
+            continue
+        if own is None:
+            yield Differing(contract=contract, wants_from=1)
+        elif other is None:
+            yield Differing(contract=contract, tells_from=1, tells_end=own.ends_at_ms is not None)
+        else:
+            is_behind = other.number > own.number
+            is_same = (other.number, other.revision) == (own.number, own.revision)
+            yield Differing(
+                contract=contract,
+                tells_from=None if is_behind or is_same else other.number,
+                wants_from=own.number + 1 if is_behind else None,
+                tells_end=own.ends_at_ms is not None and own.ends_at_ms != other.ends_at_ms,
+            )
+
+
+CLOCK_MS_MAX = 3_600_000
+"""How far apart the clocks of two homes may be."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Ending:
+    """A statement, signed by `is_heard` the partner or else the giver, of when a notice ends."""
+
+    ends_at_ms: int
+    is_heard: bool
+
+
+def end_of(notices: Mapping[str, Iterable[Ending]]) -> int | None:
+    """When a contract ends: the earliest of both parties' notices, each of full length.
+
+    `notices` by giver. A notice runs in full for the one that is given it, so what that one says
+    counts as soon as it has said it; no other notice takes anything from it.
+    """
+    ends = []
+    for statements in notices.values():
+        given = list(statements)
+        heard = [one.ends_at_ms for one in given if one.is_heard]
+        ends += [min(heard or [one.ends_at_ms for one in given])] if given else []
+    return min(ends, default=None)
+
+
+def heard_end(told_ms: int, received_at_ms: int, notice_ms: int) -> int:
+    """When a notice ends for the one that it was given to, by its own clock: as it was told, but
+    not before its full length has run since it came."""
+    return max(told_ms, received_at_ms + notice_ms)
+
+
+def is_heard_in_time(heard_ms: int, told_ms: int, arrived_at_ms: int, notice_ms: int) -> bool:
+    """Whether the giver believes when its partner says that it ends: not later than its full
+    length after it arrived, for all that the clocks may differ."""
+    return heard_ms <= max(told_ms, arrived_at_ms + notice_ms + CLOCK_MS_MAX)

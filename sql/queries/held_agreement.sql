@@ -1,0 +1,2 @@
+-- What is held where a document belongs that both have signed, as JSON.
+SELECT medusa.held_agreement(:document, :envelope_id)::text

@@ -1,0 +1,203 @@
+"""Homes that were set back, envelopes that were lost or late: both come to hold the same again."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import Engine
+
+from medusa_core.names import Participant
+from pipelines.agreements.desk import settle
+from tests.agreements.backups import Backups, run
+from tests.agreements.building import INSERT, RAISE_PRICE, Party, agree
+from tests.waiting import until
+
+HELD = "SELECT contract, number, revision, signed_by FROM medusa_api.contract_history ORDER BY 1, 2"
+ENDS = "SELECT contract, ends_at FROM medusa_api.contract ORDER BY 1"
+VOIDS = "SELECT number, because FROM medusa_api.contract_voids ORDER BY voided_at"
+
+
+@pytest.fixture
+def backups(watchers: dict[Participant, Engine]) -> Backups:
+    """Backups of all homes."""
+    return Backups(watchers)
+
+
+def compare(*parties: Party) -> None:
+    """What participants do now and then: each tells what it holds, and what differs is mended."""
+    for _ in range(4):
+        for party in parties:
+            party.agreements.tell_standings()
+        settle((party.desk for party in parties), turns_max=30)
+
+
+def hold_the_same(alpha: Party, beta: Party) -> bool:
+    return alpha.sql(HELD) == beta.sql(HELD) and alpha.sql(ENDS) == beta.sql(ENDS)
+
+
+def next_price(price: float, *parties: Party) -> None:
+    for party in parties:
+        party.sql(RAISE_PRICE, price)
+    settle(party.desk for party in parties)
+
+
+def lose_what_waits(watcher: Engine) -> None:
+    run(watcher, "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
+
+
+def test_a_first_agreement_that_was_lost_on_its_way_is_found_missing(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    alpha.sql(INSERT)
+    beta.sql(INSERT)
+    settle((beta.desk,))
+    alpha.post.cut.add(beta.name)
+    alpha.desk.turn()
+    lose_what_waits(watchers[alpha.name])
+    alpha.post.cut.clear()
+    settle((alpha.desk, beta.desk))
+    assert (alpha.shows()[0], beta.shows()[0]) == ("agreed", "proposed")
+    compare(alpha, beta)
+    assert alpha.shows()[0] == beta.shows()[0] == "agreed"
+
+
+@pytest.mark.parametrize("who", ["alpha", "beta"])
+def test_a_home_that_lost_everything_is_told_what_was_agreed(
+    alpha: Party, beta: Party, backups: Backups, who: str
+) -> None:
+    lost, other = (alpha, beta) if who == "alpha" else (beta, alpha)
+    backups.back_up(lost.name)
+    agree(alpha, beta)
+    next_price(1.3, alpha, beta)
+    other.sql("DELETE FROM medusa_api.contract")
+    settle((alpha.desk, beta.desk))
+    held, ends = other.sql(HELD), other.sql(ENDS)
+    backups.restore(lost.name)
+    assert lost.sql(HELD) == []
+    compare(alpha, beta)
+    assert (lost.sql(HELD), lost.sql(ENDS)) == (other.sql(HELD), other.sql(ENDS)) == (held, ends)
+    for party in (alpha, beta):
+        assert party.agreements.verify_audit() is None
+
+
+def test_a_payer_that_was_set_back_and_signed_another_revision_takes_the_one_that_is_held(
+    alpha: Party, beta: Party, backups: Backups
+) -> None:
+    agree(alpha, beta)
+    # Beta offers 1.4; alpha's backup knows of it. Then both agree on 1.3 instead.
+    beta.sql(RAISE_PRICE, 1.4)
+    settle((beta.desk, alpha.desk))
+    backups.back_up(alpha.name)
+    next_price(1.3, alpha, beta)
+    held = beta.sql(HELD)
+    backups.restore(alpha.name)
+    alpha.post.cut.add(beta.name)
+    alpha.sql(RAISE_PRICE, 1.4)
+    alpha.desk.turn()
+    alpha.agreements.open_round(0, "a test")
+    assert alpha.shows(columns="number, price_high::text") == (2, "1.4")
+    alpha.post.cut.clear()
+    settle((alpha.desk, beta.desk), turns_max=30)
+    assert alpha.sql(HELD) == beta.sql(HELD) == held
+    assert alpha.shows(columns="price_high::text") == ("1.3",)
+    ((number, because),) = alpha.sql(VOIDS)
+    assert (number, because.split()[:3]) == (2, ["both", "homes", "keep"])
+    assert beta.sql(VOIDS) == []
+    assert alpha.proposals()[-1] == ("alpha", "1.4", "void")
+    assert alpha.agreements.in_force()[0].terms.number == 1
+    next_price(1.5, alpha, beta)
+    assert alpha.shows(columns="number, price_high::text") == (3, "1.5")
+    assert hold_the_same(alpha, beta)
+
+
+def test_what_a_provider_that_was_set_back_has_held_once_it_holds_again(
+    alpha: Party, beta: Party, backups: Backups, watchers: dict[Participant, Engine]
+) -> None:
+    agree(alpha, beta)
+    beta.sql(RAISE_PRICE, 1.3)
+    settle((beta.desk, alpha.desk))
+    backups.back_up(beta.name)
+    alpha.sql(RAISE_PRICE, 1.3)
+    settle((alpha.desk, beta.desk))
+    backups.restore(beta.name)
+    # Its offer has run out long ago, by what its home knows.
+    run(watchers[beta.name], "UPDATE medusa.contract_proposal SET expires_at = '2020-01-01'")
+    compare(alpha, beta)
+    assert beta.shows(columns="number, price_high::text") == (2, "1.3")
+    assert hold_the_same(alpha, beta)
+
+
+def test_an_agreement_that_comes_too_late_is_held_by_neither_and_both_say_so(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    agree(alpha, beta)
+    for party in (beta, alpha):
+        party.sql(RAISE_PRICE, 1.3)
+        party.desk.turn()
+        alpha.post.cut.add(beta.name)
+    alpha.desk.turn()
+    assert alpha.shows(columns="number") == (2,)
+    run(watchers[beta.name], "UPDATE medusa.contract_proposal SET expires_at = '2020-01-01'")
+    alpha.post.cut.clear()
+    settle((alpha.desk, beta.desk), turns_max=30)
+    assert hold_the_same(alpha, beta)
+    assert alpha.shows(columns="number, price_high::text") == (1, "1.2")
+    assert alpha.sql(VOIDS) == [(2, "beta refuses it: it came too late")]
+    assert alpha.proposals()[-1][2] == "void"
+    assert beta.sql("SELECT what FROM medusa_api.audit WHERE what = 'refused'")
+    # The same terms can be agreed on afterwards, under the same revision.
+    next_price(1.3, alpha, beta)
+    settle((alpha.desk, beta.desk))
+    assert hold_the_same(alpha, beta)
+    assert beta.shows(columns="number, price_high::text") == (2, "1.3")
+
+
+def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    beta.sql(INSERT)
+    settle((beta.desk, alpha.desk))
+    alpha.post.cut.add(beta.name)
+    alpha.sql(INSERT)
+    alpha.desk.turn()
+    alpha.sql("DELETE FROM medusa_api.contract")
+    alpha.desk.turn()
+    run(watchers[beta.name], "UPDATE medusa.contract_proposal SET expires_at = '2020-01-01'")
+    alpha.post.cut.clear()
+    assert settle((alpha.desk, beta.desk), turns_max=30) < 30
+    assert alpha.sql(HELD) == beta.sql(HELD) == []
+    assert alpha.sql(VOIDS) == [(1, "beta refuses it: it came too late")]
+
+
+def test_what_came_in_time_counts_however_long_it_lay_there(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    alpha.desk = alpha.a_desk(lasts_ms=2_000)
+    beta.sql(INSERT)
+    settle((beta.desk, alpha.desk))
+    alpha.sql(INSERT)
+    alpha.desk.turn()
+    assert beta.sql("SELECT 1 FROM medusa_api.inbox WHERE state = 'received'")
+    # Beta's home was there when it came, its program looks at it when both times have passed.
+    ((expires_ms,),) = beta.sql("SELECT max(expires_at_ms) FROM medusa.inbox")
+    run(
+        watchers[beta.name],
+        "UPDATE medusa.contract_proposal SET expires_at = (SELECT max(received_at) FROM "
+        "medusa.inbox) - interval '6 days 23 h 59 min 59.9 s'",
+    )
+
+    def has_passed() -> bool:
+        ((now_ms,),) = beta.sql("SELECT medusa.to_ms(clock_timestamp())")
+        return bool(now_ms > expires_ms + 100)
+
+    until(has_passed, "both times have passed")
+    settle((beta.desk, alpha.desk))
+    assert beta.shows()[0] == alpha.shows()[0] == "agreed"
+
+
+def test_another_incarnation_of_a_home_is_noticed(alpha: Party, beta: Party) -> None:
+    agree(alpha, beta)
+    compare(alpha, beta)
+    beta.sql("UPDATE medusa.home SET incarnation = gen_random_uuid()")
+    compare(alpha, beta)
+    noted = alpha.sql("SELECT subject FROM medusa_api.audit WHERE what = 'incarnation'")
+    assert noted == [("beta",), ("beta",)]
