@@ -117,9 +117,14 @@ def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candida
         if smallest < told.smallest * (1.0 - SAME_LOAD):
             left = slack(standing.contract.load_max, standing.load_there)
             yield Candidate(standing, 0, left, False, told.smallest)
-        elif not rooms or smallest <= told.smallest * (1.0 + SAME_LOAD):
+        elif not rooms:
             continue
-        elif rooms[-1].load * (1.0 + SAME_LOAD) < smallest < inf:
+        elif rooms[0].load * (1.0 + SAME_LOAD) >= smallest:
+            # At a dearer level, where more would be taken, it may not pay by difference.
+            if rooms[0].level == 0:
+                left = min(rooms[0].load, slack(standing.contract.load_max, standing.load_there))
+                yield Candidate(standing, 0, left, True, counted_in=told.smallest)
+        elif told.smallest * (1.0 + SAME_LOAD) < smallest < inf:
             yield Candidate(standing, 0, smallest, False)
 
 
@@ -153,14 +158,11 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     slope = knowledge.cost.slope(knowledge.load)
     is_total = knowledge.load >= knowledge.capacity
     raised_below = inf if over else paid_for_room(knowledge) / band
-    asked = [
-        candidate
-        for candidate in candidates(knowledge, wanted=wanted, raised_below=raised_below)
-        if slope > candidate.price * band or is_total
-    ]
-    asked = _hopeful(asked, knowledge)
-    asked.sort(key=_cheapest_first)
+    # A level at which more would be taken, but which does not pay, hides none at which some is.
     dearest = inf if is_total else slope / band
+    able = candidates(knowledge, wanted=wanted, raised_below=raised_below, below=dearest)
+    asked = _hopeful(list(able), knowledge)
+    asked.sort(key=_cheapest_first)
     asked += sorted(of_other_sizes(knowledge, dearest), key=_cheapest_first)
     if not asked:
         return []

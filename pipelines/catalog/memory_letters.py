@@ -130,8 +130,8 @@ class MemoryLetters:
     # ------------------------------------------------------------ letters that go
 
     def put(self, receiver: Participant, kind: EnvelopeKind, about: str, body: bytes) -> None:
-        """Tell a partner something; once, while the same still waits."""
-        if any(about == told for told, _ in self.outbox.values()):
+        """Tell a partner something; once, while the same still waits for it."""
+        if any((about, receiver) == (told, e.receiver) for told, e in self.outbox.values()):
             return
         self._letters += 1
         now_ms = self.clock_ms()
@@ -148,9 +148,13 @@ class MemoryLetters:
             ),
         )
 
-    def take_back(self, about: str) -> None:
-        """What was not sent yet is not sent."""
-        self.outbox = {n: sent for n, sent in self.outbox.items() if sent[0] != about}
+    def take_back(self, receiver: Participant, about: str) -> None:
+        """What was not sent to a partner yet is not sent."""
+        self.outbox = {
+            number: (told, envelope)
+            for number, (told, envelope) in self.outbox.items()
+            if (told, envelope.receiver) != (about, receiver)
+        }
 
     def tell_agreements(self, contract: ContractName, to: Participant, number: int) -> None:
         """Send a contract's agreed documents from a number on."""

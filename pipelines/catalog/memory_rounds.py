@@ -454,7 +454,7 @@ class MemoryRounds:
         row = self.tables.offers[offer_id]
         del self.tables.open[offer_id]
         if row.is_own:
-            self.letters.take_back(f"offer/{row.offer.nonce}")
+            self.letters.take_back(row.partner, f"offer/{row.offer.nonce}")
 
     def _open_offer(self, row: OfferRow, expires_at_ms: int, is_stale: bool) -> OpenOffer:
         return OpenOffer(

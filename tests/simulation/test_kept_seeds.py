@@ -52,6 +52,11 @@ ROOM_MADE_PIECE_BY_PIECE = (
     "all of it, and declined, again and again"
 )
 
+A_DEARER_LEVEL_DOES_NOT_PAY = (
+    "the level at which a partner would take most did not pay for any fragment by difference, and "
+    "the one below, at which it would take some and which paid, was never tried"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
@@ -62,6 +67,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
     (44, MARKETS, LESS_ROOM_THAN_ANY_NEEDS),
     (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),
+    (1_673, MARKETS, A_DEARER_LEVEL_DOES_NOT_PAY),
 )
 
 
