@@ -190,6 +190,27 @@ def parser() -> UsageParser:
     added.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
     _running(added)
 
+    added = add("job", _job, "say which participants' jobs shall run, and see what became of them")
+    what = "start: it shall run, stop: it shall not, or list"
+    added.add_argument("what", choices=("start", "stop", "list"), metavar="WHAT", help=what)
+    added.add_argument("names", nargs="*", metavar="P", help="which participants (default: all)")
+    lane = "live, or backlog: correct what is owed beside it, and end (default: live)"
+    added.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
+    done = "it is done when all has ended, and is not started again"
+    added.add_argument("--until-ended", action="store_true", help=done)
+    added.add_argument("--because", metavar="TEXT", help="why, in a sentence; it is kept")
+    _json(added)
+
+    added = add("supervise", _supervise, "start and stop jobs as they are desired, until told")
+    added.add_argument("--once", action="store_true", help="look once, and end; jobs go on")
+    every = "how often it looks (default: 5)"
+    added.add_argument("--every", type=_seconds, metavar="SECONDS", help=every)
+    lease = "how long the leases of jobs last (default: 10)"
+    added.add_argument("--lease", type=_seconds, metavar="SECONDS", help=lease)
+    added.add_argument("--explain", action="store_true", help="tell what would be done now")
+    _home(added, "only this one (default: all in MEDUSA_DIR)")
+    _json(added)
+
     added = add("tick", _tick, "one turn of a participant: land, import, decide, apply")
     _running(added)
     _json(added)
@@ -523,6 +544,35 @@ def _run(options: argparse.Namespace, settings: Settings) -> int:
 
     order = run_order(options)
     return explain_tick(settings, order) if options.explain else run(settings, order)
+
+
+def _job(options: argparse.Namespace, settings: Settings) -> int:
+    from medusa_core.commits import Lane
+    from pipelines.commands.job import Asked, run_job
+
+    asked = Asked(
+        what=options.what,
+        names=options.names,
+        lane=Lane(options.lane),
+        until_ended=options.until_ended,
+        because=options.because,
+        as_json=options.json,
+    )
+    return run_job(settings, asked)
+
+
+def _supervise(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.supervise import run_supervise
+
+    return run_supervise(
+        settings,
+        options.participant,
+        once=options.once,
+        explain=options.explain,
+        as_json=options.json,
+        every_s=options.every,
+        lease_s=options.lease,
+    )
 
 
 def _tick(options: argparse.Namespace, settings: Settings) -> int:

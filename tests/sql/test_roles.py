@@ -20,7 +20,8 @@ from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn
 
 OTHERS = ("job", "airflow", "analyst", "reader")
-AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds"}
+AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
+          "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
     "job": {*AGREED, "contract_proposals", "party_keys", "inbox", "outbox", "audit",
             "assignments", "certificates", "holds", "leases", "lineage", "published_boundaries",
