@@ -359,6 +359,16 @@ def parser() -> UsageParser:
     added.add_argument("shell", nargs="?", choices=shells, metavar="SHELL", help=", ".join(shells))
     added.add_argument("--words", nargs="*", help=argparse.SUPPRESS)
 
+    added = add("up", _up, "start Airflow and a database, and keep them running")
+    port = "of Airflow's pages and API (default: as before, at first 8080)"
+    added.add_argument("--port", type=_port, metavar="N", help=port)
+    host = "the address they listen on (default: as before, at first 127.0.0.1)"
+    added.add_argument("--host", metavar="ADDRESS", help=host)
+    stays = "stay here until interrupted, as containers and service managers want it"
+    added.add_argument("--foreground", action="store_true", help=stays)
+
+    add("down", _down, "end what `medusa up` has started, jobs of participants too")
+
     added = add("doctor", _doctor, "look whether this machine has all that is needed")
     _json(added)
     return top
@@ -396,6 +406,13 @@ def _positive(text: str) -> int:
         number = 0
     if not 0 < number < 2**62:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else 0
+    if not 0 < number < 65_536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
     return number
 
 
@@ -722,6 +739,23 @@ def _completion(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.commands.completion import run_completion
 
     return run_completion(parser(), settings, shell=options.shell, words=options.words)
+
+
+def _up(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.up import checked_host, run_up
+
+    return run_up(
+        settings,
+        port=options.port,
+        host=None if options.host is None else checked_host(options.host),
+        is_foreground=options.foreground,
+    )
+
+
+def _down(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.up_down import run_down
+
+    return run_down(settings)
 
 
 def _doctor(options: argparse.Namespace, settings: Settings) -> int:
