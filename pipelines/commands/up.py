@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused
+from pipelines.hosting.components import end_recorded
 from pipelines.hosting.folder import USER, PlatformFolder
 from pipelines.hosting.ports import require_port
 from pipelines.hosting.supervisor import Wanted, chosen_address, supervise
@@ -56,7 +57,10 @@ def _in_foreground(folder: PlatformFolder, settings: Settings, wanted: Wanted) -
 
 
 def _in_background(folder: PlatformFolder, settings: Settings, wanted: Wanted) -> int:
-    require_port(*chosen_address(folder, wanted))
+    # What a lost supervisor left behind may be what has the port.
+    with folder.supervising():
+        end_recorded(folder)
+        require_port(*chosen_address(folder, wanted))
     password, is_new = folder.password()
     child = _start(folder, settings, wanted)
     try:

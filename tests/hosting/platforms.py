@@ -75,7 +75,8 @@ class Platform:
         return {one["name"]: one for one in self.folder.state().get("components", ())}
 
     def pid(self, name: str) -> int:
-        return int(self.components()[name]["pid"])
+        """The number of a component's process; 0 while it has none."""
+        return int(self.components()[name]["pid"] or 0)
 
     def is_well(self) -> bool:
         state = self.folder.state()
