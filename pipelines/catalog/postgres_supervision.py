@@ -64,6 +64,12 @@ class PostgresSupervision:
                 ),
             )
 
+    def mark(self) -> tuple[int, int]:
+        """Two counts that grow: what was said to run, and jobs that have ended."""
+        with errors_of_catalog(), self._engine.connect() as connection:
+            (row,) = connection.execute(query("supervision_mark"))
+            return int(row.desired), int(row.ended)
+
     def desire(
         self,
         lane: Lane,

@@ -1,0 +1,280 @@
+"""The operators: each asks for one thing of `pipelines.orders`, and tells what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.branch import BaseBranchOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from medusa_core.names import Participant
+from pipelines.airflow.medusa_operator import MedusaOperator, who
+from pipelines.airflow.triggers import CorrectionsEnd
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
+
+
+class ParticipantsOperator(MedusaOperator):
+    """The participants that a form names, all if none; the list is what others are mapped over."""
+
+    def act(self, settings: Settings, context: Context) -> list[str]:
+        from pipelines.orders.forms import participants_of
+
+        named = (context["params"] or {}).get("participants")
+        return [str(name) for name in participants_of("participants", settings, named)]
+
+
+class PlanOperator(MedusaOperator):
+    """What deploying the contracts would change."""
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders import deploying
+
+        document = deploying.plan(settings, *deploying_asked(self, settings, context))
+        self.say(*(document["changes"] or ["nothing changes"]))
+        return document
+
+
+def deploying_asked(operator: MedusaOperator, settings: Settings, context: Context) -> Any:
+    """What the form of a deployment asks for: folder, participant, from when on."""
+    from pipelines.orders import forms
+
+    form = context["params"]
+    contracts = forms.folder_of("contracts", form["contracts"], operator.hook.contracts_root())
+    return (
+        contracts,
+        forms.text_of("participant", form["participant"]),
+        forms.text_of("begins", form["begins"]),
+    )
+
+
+class ApproveOrApplyOperator(BaseBranchOperator):
+    """Goes on to the approval where a contract with a partner changes, else to applying.
+
+    With a dry run nothing follows.
+    """
+
+    template_fields = ("plan",)
+
+    def __init__(self, *, plan: Any, approve: str, apply: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+        self.approve = approve
+        self.apply = apply
+
+    def choose_branch(self, context: Context) -> list[str]:
+        """Which of the two is next."""
+        if context["params"]["dry_run"]:
+            return []
+        return [self.approve if self.plan["approvals"] else self.apply]
+
+
+class ApplyOperator(MedusaOperator):
+    """Brings in what was planned, and lets those run who have something to do."""
+
+    template_fields = ("plan",)
+
+    def __init__(self, *, plan: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders import deploying
+
+        asked = deploying_asked(self, settings, context)
+        document = dict(deploying.bring_in(settings, *asked, planned=self.plan))
+        self.say(*(f"{name}: brought in" for name in document["brought_in"]), *document["notes"])
+        if context["params"]["start"]:
+            document["running"] = deploying.let_run(
+                settings, self.plan["homes"], document["brought_in"], who=who(context)
+            )
+            self.say(*(f"{name} shall run" for name in document["running"]))
+        return document
+
+
+class SuperviseOperator(MedusaOperator):
+    """Starts and stops the jobs of one participant as they are desired; fails what is given up."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Sequence[str]:
+        from pipelines.orders.supervising import supervise
+
+        document = supervise(settings, Participant(self.participant), self.hook.environment())
+        self.say(*document["said"])
+        return list(document["said"])
+
+
+class RoundOperator(MedusaOperator):
+    """A round of the market of one participant."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders.trading import trade
+
+        form = context["params"]
+        return trade(
+            settings, Participant(self.participant), explain=form["explain"],
+            only_idle=form["only_idle"],
+        )  # fmt: skip
+
+
+class CorrectOperator(MedusaOperator):
+    """Opens the backlog lane of one participant where corrections are owed, and waits for its end.
+
+    It waits without a worker (`CorrectionsEnd`).
+    """
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders.correcting import open_backlog
+
+        form = context["params"]
+        document = open_backlog(
+            settings, Participant(self.participant), who=who(context), always=form["always"]
+        )
+        self.say(f"{self.participant}: {document['because']}")
+        return document
+
+    def execute(self, context: Context) -> Any:
+        document = super().execute(context)
+        if document["desired"] is None:
+            return {**document, "corrected": False}
+        self.defer(
+            trigger=CorrectionsEnd(
+                participant=self.participant, desired=document["desired"],
+                medusa_conn_id=self.medusa_conn_id,
+            ),
+            method_name="corrected",
+            timeout=timedelta(hours=12),
+        )  # fmt: skip
+        return None
+
+    def corrected(self, context: Context, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The job has ended, as the event says."""
+        from medusa_core.errors import CheckFailed
+
+        def check() -> Mapping[str, Any]:
+            if event["problem"]:
+                raise CheckFailed(event["problem"])
+            return {"participant": self.participant, "corrected": True, "because": event["said"]}
+
+        return self.told(context, check)
+
+
+class WindowsOperator(MedusaOperator):
+    """Tells of the windows of one participant that have closed: each is a partition of its outlet."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> list[str]:
+        from pipelines.orders import forms
+        from pipelines.orders.certifying import WINDOW_US, windows_due
+
+        length_us = forms.duration_of(
+            "length", context["params"]["length"], least_us=1_000_000, most_us=86_400_000_000
+        )
+        due = windows_due(settings, Participant(self.participant), length_us=length_us or WINDOW_US)
+        keys = [window.key for window in due]
+        if not keys:
+            raise AirflowSkipException(f"nothing new has closed in the home of {self.participant}")
+        context["outlet_events"][self.outlets[0]].add_partitions(keys)
+        self.say(*keys)
+        return keys
+
+
+class CertifyOperator(MedusaOperator):
+    """Certificates of one closed window: the run's partition, or what its form names.
+
+    Fails, naming the laws, if a check failed.
+    """
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders import certifying, forms
+
+        key = context["dag_run"].partition_key
+        if key:
+            window = certifying.window_of(settings, key)
+            return self.certify(
+                settings, window.participant, window.stream, window.from_us, window.to_us
+            )
+        form = context["params"]
+        return self.certify(
+            settings,
+            forms.participant_of("participant", settings, form["participant"]),
+            forms.text_of("stream", form["stream"]),
+            forms.time_of("from", form["from"]),
+            forms.time_of("to", form["to"]),
+        )
+
+    def certify(
+        self,
+        settings: Settings,
+        participant: Participant,
+        stream: str | None,
+        from_us: int | None,
+        to_us: int | None,
+    ) -> Mapping[str, Any]:
+        """Check, link to the pages, and raise CheckFailed if something is wrong."""
+        from pipelines.orders import certifying
+
+        document = certifying.certify(settings, participant, stream, from_us, to_us)
+        self.show(settings, document)
+        self.say(f"{len(document['certificates'])} checks; pages: {document['page']}")
+        certifying.check_passed(document)
+        return {"passed": True, "checks": len(document["certificates"]), "page": document["page"]}
+
+
+class CertifyCorrectedOperator(CertifyOperator):
+    """Certificates of all that is closed in the home of a participant that was corrected."""
+
+    template_fields = ("corrected",)
+
+    def __init__(self, *, corrected: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.corrected = corrected
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        if not self.corrected["corrected"]:
+            raise AirflowSkipException(f"nothing was corrected: {self.corrected['because']}")
+        name = Participant(self.corrected["participant"])
+        return self.certify(settings, name, None, None, None)
+
+
+class HousekeepingOperator(MedusaOperator):
+    """Trims by retention, compacts, removes orphans, of one participant."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders import forms
+        from pipelines.orders.housekeeping import keep_house
+
+        form = context["params"]
+        document = keep_house(
+            settings,
+            Participant(self.participant),
+            keep=forms.text_of("keep", form["keep"]),
+            compacts=form["compact"],
+            removes_orphans=form["orphans"],
+            explain=form["explain"],
+        )
+        counts = {name: len(what) for name, what in document.items() if isinstance(what, list)}
+        self.say(f"{self.participant}: {counts or 'nothing to do'}")
+        return {"participant": self.participant, **counts}

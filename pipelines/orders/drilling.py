@@ -1,0 +1,294 @@
+"""A drill on the federation as it runs: a fault, answers without it, its end, corrections, laws.
+
+What is judged are the streams that the named participants compute, and those that others compute
+from what they send: every answer since the drill began. A fault has an end of its own, so a drill
+that is cut short leaves nothing wrong for longer than it was to last.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from medusa_core.certificates import Suite
+from medusa_core.errors import CheckFailed, Refused, Unavailable
+from medusa_core.first_answers import FirstAnswer, first_answers
+from medusa_core.grid import FOREVER_US, Range
+from medusa_core.names import Participant, StreamName
+from medusa_core.states import State
+from pipelines.catalog.interface import LineStatus
+from pipelines.commands.fault import Asked, run_fault
+from pipelines.drills.processes import running_in
+from pipelines.home import Home, known_homes, open_home
+from pipelines.orders import forms
+from pipelines.orders.certifying import broken_of, certify
+from pipelines.orders.telling import said_by
+from pipelines.report.answer_figures import Mark, read_answers
+from pipelines.report.answer_page import write_answer_page
+from pipelines.settings import Settings
+
+LINKS, PROCESSES = ("cut", "one-way", "slow"), ("kill", "freeze")
+SCENES = (*LINKS, *PROCESSES)
+LASTS_US_MAX, WAITS_US_MAX = 3_600_000_000, 86_400_000_000
+LOOK_S = 0.5
+BY_MS_MAX_US = 3_600_000_000
+REPORTS = "reports"
+
+Drill = Mapping[str, Any]
+
+
+def prepare(settings: Settings, form: Mapping[str, Any]) -> Drill:
+    """The drill that a form asks for, checked, with what is to be judged as it stands now.
+
+    Raises Refused for a value that cannot be, Unavailable if who is to take part does not run.
+    """
+    scene = forms.text_of("scene", form.get("scene"))
+    if scene not in SCENES:
+        raise Refused(f"scene {scene!r} is none: choose {', '.join(SCENES)}")
+    one = forms.participant_of("participant", settings, form.get("participant"))
+    partner = forms.text_of("partner", form.get("partner"))
+    names = [one]
+    if scene in LINKS:
+        names.append(forms.participant_of("partner", settings, partner))
+        if names[0] == names[1]:
+            raise Refused(f"partner: there is no link between {one} and itself: name another")
+    elif partner is not None:
+        raise Refused(f"scene {scene} is about one participant: leave partner empty")
+    lasts_us = forms.duration_of(
+        "lasts", form.get("lasts"), least_us=1_000_000, most_us=LASTS_US_MAX
+    )
+    if lasts_us is None:
+        raise Refused("lasts is empty: say for how long, such as 30s")
+    by_us = forms.duration_of("by", form.get("by"), least_us=1_000, most_us=BY_MS_MAX_US)
+    if scene == "slow" and by_us is None:
+        raise Refused("by is empty: say by how much the link is to be slower, such as 500ms")
+    waits_us = forms.duration_of(
+        "patience", form.get("patience"), least_us=1_000_000, most_us=WAITS_US_MAX
+    )
+    _check_run(settings, names)
+    judged = _judged(settings, names, form.get("network"))
+    return {
+        "scene": scene,
+        "names": list(names),
+        "lasts_ms": lasts_us // 1_000,
+        "by_ms": 0 if by_us is None else by_us // 1_000,
+        "waits_s": (waits_us or 300_000_000) / 1e6,
+        "must_be_in_time": bool(form.get("must_be_in_time", True)),
+        "judged": judged,
+    }
+
+
+def _check_run(settings: Settings, names: Sequence[Participant]) -> None:
+    drives = {p.participant for p in running_in(settings.directory) if not p.waits}
+    for name in names:
+        if name not in drives:
+            raise Unavailable(
+                f"{name} does not run in {settings.directory}: start it with medusa_deploy or "
+                "medusa job start, and wait until it drives"
+            )
+
+
+def _judged(settings: Settings, names: Sequence[Participant], network: Any) -> list[dict[str, Any]]:
+    """Home, stream and from when on, of all that the drill may touch."""
+    found: list[dict[str, Any]] = []
+    known: set[str] = set()
+    wanted = forms.text_of("network", network)
+    for name in sorted(known_homes(settings.directory)):
+        with open_home(settings, name) as home:
+            catalog = home.catalog
+            known |= {str(record.network) for record in catalog.plans()}
+            lines = catalog.lines()
+            senders = {line.producer.participant for line in lines}
+            if name not in names and not senders & set(names):
+                continue
+            of_network = _streams_of(home, wanted)
+            found += [
+                {
+                    "home": name,
+                    "stream": line.stream.name,
+                    "from_us": line.stable_through_us,
+                    "clock_ms": catalog.read_clock_ms(),
+                }
+                for line in _computed(lines, name)
+                if of_network is None or line.stream.name in of_network
+            ]
+    forms.network_of("network", wanted, known)
+    if not found:
+        raise Refused(
+            f"nothing is computed by {' or '.join(names)}, or from what they send, that has begun: "
+            "let it run first"
+        )
+    return found
+
+
+def _streams_of(home: Home, network: str | None) -> set[StreamName] | None:
+    if network is None:
+        return None
+    from pipelines.report.deployed import fragments_in_force
+
+    plans = {r.id for r in home.catalog.plans(superseded=True) if r.network == network}
+    mine = {a.fragment for a in home.catalog.assignments() if a.plan in plans}
+    fragments = fragments_in_force(home.catalog)
+    return {s for name, f in fragments.items() if name in mine for s in f.outputs}
+
+
+def _computed(lines: Sequence[LineStatus], here: Participant) -> list[LineStatus]:
+    return [
+        line
+        for line in lines
+        if line.producer.participant == here
+        and not line.producer.is_import
+        and line.stream.kind == "derived"
+        and line.stable_through_us is not None
+    ]
+
+
+def strike(settings: Settings, drill: Drill) -> str:
+    """Make the fault; a freeze is over when this comes back. What was done, in a line."""
+    scene, names = drill["scene"], drill["names"]
+    lasts = f"{drill['lasts_ms']}ms"
+    match scene:
+        case "cut" | "one-way":
+            asked = Asked(what="cut", names=names, lasts=lasts, one_way=scene == "one-way")
+        case "slow":
+            asked = Asked(what="slow", names=names, lasts=lasts, by=f"{drill['by_ms']}ms")
+        case "freeze":
+            asked = Asked(what="freeze", names=names, lasts=lasts)
+        case _:
+            asked = Asked(what="kill", names=names)
+    return said_by(run_fault, settings, asked)
+
+
+def heal(settings: Settings, drill: Drill) -> str:
+    """End the fault, if it has not ended by itself; what was done, in a line."""
+    return said_by(run_fault, settings, Asked(what="heal", names=drill["names"]))
+
+
+def watch(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Mapping[str, int]:
+    """Wait while the fault lasts, telling of tentative answers; how many came of each stream.
+
+    It is over early once every stream that is judged has some, so that there is a drill to look at.
+    """
+    ends_s = time.monotonic() + drill["lasts_ms"] / 1_000
+    counts: dict[str, int] = {}
+    while True:
+        for one in drill["judged"]:
+            answers = [a for a in _answers(settings, one) if a.is_tentative]
+            name = f"{one['home']}/{one['stream']}"
+            if len(answers) > counts.get(name, 0):
+                last = answers[-1].event
+                say(f"{name}: {len(answers)} tentative, the last without {list(last.missing)}")
+            counts[name] = len(answers)
+        if time.monotonic() >= ends_s or (counts and min(counts.values()) > 1):
+            return counts
+        time.sleep(LOOK_S)
+
+
+def recover(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Mapping[str, Any]:
+    """Wait until nothing of the drill is tentative any more and answers go on.
+
+    Raises CheckFailed (L1) if that takes longer than the drill's patience.
+    """
+    ends_s = time.monotonic() + drill["waits_s"]
+    missing: list[str] = []
+    while True:
+        now = [(one, reason) for one in drill["judged"] for reason in _unsettled(settings, one)]
+        told = [f"{one['home']}/{one['stream']} {reason}" for one, reason in now]
+        if told != missing:
+            say("; ".join(told) or "all is final again, and goes on")
+            missing = told
+        if not told:
+            return {"recovered": [f"{one['home']}/{one['stream']}" for one in drill["judged"]]}
+        if time.monotonic() >= ends_s:
+            raise CheckFailed(
+                f"L1: {drill['waits_s']:g} s after the end of the fault {'; '.join(told)}: see "
+                "docs/recover.md, and the logs of these participants"
+            )
+        time.sleep(LOOK_S)
+
+
+def _unsettled(settings: Settings, one: Mapping[str, Any]) -> Iterator[str]:
+    with open_home(settings, Participant(one["home"])) as home:
+        line = _line(home, one["stream"])
+        if line.tentative_us is not None:
+            yield "is tentative"
+        elif (line.stable_through_us or 0) <= one["from_us"] and not line.has_ended:
+            yield "has not gone on"
+        else:
+            for state in home.catalog.states():
+                if state.state is not State.STABLE:
+                    yield f"is {state.state.value}: {state.because}"
+
+
+def judge(settings: Settings, drill: Drill, pages: Path, title: str) -> Mapping[str, Any]:
+    """Certify what was answered since the drill began, and write a page of each home.
+
+    Raises CheckFailed, naming the laws that were broken; pages are there all the same. What came
+    late (S6) counts if the drill says so.
+    """
+    broken: list[str] = []
+    late: list[str] = []
+    written: list[str] = []
+    certificates: list[Any] = []
+    docs = ""
+    ranges: dict[str, list[tuple[str, int, int]]] = {}
+    for one in drill["judged"]:
+        with open_home(settings, Participant(one["home"])) as home:
+            line = _line(home, one["stream"])
+            through_us = line.stable_through_us
+        kept_us = line.kept_from_us or 0
+        from_us = max(one["from_us"], kept_us)
+        if through_us is None or through_us <= from_us:
+            continue
+        document = certify(settings, Participant(one["home"]), one["stream"], from_us, through_us)
+        for law, sentence in broken_of(document):
+            (late if law == Suite.AVAILABILITY.law else broken).append(sentence)
+        docs = document["page"]
+        certificates += document["certificates"]
+        ranges.setdefault(one["home"], []).append((one["stream"], from_us, through_us))
+    pages.mkdir(parents=True, exist_ok=True)
+    for name, streams in ranges.items():
+        with open_home(settings, Participant(name)) as home:
+            figures = [read_answers(home, StreamName(s), a, b) for s, a, b in streams]
+            page = pages / f"{title}-{name}.html"
+            marks = [Mark(m["at_ms"], m["label"]) for m in drill.get("marks", {}).get(name, ())]
+            write_answer_page(page, home=home, streams=figures, docs=Path(docs), marks=marks)
+            written.append(str(page))
+    if drill["must_be_in_time"]:
+        broken += late
+    if broken:
+        raise CheckFailed(f"{'; '.join(broken)}: see {', '.join(written)}")
+    return {
+        "passed": True,
+        "checks": len(certificates),
+        "late": late,
+        "pages": written,
+        "certificates": docs,
+    }
+
+
+def mark(settings: Settings, drill: Drill, label: str) -> Mapping[str, Any]:
+    """When something was done, by the clock of each home that is judged."""
+    found = {}
+    for name in {one["home"] for one in drill["judged"]}:
+        with open_home(settings, Participant(name)) as home:
+            found[name] = [{"at_ms": home.catalog.read_clock_ms(), "label": label}]
+    return found
+
+
+def _answers(settings: Settings, one: Mapping[str, Any]) -> list[FirstAnswer]:
+    with open_home(settings, Participant(one["home"])) as home:
+        line = _line(home, one["stream"])
+        part = Range(one["from_us"], FOREVER_US)
+        events = home.catalog.history(line.stream.name, line.producer, part)
+        answers = first_answers(part, events)
+    return [answer for answer in answers if answer.came_at_ms >= one["clock_ms"]]
+
+
+def _line(home: Home, stream: str) -> LineStatus:
+    for line in home.catalog.lines(StreamName(stream)):
+        if line.producer.participant == home.participant and not line.producer.is_import:
+            return line
+    raise Unavailable(f"{stream} is not computed by {home.participant} any more: begin anew")
