@@ -175,7 +175,7 @@ class CorrectOperator(MedusaOperator):
 
 
 class WindowsOperator(MedusaOperator):
-    """Tells of the windows of one participant that have closed: each is a partition of its outlet."""
+    """Tells of the windows of one participant that have closed: partitions of its outlet."""
 
     def __init__(self, *, participant: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
