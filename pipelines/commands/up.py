@@ -70,7 +70,7 @@ def _in_background(folder: PlatformFolder, settings: Settings, wanted: Wanted) -
         raise
     if state["phase"] != "up":
         print(f"medusa: {state.get('sentence', _last_words(folder))}", file=sys.stderr)
-        return int(state.get("exit_code", 4))
+        return int(state.get("exit_code", child.returncode or 4))
     _tell(folder, state, shown=password if is_new else None)
     return 0
 

@@ -22,6 +22,7 @@ COMPONENTS: Mapping[str, tuple[str, ...]] = {
 }
 API_SERVER = "api-server"
 MIGRATION = "migration"
+CLEANING = "cleaning"
 GRACE_MS = 10_000
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NoReturn
 
@@ -15,7 +16,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.home import known_homes
-from pipelines.hosting.components import API_SERVER, COMPONENTS, MIGRATION, Children
+from pipelines.hosting.components import API_SERVER, CLEANING, COMPONENTS, MIGRATION, Children
 from pipelines.hosting.database import Pulse
 from pipelines.hosting.decisions import (
     GiveUp,
@@ -42,7 +43,9 @@ TURN_S = 0.5
 HEALTH_EVERY_MS = 2_000
 LOGS_EVERY_MS = 10_000
 OLD_EVERY_MS = 3_600_000
-TASK_LOGS_DAYS = 14.0
+STOOD_STILL_MS = 30_000
+CLEAN_EVERY_MS = 86_400_000
+KEPT_DAYS = 14.0
 START_MS_MAX = 300_000
 DAGS_MS_MAX = 90_000
 
@@ -74,7 +77,7 @@ class Keeping:
         self._patience = patience or Patience()
         self._standing = {name: Standing(name=name) for name in COMPONENTS}
         self._because: dict[str, str] = {}
-        self._began_ms = now_ms()
+        self._began_ms = self._turned_ms = now_ms()
         self._all_well_ms: int | None = None
         self._answers_since_ms: int | None = None
         self._api_since_ms: int | None = None
@@ -84,6 +87,7 @@ class Keeping:
     def keep(self) -> NoReturn:
         """Until interrupted. Raises Unavailable if they do not come up, or the server is lost."""
         while True:
+            self._notice_a_pause()
             self._look_at_homes()
             self._look_at_database()
             self._look_at_processes()
@@ -95,7 +99,8 @@ class Keeping:
             if self._is_time("logs", LOGS_EVERY_MS):
                 turn_logs(self._logs())
             if self._is_time("old", OLD_EVERY_MS):
-                remove_old(self._folder.root / "logs", days=TASK_LOGS_DAYS)
+                remove_old(self._folder.root / "logs", days=KEPT_DAYS)
+            self._clean()
             self._telling.show(
                 [Shown(one, self._because.get(name, "")) for name, one in self._standing.items()],
                 self._children,
@@ -104,6 +109,14 @@ class Keeping:
             time.sleep(TURN_S)
 
     # ------------------------------------------------------------ what is seen
+
+    def _notice_a_pause(self) -> None:
+        """Judge nobody by signs of life that could not be seen, such as while a laptop slept."""
+        now, last = now_ms(), self._turned_ms
+        self._turned_ms = now
+        if abs(now - last) > STOOD_STILL_MS:
+            log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
+            self._answers_since_ms = self._api_since_ms = None
 
     def _look_at_homes(self) -> None:
         homes = known_homes(self._settings.directory)
@@ -211,8 +224,23 @@ class Keeping:
             *(f"DAG file {name} has an error: {line}" for name, line in sorted(broken.items())),
         ]
 
+    def _clean(self) -> None:
+        """Once a day, forget in Airflow's database the runs whose logs are gone."""
+        if self._children.pid(CLEANING) is not None:
+            if self._children.exit_code(CLEANING) is not None:
+                self._children.end((CLEANING,), grace_ms=0)
+            return
+        cleaned_ms = self._folder.chosen().get("cleaned_ms")
+        if not isinstance(cleaned_ms, int):  # made just now
+            self._folder.choose(cleaned_ms=now_ms())
+        elif self._telling.phase == "up" and now_ms() - cleaned_ms >= CLEAN_EVERY_MS:
+            self._folder.choose(cleaned_ms=now_ms())
+            before = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
+            words = ("db", "clean", "--clean-before-timestamp", before.isoformat())
+            self._children.start(CLEANING, (*words, "--skip-archive", "--yes"))
+
     def _logs(self) -> Sequence[Path]:
-        names = (*COMPONENTS, MIGRATION)
+        names = (*COMPONENTS, MIGRATION, CLEANING)
         ours = [self._folder.supervisor_log, *map(self._children.log, names)]
         ours += self._folder.logs.glob("job-*.out")
         return [*ours, *([self._server.log] if self._server else [])]

@@ -68,6 +68,22 @@ def test_a_component_that_stands_still_is_started_anew(platform: Platform) -> No
     assert not lives(frozen)
 
 
+def test_old_runs_are_forgotten_once_a_day(platform: Platform) -> None:
+    platform.folder.make()
+    platform.folder.choose(cleaned_ms=1)
+    platform.up()
+    log = platform.folder.logs / "airflow-cleaning.log"
+    until(log.exists, "it begins to clean", 60)
+    until(
+        lambda: "cleaning" not in [one.name for one in platform.folder.started()],
+        "it has cleaned",
+        240,
+    )
+    assert "Performing Delete" in log.read_text() or "Found 0 rows" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert platform.folder.chosen()["cleaned_ms"] > 1
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_in_the_foreground_it_ends_all_when_it_is_told_to(
     platform: Platform, number: signal.Signals
