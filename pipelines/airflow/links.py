@@ -27,7 +27,8 @@ def url_of(directory: Path, page: Path | str | None) -> str:
         below = Path(page).resolve().relative_to(directory.resolve())
     except ValueError:
         return ""
-    return f"{PREFIX}/pages/{quote(below.as_posix())}" if below.parts[0] in FOLDERS else ""
+    is_page = bool(below.parts) and below.parts[0] in FOLDERS
+    return f"{PREFIX}/pages/{quote(below.as_posix())}" if is_page else ""
 
 
 class ReportLink(BaseOperatorLink):

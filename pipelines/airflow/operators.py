@@ -19,12 +19,18 @@ if TYPE_CHECKING:
 
 
 class ParticipantsOperator(MedusaOperator):
-    """The participants that a form names, all if none; the list is what others are mapped over."""
+    """The participants that a form names, all if none; the list is what others are mapped over.
+
+    Skipped while there is no home at all, so that a new installation is not red.
+    """
 
     def act(self, settings: Settings, context: Context) -> list[str]:
+        from pipelines.home import known_homes
         from pipelines.orders.forms import participants_of
 
-        named = (context["params"] or {}).get("participants")
+        named = context["params"].get("participants")
+        if not named and not known_homes(settings.directory):
+            raise AirflowSkipException("there is no home yet: bring contracts in, medusa_deploy")
         return [str(name) for name in participants_of("participants", settings, named)]
 
 
@@ -158,18 +164,26 @@ class CorrectOperator(MedusaOperator):
                 medusa_conn_id=self.medusa_conn_id,
             ),
             method_name="corrected",
+            kwargs={"streams": document["streams"]},
             timeout=timedelta(hours=12),
         )  # fmt: skip
         return None
 
-    def corrected(self, context: Context, event: Mapping[str, Any]) -> Mapping[str, Any]:
+    def corrected(
+        self, context: Context, event: Mapping[str, Any], streams: Mapping[str, int]
+    ) -> Mapping[str, Any]:
         """The job has ended, as the event says."""
         from medusa_core.errors import CheckFailed
 
         def check() -> Mapping[str, Any]:
             if event["problem"]:
                 raise CheckFailed(event["problem"])
-            return {"participant": self.participant, "corrected": True, "because": event["said"]}
+            return {
+                "participant": self.participant,
+                "corrected": True,
+                "because": event["said"],
+                "streams": streams,
+            }
 
         return self.told(context, check)
 
@@ -239,8 +253,8 @@ class CertifyOperator(MedusaOperator):
         return {"passed": True, "checks": len(document["certificates"]), "page": document["page"]}
 
 
-class CertifyCorrectedOperator(CertifyOperator):
-    """Certificates of all that is closed in the home of a participant that was corrected."""
+class CertifyCorrectedOperator(MedusaOperator):
+    """Certificates of what was corrected of a participant, as far as it is final now."""
 
     template_fields = ("corrected",)
 
@@ -249,10 +263,16 @@ class CertifyCorrectedOperator(CertifyOperator):
         self.corrected = corrected
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders.correcting import certify_corrected
+
         if not self.corrected["corrected"]:
             raise AirflowSkipException(f"nothing was corrected: {self.corrected['because']}")
-        name = Participant(self.corrected["participant"])
-        return self.certify(settings, name, None, None, None)
+        document = certify_corrected(
+            settings, Participant(self.corrected["participant"]), self.corrected["streams"]
+        )
+        self.show(settings, document)
+        self.say(f"{document['checks']} checks; pages: {document['page']}")
+        return document
 
 
 class HousekeepingOperator(MedusaOperator):

@@ -66,6 +66,7 @@ def windows_due(
         return [
             window
             for line in lines.values()
+            if line.producer.participant == participant  # a copy is certified where it was made
             for window in _of_line(home.catalog, participant, line, length_us)
         ]
 

@@ -18,9 +18,10 @@ from medusa_core.errors import Refused
 from medusa_core.names import Participant
 from medusa_core.supervising import DesiredJob
 from pipelines.settings import REPOSITORY, Settings
+from pipelines.spark.java import java_home
+from pipelines.spark.session import MASTER
 from pipelines.supervising.processes import Process, make_process
 
-MASTER = "MEDUSA_SPARK_MASTER"
 SCRIPT = REPOSITORY / "pipelines" / "jobs" / "participant.py"
 _MASTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
 
@@ -61,6 +62,8 @@ class Launch:
         submit = Path(sys.executable).with_name("spark-submit")
         return [
             str(submit), "--master", self.master, "--deploy-mode", "client",
+            "--conf", "spark.log.level=WARN",
+            "--driver-memory", os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
             "--name", f"medusa-{participant}-{desired.lane.value}", str(SCRIPT), *words,
         ]  # fmt: skip
 
@@ -74,6 +77,7 @@ class Launch:
         ours["MEDUSA_CATALOG_URL"] = self.settings.catalog_url or ""
         if self.master is not None:
             ours[MASTER] = self.master
+            ours["JAVA_HOME"] = java_home(self.settings.directory)
             ours["PYSPARK_PYTHON"] = ours["PYSPARK_DRIVER_PYTHON"] = sys.executable
         return ours
 

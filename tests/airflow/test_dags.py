@@ -106,10 +106,13 @@ def test_a_folder_elsewhere_is_refused_where_the_operator_looks(airflow: Airflow
     assert run.states("apply") == ["upstream_failed"]
 
 
-def test_before_anything_is_deployed_there_is_nobody_to_supervise(airflow: Airflow) -> None:
+def test_before_anything_is_deployed_nothing_is_red_and_nobody_is_known(airflow: Airflow) -> None:
     run = airflow.run("medusa_supervise")
-    assert run.state == "failed"
-    assert "there is no home in" in str(run.note)
+    assert run.state == "success"
+    assert run.states("participants") == run.states("supervise") == ["skipped"]
+    named = airflow.run("medusa_supervise", participants=["alpha; DROP TABLE medusa.job"])
+    assert named.state == "failed"
+    assert "there is no participant 'alpha; DROP TABLE medusa.job'" in str(named.note)
 
 
 def test_a_dry_run_shows_what_would_change_and_changes_nothing(
@@ -240,7 +243,7 @@ def test_the_backlog_lane_is_opened_and_waited_for(airflow: Airflow) -> None:
     left = airflow.run("medusa_reconcile", participants=["alpha"])
     assert left.state == "success", left
     assert left.states("certify") == ["skipped"], "nothing was owed"
-    run = airflow.run("medusa_reconcile", participants=["alpha"], always=True)
+    run = airflow.run("medusa_reconcile", participants=["beta"], always=True)
     assert run.states("correct") == ["success"], run
     assert run.states("certify") == ["success"], run
 
