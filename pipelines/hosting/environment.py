@@ -26,6 +26,7 @@ class Place:
     directory: Path
     root: Path
     dags: Path
+    plugins: Path
     programs: Path
     passwords: Path
     host: str
@@ -52,6 +53,7 @@ def airflow_environment(
         "CORE__PARALLELISM": "8",
         "CORE__LOAD_EXAMPLES": "False",
         "CORE__DAGS_FOLDER": str(place.dags),
+        "CORE__PLUGINS_FOLDER": str(place.plugins),
         "CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
         "CORE__FERNET_KEY": secrets.fernet_key,
         "CORE__EXECUTION_API_SERVER_URL": f"{url}/execution/",

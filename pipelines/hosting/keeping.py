@@ -40,7 +40,8 @@ from pipelines.hosting.telling import Shown, Telling, log, now_ms
 from pipelines.settings import Settings
 
 TURN_S = 0.5
-HEALTH_EVERY_MS = 2_000
+HEALTH_EVERY_MS = 1_000
+CALM_EVERY_MS = 5_000
 LOGS_EVERY_MS = 10_000
 OLD_EVERY_MS = 3_600_000
 STOOD_STILL_MS = 30_000
@@ -152,7 +153,8 @@ class Keeping:
             )
 
     def _look_at_health(self) -> None:
-        if self._answers_since_ms is None or not self._is_time("health", HEALTH_EVERY_MS):
+        every_ms = HEALTH_EVERY_MS if self._is_starting() else CALM_EVERY_MS
+        if self._answers_since_ms is None or not self._is_time("health", every_ms):
             return
         runs = self._standing[API_SERVER].started_ms is not None
         heard = read_health(self._place.reached_at) if runs else None
@@ -163,6 +165,9 @@ class Keeping:
         self._api_since_ms = self._api_since_ms or now
         for name, at_ms in {**heard, API_SERVER: now}.items():
             self._standing[name] = after_sign(self._standing[name], at_ms)
+
+    def _is_starting(self) -> bool:
+        return any(one.well_ms is None for one in self._standing.values())
 
     # ------------------------------------------------------------ what is done
 

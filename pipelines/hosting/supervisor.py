@@ -106,6 +106,7 @@ def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Te
             directory=settings.directory,
             root=folder.root,
             dags=REPOSITORY / "dags",
+            plugins=REPOSITORY / "pipelines" / "airflow" / "plugins",
             programs=Path(sys.executable).parent,
             passwords=folder.passwords,
             host=host,
