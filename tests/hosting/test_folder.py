@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -102,6 +104,27 @@ def test_an_address_that_is_not_of_this_machine_is_refused() -> None:
     for host in ("192.0.2.1", "no.such.host.invalid"):
         with pytest.raises(Refused, match="no address of this machine"):
             require_port(host, 18_099)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--port", "0"), ("--port", "65536"), ("--port", "８080"), ("--host", ""), ("--host", "a b"),
+     ("--host", "localhost/x"), ("--host", "a@b"), ("--host", "x\n")],
+)  # fmt: skip
+def test_an_address_that_is_none_is_refused_before_anything_is_made(
+    words: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MEDUSA_DIR", str(tmp_path / "home"))
+    done = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "up", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "home").exists()
 
 
 # ---------------------------------------------------------------- logs
