@@ -161,17 +161,14 @@ class CorrectOperator(MedusaOperator):
         self.defer(
             trigger=CorrectionsEnd(
                 participant=self.participant, desired=document["desired"],
-                medusa_conn_id=self.medusa_conn_id,
+                streams=document["streams"], medusa_conn_id=self.medusa_conn_id,
             ),
             method_name="corrected",
-            kwargs={"streams": document["streams"]},
             timeout=timedelta(hours=12),
         )  # fmt: skip
         return None
 
-    def corrected(
-        self, context: Context, event: Mapping[str, Any], streams: Mapping[str, int]
-    ) -> Mapping[str, Any]:
+    def corrected(self, context: Context, event: Mapping[str, Any]) -> Mapping[str, Any]:
         """The job has ended, as the event says."""
         from medusa_core.errors import CheckFailed
 
@@ -182,7 +179,7 @@ class CorrectOperator(MedusaOperator):
                 "participant": self.participant,
                 "corrected": True,
                 "because": event["said"],
-                "streams": streams,
+                "streams": event["streams"],
             }
 
         return self.told(context, check)

@@ -60,14 +60,23 @@ class CatalogEvents(BaseEventTrigger):
 
 
 class CorrectionsEnd(BaseTrigger):
-    """One event, when the corrections that were asked for are made or given up."""
+    """One event, when the corrections that were asked for are made or given up.
+
+    `streams` (from when on each was owed) is handed back with the event.
+    """
 
     def __init__(
-        self, participant: str, desired: int, medusa_conn_id: str = DEFAULT, look_s: float = 2.0
+        self,
+        participant: str,
+        desired: int,
+        streams: Mapping[str, int],
+        medusa_conn_id: str = DEFAULT,
+        look_s: float = 2.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.participant = participant
         self.desired = desired
+        self.streams = dict(streams)
         self.medusa_conn_id = medusa_conn_id
         self.look_s = look_s
 
@@ -76,6 +85,7 @@ class CorrectionsEnd(BaseTrigger):
         return f"{type(self).__module__}.{type(self).__qualname__}", {
             "participant": self.participant,
             "desired": self.desired,
+            "streams": self.streams,
             "medusa_conn_id": self.medusa_conn_id,
             "look_s": self.look_s,
         }
@@ -86,7 +96,7 @@ class CorrectionsEnd(BaseTrigger):
         while True:
             ended = await asyncio.to_thread(self._ended, hook)
             if ended is not None:
-                yield _event(ended)
+                yield _event({**ended, "streams": self.streams})
                 return
             await asyncio.sleep(self.look_s)
 
