@@ -171,7 +171,8 @@ def watch(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Mappi
 
     It is over early once every stream that is judged has some, so that there is a drill to look at.
     """
-    ends_s = time.monotonic() + drill["lasts_ms"] / 1_000
+    is_over = drill["scene"] == "freeze"  # making it took as long as it lasts
+    ends_s = time.monotonic() + (0 if is_over else drill["lasts_ms"] / 1_000)
     counts: dict[str, int] = {}
     while True:
         for one in drill["judged"]:

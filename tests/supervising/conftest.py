@@ -162,5 +162,8 @@ def supervised(homes: Settings) -> Iterator[Supervised]:
             for name in known_homes(homes.directory):
                 for lane in Lane:
                     made.wants(False, name=name, lane=lane, lasting=False)
+                for job in made.all_jobs(name):
+                    if job.ended_at_ms is None and job.pid is None:
+                        made.store(name).end(job.id, None, "the test has ended")
                 made.turn(name)
                 assert made.open_job(name) is None
