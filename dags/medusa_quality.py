@@ -5,7 +5,8 @@ from datetime import timedelta
 from airflow.sdk import DAG, Asset, PartitionedAssetTimetable
 
 from pipelines.airflow.forms import one_participant, optional_text, participants
-from pipelines.airflow.operators import CertifyOperator, ParticipantsOperator, WindowsOperator
+from pipelines.airflow.operators import ParticipantsOperator
+from pipelines.airflow.quality_operators import CertifyOperator, WindowsOperator
 
 WINDOWS = Asset(name="medusa_closed_windows", uri="medusa://closed-windows")
 

@@ -5,11 +5,8 @@ from datetime import timedelta
 from airflow.sdk import DAG
 
 from pipelines.airflow.forms import participants, yes_or_no
-from pipelines.airflow.operators import (
-    CertifyCorrectedOperator,
-    CorrectOperator,
-    ParticipantsOperator,
-)
+from pipelines.airflow.operators import ParticipantsOperator
+from pipelines.airflow.quality_operators import CertifyCorrectedOperator, CorrectOperator
 
 with DAG(
     dag_id="medusa_reconcile",

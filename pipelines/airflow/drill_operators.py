@@ -20,7 +20,7 @@ class PrepareDrillOperator(MedusaOperator):
     """Checks the form; what is to be judged, as it stands before."""
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.drilling import prepare
+        from pipelines.orders.drill_forms import prepare
 
         drill = prepare(settings, dict(context["params"]))
         self.say(*(f"judged: {one['home']}/{one['stream']}" for one in drill["judged"]))

@@ -18,7 +18,14 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "operators": [
-            {"integration-name": "Medusa", "python-modules": ["pipelines.airflow.operators"]}
+            {
+                "integration-name": "Medusa",
+                "python-modules": [
+                    "pipelines.airflow.operators",
+                    "pipelines.airflow.quality_operators",
+                    "pipelines.airflow.drill_operators",
+                ],
+            }
         ],
         "hooks": [{"integration-name": "Medusa", "python-modules": ["pipelines.airflow.hooks"]}],
         "triggers": [

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, RowMapping, text
 
 from medusa_core.commits import Lane
-from medusa_core.supervising import DesiredJob, HeldLane, Job
+from medusa_core.supervision import DesiredJob, HeldLane, Job
 from pipelines.catalog.postgres import SNAPSHOT, catalog_engine
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.queries import query

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
-from medusa_core.supervising import Job
+from medusa_core.supervision import Job
 from pipelines.commands.tables import table
 from pipelines.home import known_homes
 from pipelines.report.times import iso

@@ -16,7 +16,7 @@ from pathlib import Path
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
-from medusa_core.supervising import DesiredJob
+from medusa_core.supervision import DesiredJob
 from pipelines.settings import REPOSITORY, Settings
 from pipelines.spark.java import java_home
 from pipelines.spark.session import MASTER

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
-from medusa_core.supervising import Job, Seen
+from medusa_core.supervision import Job, Seen
 from pipelines.drills.system import look_at
 
 LOG_BYTES_MAX = 10_000_000

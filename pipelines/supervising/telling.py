@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from medusa_core.supervising import GiveUp, Job, SupervisingDecision, Wait, lane_of
+from medusa_core.supervising import GiveUp, SupervisingDecision, Wait, lane_of
+from medusa_core.supervision import Job
 from pipelines.report.times import iso
 from pipelines.supervising.turn import Turn
 

@@ -19,18 +19,16 @@ from medusa_core.names import Participant
 from medusa_core.supervising import (
     Close,
     GiveUp,
-    Job,
     Keep,
     Kill,
     Patience,
-    Seen,
     Start,
     Stop,
     SupervisingDecision,
-    Supervision,
     Wait,
     decide_supervision,
 )
+from medusa_core.supervision import Job, Seen, Supervision
 from pipelines import failpoints
 from pipelines.catalog.postgres_supervision import PostgresSupervision
 from pipelines.supervising.launching import Launch

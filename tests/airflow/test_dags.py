@@ -13,10 +13,10 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
-from medusa_core.supervising import Job, Seen
+from medusa_core.supervision import Job, Seen
 from pipelines.drills.processes import running_in
 from pipelines.home import known_homes, open_home
-from pipelines.orders.drilling import prepare
+from pipelines.orders.drill_forms import prepare
 from pipelines.settings import Settings
 from pipelines.supervising.opening import open_jobs
 from pipelines.supervising.processes import see, signal_process

@@ -9,21 +9,17 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.supervising import (
     Close,
-    DesiredJob,
     GiveUp,
-    HeldLane,
-    Job,
     Keep,
     Kill,
     Patience,
-    Seen,
     Start,
     Stop,
     SupervisingDecision,
-    Supervision,
     Wait,
     decide_supervision,
 )
+from medusa_core.supervision import DesiredJob, HeldLane, Job, Seen, Supervision
 
 NOW = 10_000_000
 PATIENCE = Patience()

@@ -14,7 +14,7 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
-from medusa_core.supervising import Job, Seen
+from medusa_core.supervision import Job, Seen
 from pipelines.catalog.postgres_supervision import PostgresSupervision
 from pipelines.commands.apply import run_apply
 from pipelines.home import known_homes

@@ -9,7 +9,8 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict
-from medusa_core.supervising import Close, Keep, Seen, Start, Stop, Wait, lane_of
+from medusa_core.supervising import Close, Keep, Start, Stop, Wait, lane_of
+from medusa_core.supervision import Seen
 from pipelines.failpoints import FILE, POINT
 from pipelines.supervising.processes import host_here, own_process, see, signal_process
 from pipelines.supervising.turn import Turn

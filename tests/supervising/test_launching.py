@@ -12,7 +12,7 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
-from medusa_core.supervising import DesiredJob
+from medusa_core.supervision import DesiredJob
 from pipelines.settings import Settings
 from pipelines.supervising.launching import MASTER, SCRIPT, launch_of
 from tests.supervising.conftest import ALPHA
