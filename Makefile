@@ -9,17 +9,23 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test exact crash simulate fuzz bench dpc lint clean
+.PHONY: help setup demo up down test exact crash crash-airflow simulate fuzz bench dpc lint clean
 
 help:  ## show this list
 	@echo 'Medusa: start with "make demo".'
-	@sed -n 's/^\([a-z]*\):.*##/  make \1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*##/  make \1\t/p' Makefile | expand -t 21
 
 setup:  ## make .venv as requirements.lock says (done by the others when needed)
 	@$(PYTHON) bootstrap.py setup
 
 demo: setup  ## run the main job on Spark: ends with a table here and a report as a file
 	@.venv/bin/medusa demo $(ARGS)
+
+up: setup  ## start Airflow and a database, and keep them running (ARGS="--port 8081")
+	@.venv/bin/medusa up $(ARGS)
+
+down:  ## end what `make up` has started
+	@if [ -x .venv/bin/medusa ]; then .venv/bin/medusa down; else echo 'nothing is up here'; fi
 
 test: setup  ## run the tests (ARGS="-k name" to choose)
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
@@ -30,6 +36,9 @@ exact: setup  ## replay all recorded data in every cut and compare row for row (
 crash: setup  ## kill participants at every gap of the protocol, ten times (long)
 	@.venv/bin/python -m pytest tests/federation/test_crashes.py tests/federation/test_feed_crashes.py \
 		-m "crash or not crash" $(ARGS)
+
+crash-airflow: setup  ## kill each process of Airflow, one at a time and in any order (long)
+	@.venv/bin/python -m pytest tests/hosting tests/airflow -m "airflow_long" $(ARGS)
 
 simulate: setup  ## run 100,000 schedules of faults, find every planted bug (hours; goes on where it stopped)
 	@.venv/bin/medusa simulate faults --schedules 100000 --resume .medusa/simulated.json

@@ -73,7 +73,7 @@ LOCK = ROOT / "requirements.lock"
 LOG = ROOT / ".medusa" / "logs" / "setup.log"
 # pyspark comes as source only: what builds it (and this project) must be there before it.
 BUILD_TOOLS = ("packaging", "setuptools", "wheel")
-DISK_BYTES_MIN = 2_500_000_000
+DISK_BYTES_MIN = 2_800_000_000
 NO_INDEX = re.compile(
     "NewConnectionError|NameResolutionError|name resolution|ConnectTimeout|Connection refused"
     "|Max retries|ProxyError|SSLError|No route to host|Read timed out|Network is unreachable"
@@ -334,7 +334,7 @@ def install(pip: list[str], arguments: list[str], progress: Progress, lock: int)
 def install_lock(pip: list[str], lock: int) -> None:
     entries = lock_entries()
     names = {re.split("[=;@ ]", first)[0].lower() for first in entries}
-    print(f"  installing {len(names)} packages, about 1 GB (a minute or two)", flush=True)
+    print(f"  installing {len(names)} packages, about 1.2 GB (a minute or two)", flush=True)
     drop_half_installed()
     tools = [text for first, text in entries.items() if first.split("==")[0] in BUILD_TOOLS]
     build_lock = VENV / "build-tools.lock"
@@ -404,10 +404,25 @@ def stop_servers(folder: Path) -> None:
                     time.sleep(0.05)
 
 
+def end_platform(data: Path) -> None:
+    """End what `make up` has started, with the command that knows what that is."""
+    medusa = VENV / "bin" / "medusa"
+    if not ((data / "airflow").is_dir() and medusa.exists()):
+        return
+    env = {**environment(), "MEDUSA_DIR": str(data), "MEDUSA_CATALOG_URL": ""}
+    done = subprocess.run(
+        [str(medusa), "down"], env=env, check=False, capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        words = (done.stderr.strip() or f"exit code {done.returncode}").splitlines()[-1]
+        raise Stop(f"`medusa down` does not end what runs in {data} ({words}); end it, then again.")
+
+
 def clean() -> None:
     """Remove everything that the make targets made in this folder."""
     removed = []
     data = ROOT / ".medusa"
+    end_platform(data)
     stop_servers(data)
     # As root, a server's files may lie outside, where its user can reach them: see server.py.
     for link in data.glob("**/cluster"):

@@ -190,6 +190,27 @@ def parser() -> UsageParser:
     added.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
     _running(added)
 
+    added = add("job", _job, "say which participants' jobs shall run, and see what became of them")
+    what = "start: it shall run, stop: it shall not, or list"
+    added.add_argument("what", choices=("start", "stop", "list"), metavar="WHAT", help=what)
+    added.add_argument("names", nargs="*", metavar="P", help="which participants (default: all)")
+    lane = "live, or backlog: correct what is owed beside it, and end (default: live)"
+    added.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
+    done = "it is done when all has ended, and is not started again"
+    added.add_argument("--until-ended", action="store_true", help=done)
+    added.add_argument("--because", metavar="TEXT", help="why, in a sentence; it is kept")
+    _json(added)
+
+    added = add("supervise", _supervise, "start and stop jobs as they are desired, until told")
+    added.add_argument("--once", action="store_true", help="look once, and end; jobs go on")
+    every = "how often it looks (default: 5)"
+    added.add_argument("--every", type=_seconds, metavar="SECONDS", help=every)
+    lease = "how long the leases of jobs last (default: 10)"
+    added.add_argument("--lease", type=_seconds, metavar="SECONDS", help=lease)
+    added.add_argument("--explain", action="store_true", help="tell what would be done now")
+    _home(added, "only this one (default: all in MEDUSA_DIR)")
+    _json(added)
+
     added = add("tick", _tick, "one turn of a participant: land, import, decide, apply")
     _running(added)
     _json(added)
@@ -340,6 +361,16 @@ def parser() -> UsageParser:
     added.add_argument("shell", nargs="?", choices=shells, metavar="SHELL", help=", ".join(shells))
     added.add_argument("--words", nargs="*", help=argparse.SUPPRESS)
 
+    added = add("up", _up, "start Airflow and a database, and keep them running")
+    port = "of Airflow's pages and API (default: as before, at first 8080)"
+    added.add_argument("--port", type=_port, metavar="N", help=port)
+    host = "the address they listen on (default: as before, at first 127.0.0.1)"
+    added.add_argument("--host", metavar="ADDRESS", help=host)
+    stays = "stay here until interrupted, as containers and service managers want it"
+    added.add_argument("--foreground", action="store_true", help=stays)
+
+    add("down", _down, "end what `medusa up` has started, jobs of participants too")
+
     added = add("doctor", _doctor, "look whether this machine has all that is needed")
     _json(added)
     return top
@@ -377,6 +408,13 @@ def _positive(text: str) -> int:
         number = 0
     if not 0 < number < 2**62:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return number
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 5 else 0
+    if not 0 < number < 65_536:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 1 to 65535")
     return number
 
 
@@ -527,6 +565,35 @@ def _run(options: argparse.Namespace, settings: Settings) -> int:
     return explain_tick(settings, order) if options.explain else run(settings, order)
 
 
+def _job(options: argparse.Namespace, settings: Settings) -> int:
+    from medusa_core.commits import Lane
+    from pipelines.commands.job import Asked, run_job
+
+    asked = Asked(
+        what=options.what,
+        names=options.names,
+        lane=Lane(options.lane),
+        until_ended=options.until_ended,
+        because=options.because,
+        as_json=options.json,
+    )
+    return run_job(settings, asked)
+
+
+def _supervise(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.supervise import run_supervise
+
+    return run_supervise(
+        settings,
+        options.participant,
+        once=options.once,
+        explain=options.explain,
+        as_json=options.json,
+        every_s=options.every,
+        lease_s=options.lease,
+    )
+
+
 def _tick(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.commands.run import explain_tick, run_order, tick
 
@@ -675,6 +742,23 @@ def _completion(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.commands.completion import run_completion
 
     return run_completion(parser(), settings, shell=options.shell, words=options.words)
+
+
+def _up(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.up import checked_host, run_up
+
+    return run_up(
+        settings,
+        port=options.port,
+        host=None if options.host is None else checked_host(options.host),
+        is_foreground=options.foreground,
+    )
+
+
+def _down(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.commands.up_down import run_down
+
+    return run_down(settings)
 
 
 def _doctor(options: argparse.Namespace, settings: Settings) -> int:

@@ -67,6 +67,9 @@ ROUND_POINTS = (
 )
 """Those of a turn in the market, which goes on beside."""
 
+SUPERVISION_POINTS = ("supervise.intended", "supervise.spawned")
+"""Those of starting a participant's process: before it is made, and before that is written down."""
+
 CHOICE_POINTS = ("choice.decided", "choice.committed")
 """Those of choosing among several producers of a stream, in homes where there are some."""
 

@@ -17,6 +17,7 @@ from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
 from pipelines.commands.status_text import status_text
 from pipelines.commands.tables import printable
+from pipelines.commands.up_status import platform_status, platform_text
 from pipelines.home import Home, chosen_participant, known_homes, open_home
 from pipelines.settings import Settings
 from pipelines.watching.home_status import home_status
@@ -34,18 +35,23 @@ def show_status(
     interrupted. Returns 0, or the exit code of what made a home unreachable.
     """
     while True:
-        names = chosen_participants(settings, participant)
+        names = _names(settings, participant)
         with _opened(settings, names) as homes:
-            code = _show(homes, as_json=as_json, again=every_s is not None)
+            code = _show(settings, homes, as_json=as_json, again=every_s is not None)
             # Connections stay open between looks; after an error everything is opened anew.
-            while every_s is not None and code == 0 and names == chosen_participants(
-                settings, participant
-            ):  # fmt: skip
+            while every_s is not None and code == 0 and names == _names(settings, participant):
                 time.sleep(every_s)
-                code = _show(homes, as_json=as_json, again=True)
+                code = _show(settings, homes, as_json=as_json, again=True)
         if every_s is None:
             return code
         time.sleep(every_s)
+
+
+def _names(settings: Settings, wanted: str | None) -> list[Participant]:
+    """As `chosen_participants`, or nobody where a platform stands that has no homes yet."""
+    if wanted is None and not known_homes(settings.directory) and platform_status(settings):
+        return []
+    return chosen_participants(settings, wanted)
 
 
 def chosen_participants(settings: Settings, wanted: str | None) -> list[Participant]:
@@ -66,7 +72,7 @@ def _opened(settings: Settings, names: Sequence[Participant]) -> Iterator[Homes]
         yield homes
 
 
-def _show(homes: Homes, *, as_json: bool, again: bool) -> int:
+def _show(settings: Settings, homes: Homes, *, as_json: bool, again: bool) -> int:
     """Print one look; returns the exit code of the first error."""
     documents: list[dict[str, Any]] = []
     errors: list[MedusaError] = []
@@ -80,11 +86,13 @@ def _show(homes: Homes, *, as_json: bool, again: bool) -> int:
                 raise
             errors.append(error)
             documents.append({"participant": name, "error": str(error)})
+    platform = platform_status(settings)
     if as_json:
-        whole = {"homes": documents}
+        whole = {"homes": documents, **({"platform": platform} if platform else {})}
         print(json.dumps(whole, indent=None if again else 1, allow_nan=False), flush=True)
     else:
-        text = f"\n\n{'=' * 100}\n\n".join(map(_text, documents))
+        texts = [platform_text(platform)] if platform else []
+        text = f"\n\n{'=' * 100}\n\n".join([*texts, *map(_text, documents)])
         cleared = CLEARED if again and sys.stdout.isatty() else ""
         print(cleared + text, end="\n\n" if again else "\n", flush=True)
     return errors[0].exit_code if errors else 0

@@ -30,6 +30,9 @@ SEMANTIC_SETTINGS = {
 }
 """Settings that give expressions their meaning: part of the plan."""
 
+MASTER, LOOPBACK = "MEDUSA_SPARK_MASTER", "127.0.0.1"
+"""Of a cluster on which steps run; without it they run in the driver's own JVM."""
+
 _LOG4J = """\
 rootLogger.level = warn
 rootLogger.appenderRef.file.ref = file
@@ -73,7 +76,10 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     log4j.write_text(_LOG4J.format(log=_escaped(log)))
     os.environ["JAVA_HOME"] = java_home(directory)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+    master = os.environ.get(MASTER) or f"local[{cores}]"
+    is_here = master.startswith("local") or "//127.0.0.1:" in master
+    if is_here:
+        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
     os.environ["SPARK_LOCAL_DIRS"] = str(directory / "spark")
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
@@ -81,8 +87,11 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     from pyspark.java_gateway import launch_gateway
     from pyspark.sql import SparkSession
 
-    conf = SparkConf(loadDefaults=False).setMaster(f"local[{cores}]").setAppName("medusa")
+    conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("medusa")
     conf.setAll(list({**SEMANTIC_SETTINGS, **_working_settings(cores, log4j)}.items()))
+    if is_here:
+        # Spark would listen on an address of the network; on a cluster, executors need one.
+        conf.set("spark.driver.host", LOOPBACK).set("spark.driver.bindAddress", LOOPBACK)
     said = directory / "logs" / "jvm.log"
     launch: Callable[..., Any] = launch_gateway
     try:
@@ -113,8 +122,6 @@ def _working_settings(cores: int, log4j: Path) -> dict[str, str]:
     return {
         "spark.medusa.scratch": str(log4j.parent),
         "spark.driver.memory": os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -24,6 +24,9 @@ from typing import Any
 
 import pytest
 
+from pipelines.hosting.decisions import Started
+from pipelines.hosting.folder import PlatformFolder
+from pipelines.hosting.processes import start
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -444,4 +447,28 @@ def test_clean_stops_a_server_whose_owner_was_lost(project: Project) -> None:
     project.succeed("clean")
     assert server.wait(timeout=10) == 0
     server.stdout.close()
+    assert not (project.root / ".medusa").exists()
+
+
+def test_clean_ends_what_up_has_started(project: Project) -> None:
+    medusa = project.root / ".venv/bin/medusa"
+    medusa.parent.mkdir(parents=True)
+    medusa.write_text(
+        f'#!/bin/sh\ncd "{REPOSITORY}" && exec "{sys.executable}" -m pipelines.cli "$@"\n'
+    )
+    medusa.chmod(0o755)
+    folder = PlatformFolder(project.root / ".medusa")
+    folder.make()
+    started: list[Started] = []
+    child = start(
+        "a component",
+        [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"],
+        environment=dict(os.environ),
+        folder=folder.root,
+        log=folder.supervisor_log,
+        write_down=started.append,
+    )
+    folder.write_started(started)
+    project.succeed("clean")
+    assert child.wait(timeout=60) == -signal.SIGTERM
     assert not (project.root / ".medusa").exists()

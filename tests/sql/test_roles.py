@@ -21,7 +21,8 @@ from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn
 
 OTHERS = ("job", "airflow", "analyst", "reader")
-AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds"}
+AGREED = {"contract", "contract_history", "contract_in_force", "contract_notices", "rounds",
+          "desired_jobs", "jobs"}  # fmt: skip
 VIEWS = {
     "job": {*AGREED, "contract_proposals", "contract_voids", "party_keys", "inbox", "outbox",
             "audit",

@@ -1,0 +1,85 @@
+"""What a supervisor knows of a participant: what is desired, jobs that were made, who holds leases.
+
+A job is an intent first, then a process, at last what became of it; it is known by the catalog, but
+for what is to be seen of a process, which only its own machine can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from medusa_core.commits import Lane
+
+
+class Seen(Enum):
+    """What is to be seen of a job's process by who looks."""
+
+    RUNS = "runs"
+    FROZEN = "stands still"
+    GONE = "is gone"
+    ELSEWHERE = "is on another host"
+    NONE = "is not made yet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DesiredJob:
+    """What was said last of a lane; one that is not `is_lasting` is done once it has ended well."""
+
+    number: int
+    lane: Lane
+    is_wanted: bool
+    is_lasting: bool
+    since_ms: int
+    who: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """An intent and what became of it; times are the catalog's clock, None: not yet."""
+
+    id: int
+    lane: Lane
+    desired: int
+    intended_at_ms: int
+    host: str | None = None
+    pid: int | None = None
+    started: str | None = None
+    begun_at_ms: int | None = None
+    heard_at_ms: int | None = None
+    stop_asked_at_ms: int | None = None
+    ended_at_ms: int | None = None
+    exit_code: int | None = None
+    because: str | None = None
+
+    @property
+    def holder(self) -> str:
+        """How the leases of its process begin to name their holder."""
+        return f"{self.host}-{self.pid}-"
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLane:
+    """Somebody holds leases of a lane until then."""
+
+    lane: Lane
+    holder: str
+    until_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Supervision:
+    """What a supervisor knows of one participant; jobs are newest first.
+
+    `reachable_since_ms`: before it, no process could be heard of (the catalog was away).
+    `seen`: of each open job.
+    """
+
+    now_ms: int
+    reachable_since_ms: int
+    desired: Mapping[Lane, DesiredJob]
+    jobs: Sequence[Job]
+    seen: Mapping[int, Seen]
+    held: Sequence[HeldLane] = ()

@@ -1,0 +1,67 @@
+"""Fields of the forms under which DAGs are triggered.
+
+What is typed in is checked by the first task, with the commands' own refusals; the form only offers
+what there is. It is read with the DAG files, so it looks at one small file and imports nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import Param
+
+NAMES_MAX = 500
+TEXT_MAX = 4_000
+
+
+def known_names() -> list[str]:
+    """The participants that homes were made for, to be offered; none where that cannot be read."""
+    record = Path(os.environ.get("MEDUSA_DIR") or ".medusa").expanduser() / "home.json"
+    try:
+        names = json.loads(record.read_text())["participants"]
+        return sorted(name for name in names if isinstance(name, str))[:NAMES_MAX]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+def optional_text(title: str, description: str, default: str | None = None, **more: Any) -> Param:
+    """A field that may be left empty."""
+    return Param(
+        default,
+        description=description,
+        type=["null", "string"],
+        title=title,
+        maxLength=TEXT_MAX,
+        **more,
+    )
+
+
+def one_participant(title: str, description: str) -> Param:
+    """One participant, with those that there are offered."""
+    return optional_text(title, description, examples=known_names())
+
+
+def participants() -> Param:
+    """Which participants, all if none is named."""
+    return Param(
+        [],
+        description="Which participants, a line each; none: all that have a home here.",
+        type="array",
+        items={"type": "string", "maxLength": 200},
+        title="Participants",
+        maxItems=NAMES_MAX,
+        examples=known_names(),
+    )
+
+
+def choice(title: str, description: str, options: list[str]) -> Param:
+    """One of some words."""
+    return Param(options[0], description=description, type="string", title=title, enum=options)
+
+
+def yes_or_no(title: str, description: str, *, default: bool) -> Param:
+    """A box to tick."""
+    return Param(default, description=description, type="boolean", title=title)

@@ -1,0 +1,87 @@
+"""The connection type `medusa`: where homes and contracts are.
+
+Without a connection the environment says it, as for the commands: MEDUSA_DIR, MEDUSA_CATALOG_URL,
+and MEDUSA_CONTRACTS for the folder below which contracts are (default: `contracts` beside
+MEDUSA_DIR).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
+
+from medusa_core.errors import MedusaError
+from pipelines.settings import Settings
+
+DEFAULT = "medusa_default"
+CONTRACTS = "MEDUSA_CONTRACTS"
+MASTER = "MEDUSA_SPARK_MASTER"
+
+
+class MedusaHook(BaseHook):
+    """The settings of an installation, from its connection or from the environment."""
+
+    conn_name_attr = "medusa_conn_id"
+    default_conn_name = DEFAULT
+    conn_type = "medusa"
+    hook_name = "Medusa"
+
+    _fields: ClassVar[tuple[str, ...]] = ("directory", "contracts", "spark_master")
+
+    def __init__(self, medusa_conn_id: str = DEFAULT) -> None:
+        super().__init__()
+        self.medusa_conn_id = medusa_conn_id
+
+    @classmethod
+    def get_ui_field_behaviour(cls) -> dict[str, Any]:
+        """How the form of a connection looks: a URL with a password is a password."""
+        return {
+            "hidden_fields": ["host", "port", "login", "schema", "extra"],
+            "relabeling": {"password": "Catalog URL"},
+            "placeholders": {"password": "postgresql://user:password@host:5432/postgres"},
+        }
+
+    def environment(self) -> dict[str, str]:
+        """What the environment would say if it said what the connection does."""
+        environment = dict(os.environ)
+        try:
+            connection = self.get_connection(self.medusa_conn_id)
+        except AirflowNotFoundException:
+            return environment
+        extra = connection.extra_dejson
+        if connection.password:
+            environment["MEDUSA_CATALOG_URL"] = connection.password
+        for field, variable in zip(self._fields, ("MEDUSA_DIR", CONTRACTS, MASTER), strict=True):
+            if extra.get(field):
+                environment[variable] = str(extra[field])
+        return environment
+
+    def settings(self) -> Settings:
+        """Where homes are; Refused for a URL or folder that cannot be."""
+        settings = Settings.from_environment(self.environment())
+        return replace(settings, metrics_port=None)
+
+    def contracts_root(self) -> Path:
+        """The folder below which contracts are."""
+        given = self.environment().get(CONTRACTS)
+        return Path(given).expanduser() if given else self.settings().directory.parent / "contracts"
+
+    def test_connection(self) -> tuple[bool, str]:
+        """For the button of the form: whether homes are there and can be reached."""
+        from pipelines.home import known_homes
+        from pipelines.supervising.opening import open_jobs
+
+        try:
+            settings = self.settings()
+            names = sorted(known_homes(settings.directory))
+            with open_jobs(settings) as jobs:
+                for name in names:
+                    jobs.of(name).mark()
+        except MedusaError as error:
+            return False, str(error)
+        return True, f"homes of {', '.join(names) or 'nobody yet'} in {settings.directory}"

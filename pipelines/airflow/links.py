@@ -1,0 +1,49 @@
+"""Links from a task to what it wrote: the page of answers, and the certificate.
+
+Pages lie in MEDUSA_DIR; Airflow's own server shows them to who is logged in (`pages.py`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from airflow.sdk import BaseOperatorLink
+
+if TYPE_CHECKING:
+    from airflow.sdk import BaseOperator
+    from airflow.sdk.types import TaskInstanceKey
+
+PREFIX = "/medusa"
+FOLDERS = ("reports", "quality")
+
+
+def url_of(directory: Path, page: Path | str | None) -> str:
+    """Where a page of the folder is shown; empty for none, and for what lies elsewhere."""
+    if not page:
+        return ""
+    try:
+        below = Path(page).resolve().relative_to(directory.resolve())
+    except ValueError:
+        return ""
+    is_page = bool(below.parts) and below.parts[0] in FOLDERS
+    return f"{PREFIX}/pages/{quote(below.as_posix())}" if is_page else ""
+
+
+class ReportLink(BaseOperatorLink):
+    """To the page that a task wrote."""
+
+    name = "Report"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return str(getattr(operator, "report_url", ""))
+
+
+class CertificateLink(BaseOperatorLink):
+    """To the pages of the checks that a task made."""
+
+    name = "Certificate"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        return str(getattr(operator, "certificate_url", ""))

@@ -1,0 +1,157 @@
+"""The operators: each asks for one thing of `pipelines.orders`, and tells what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.standard.operators.branch import BaseBranchOperator
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from medusa_core.names import Participant
+from pipelines.airflow.medusa_operator import MedusaOperator, who
+
+if TYPE_CHECKING:
+    from pipelines.settings import Settings
+
+
+class ParticipantsOperator(MedusaOperator):
+    """The participants that a form names, all if none; the list is what others are mapped over.
+
+    Skipped while there is no home at all, so that a new installation is not red.
+    """
+
+    def act(self, settings: Settings, context: Context) -> list[str]:
+        from pipelines.home import known_homes
+        from pipelines.orders.forms import participants_of
+
+        named = context["params"].get("participants")
+        if not named and not known_homes(settings.directory):
+            raise AirflowSkipException("there is no home yet: bring contracts in, medusa_deploy")
+        return [str(name) for name in participants_of("participants", settings, named)]
+
+
+class PlanOperator(MedusaOperator):
+    """What deploying the contracts would change."""
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders import deploying
+
+        document = deploying.plan(settings, *deploying_asked(self, settings, context))
+        self.say(*(document["changes"] or ["nothing changes"]))
+        return document
+
+
+def deploying_asked(operator: MedusaOperator, settings: Settings, context: Context) -> Any:
+    """What the form of a deployment asks for: folder, participant, from when on."""
+    from pipelines.orders import forms
+
+    form = context["params"]
+    contracts = forms.folder_of("contracts", form["contracts"], operator.hook.contracts_root())
+    return (
+        contracts,
+        forms.text_of("participant", form["participant"]),
+        forms.text_of("begins", form["begins"]),
+    )
+
+
+class ApproveOrApplyOperator(BaseBranchOperator):
+    """Goes on to the approval where a contract with a partner changes, else to applying.
+
+    With a dry run nothing follows.
+    """
+
+    template_fields = ("plan",)
+
+    def __init__(self, *, plan: Any, approve: str, apply: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+        self.approve = approve
+        self.apply = apply
+
+    def choose_branch(self, context: Context) -> list[str]:
+        """Which of the two is next."""
+        if context["params"]["dry_run"]:
+            return []
+        return [self.approve if self.plan["approvals"] else self.apply]
+
+
+class ApplyOperator(MedusaOperator):
+    """Brings in what was planned, and lets those run who have something to do."""
+
+    template_fields = ("plan",)
+
+    def __init__(self, *, plan: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.plan = plan
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders import deploying
+
+        asked = deploying_asked(self, settings, context)
+        document = dict(deploying.bring_in(settings, *asked, planned=self.plan))
+        self.say(*(f"{name}: brought in" for name in document["brought_in"]), *document["notes"])
+        if context["params"]["start"]:
+            document["running"] = deploying.let_run(
+                settings, self.plan["homes"], document["brought_in"], who=who(context)
+            )
+            self.say(*(f"{name} shall run" for name in document["running"]))
+        return document
+
+
+class SuperviseOperator(MedusaOperator):
+    """Starts and stops the jobs of one participant as they are desired; fails what is given up."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Sequence[str]:
+        from pipelines.orders.supervising import supervise
+
+        document = supervise(settings, Participant(self.participant), self.hook.environment())
+        self.say(*document["said"])
+        return list(document["said"])
+
+
+class RoundOperator(MedusaOperator):
+    """A round of the market of one participant."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders.trading import trade
+
+        form = context["params"]
+        return trade(
+            settings, Participant(self.participant), explain=form["explain"],
+            only_idle=form["only_idle"],
+        )  # fmt: skip
+
+
+class HousekeepingOperator(MedusaOperator):
+    """Trims by retention, compacts, removes orphans, of one participant."""
+
+    def __init__(self, *, participant: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.participant = participant
+
+    def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+        from pipelines.orders import forms
+        from pipelines.orders.housekeeping import keep_house
+
+        form = context["params"]
+        document = keep_house(
+            settings,
+            Participant(self.participant),
+            keep=forms.text_of("keep", form["keep"]),
+            compacts=form["compact"],
+            removes_orphans=form["orphans"],
+            explain=form["explain"],
+        )
+        counts = {name: len(what) for name, what in document.items() if isinstance(what, list)}
+        self.say(f"{self.participant}: {counts or 'nothing to do'}")
+        return {"participant": self.participant, **counts}

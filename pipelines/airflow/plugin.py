@@ -1,0 +1,28 @@
+"""What Airflow is told of at its start: links, the pages behind them, notes of runs that failed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from airflow.plugins_manager import AirflowPlugin
+
+from pipelines.airflow import noting
+from pipelines.airflow.links import PREFIX, CertificateLink, ReportLink
+
+
+class _Pages:
+    """Made when they are asked for: only the server does, others need no web framework."""
+
+    def __get__(self, plugin: object, kind: type | None = None) -> list[dict[str, Any]]:
+        from pipelines.airflow.pages import pages_app
+
+        return [{"app": pages_app(), "url_prefix": PREFIX, "name": "Medusa's pages"}]
+
+
+class MedusaPlugin(AirflowPlugin):
+    """Registered by `plugins/medusa.py`, or by an entry point of the package."""
+
+    name = "medusa"
+    operator_extra_links = [ReportLink(), CertificateLink()]  # noqa: RUF012 - as Airflow has it
+    listeners = [noting]  # noqa: RUF012
+    fastapi_apps = _Pages()

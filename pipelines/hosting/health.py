@@ -1,0 +1,91 @@
+"""How Airflow says that it is: asked over HTTP on this machine, never by a proxy.
+
+Times are milliseconds since the epoch, by Airflow's clock, which is this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from http.client import HTTPException
+from typing import Any
+
+HEARTBEATS = {
+    "scheduler": "latest_scheduler_heartbeat",
+    "dag_processor": "latest_dag_processor_heartbeat",
+    "triggerer": "latest_triggerer_heartbeat",
+}
+_ANSWER_BYTES_MAX = 10_000_000
+_direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The DAGs that Airflow shows: the files they come from, and the files that have errors."""
+
+    files: frozenset[str]
+    broken: Mapping[str, str]
+
+
+def read_health(url: str, *, timeout_s: float = 3) -> Mapping[str, int] | None:
+    """Component -> when it was last heard of; None if the API server does not answer."""
+    document = _ask(f"{url}/api/v2/monitor/health", timeout_s=timeout_s)
+    if document is None:
+        return None
+    heard = {}
+    for component, field in HEARTBEATS.items():
+        told = document.get(component)
+        at = told.get(field) if isinstance(told, dict) else None
+        if isinstance(at, str):
+            try:
+                heard[component.replace("_", "-")] = int(
+                    datetime.fromisoformat(at).timestamp() * 1000
+                )
+            except ValueError:
+                continue
+    return heard
+
+
+def read_dags(url: str, user: str, password: str, *, timeout_s: float = 10) -> Read | None:
+    """What Airflow has read of the folder of DAGs; None if it does not tell now."""
+    login = {"username": user, "password": password}
+    token = _ask(f"{url}/auth/token", timeout_s=timeout_s, body=login)
+    if token is None or not isinstance(token.get("access_token"), str):
+        return None
+    bearer = token["access_token"]
+    dags = _ask(f"{url}/api/v2/dags?limit=1000", timeout_s=timeout_s, bearer=bearer)
+    errors = _ask(f"{url}/api/v2/importErrors?limit=1000", timeout_s=timeout_s, bearer=bearer)
+    if dags is None or errors is None:
+        return None
+    return Read(
+        frozenset(str(one.get("relative_fileloc")) for one in dags.get("dags", ())),
+        {
+            str(one.get("filename")): str(one.get("stack_trace", "")).strip().rpartition("\n")[2]
+            for one in errors.get("import_errors", ())
+        },
+    )
+
+
+def _ask(
+    url: str,
+    *,
+    timeout_s: float,
+    body: Mapping[str, str] | None = None,
+    bearer: str | None = None,
+) -> dict[str, Any] | None:
+    request = urllib.request.Request(url)
+    if body is not None:
+        request.data = json.dumps(body).encode()
+        request.add_header("Content-Type", "application/json")
+    if bearer is not None:
+        request.add_header("Authorization", f"Bearer {bearer}")
+    try:
+        with _direct.open(request, timeout=timeout_s) as answer:
+            found = json.loads(answer.read(_ANSWER_BYTES_MAX))
+    except (OSError, HTTPException, ValueError, urllib.error.URLError):
+        return None
+    return found if isinstance(found, dict) else None

@@ -1,0 +1,1 @@
+"""Entry scripts for spark-submit."""

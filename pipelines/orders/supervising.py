@@ -1,0 +1,43 @@
+"""One look at what shall run of a participant, and at who drives it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from medusa_core.commits import Lane
+from medusa_core.names import Participant
+from pipelines.commands.supervise import check_given_up
+from pipelines.settings import Settings
+from pipelines.supervising.launching import launch_of
+from pipelines.supervising.opening import open_jobs
+from pipelines.supervising.telling import decision_line, turn_document
+from pipelines.supervising.turn import supervise_home
+
+
+def supervise(
+    settings: Settings, participant: Participant, environ: Mapping[str, str] | None = None
+) -> Mapping[str, Any]:
+    """Start and stop jobs of a participant as they are desired.
+
+    Raises CheckFailed, with the reason and the log, if something was given up.
+    """
+    launch = launch_of(settings, os.environ if environ is None else environ)
+    with open_jobs(settings) as jobs:
+        turn = supervise_home(participant, jobs.of(participant), launch)
+    check_given_up([turn], launch)
+    lines = [decision_line(turn, one) for one in (*turn.done, *turn.standing)]
+    return {**turn_document(turn), "said": lines}
+
+
+def mark_of(settings: Settings, participant: Participant) -> tuple[int, int]:
+    """A number that grows with what is desired, and one with jobs that end."""
+    with open_jobs(settings) as jobs:
+        return jobs.of(participant).mark()
+
+
+def lane_is_held(settings: Settings, participant: Participant, lane: Lane) -> bool:
+    """Whether somebody drives a participant in a lane now."""
+    with open_jobs(settings) as jobs:
+        return any(held.lane is lane for held in jobs.of(participant).read().held)

@@ -1,0 +1,1 @@
+"""Supervision: what shall run of a participant, against what does (medusa_core/supervising.py)."""

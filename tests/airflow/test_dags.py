@@ -1,0 +1,287 @@
+"""Each DAG once, over a federation of two with real processes and a real catalog."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medusa_core.commits import Lane
+from medusa_core.errors import Refused
+from medusa_core.names import Participant
+from medusa_core.supervision import Job, Seen
+from pipelines.drills.processes import running_in
+from pipelines.home import known_homes, open_home
+from pipelines.orders.drill_forms import prepare
+from pipelines.settings import Settings
+from pipelines.supervising.opening import open_jobs
+from pipelines.supervising.processes import see, signal_process
+from tests.airflow.conftest import Airflow
+from tests.waiting import until
+
+DAGS = {
+    "medusa_deploy", "medusa_supervise", "medusa_round", "medusa_reconcile", "medusa_quality",
+    "medusa_closed_windows", "medusa_housekeeping", "medusa_drill",
+}  # fmt: skip
+STARTS_S_MAX = 120
+ALPHA, BETA = Participant("alpha"), Participant("beta")
+NETWORK = """
+from medusa_core.network import Filter, Network, Output, Source, Union
+
+COLUMNS = {"ts_us": "bigint", "orig_h": "string", "resp_p": "int"}
+network = Network(
+    name="kept",
+    sources=tuple(Source(name=name, columns=COLUMNS, time="ts_us") for name in ("given", "more")),
+    boxes=(
+        Union(name="both", inputs=("given", "more"), fragment="main"),
+        Filter(name="low", input="both", cases={"yes": "resp_p < 1024"}, fragment="main"),
+    ),
+    outputs=(Output(name="lower", input="low"),),
+    bucket="1s",
+)
+"""
+
+
+def write_two_sources(folder: Path) -> None:
+    """Alpha and beta land a source each, and beta computes from both within 4 s."""
+    for kind in ("participants", "streams", "networks"):
+        (folder / kind).mkdir(parents=True)
+    (folder / "networks" / "kept.py").write_text(NETWORK)
+    runs = {"alpha": "sources: [given]", "beta": "sources: [more]\n    fragments: [main]"}
+    for name, does in runs.items():
+        (folder / "participants" / f"{name}.yaml").write_text(
+            f"participant: {name}\nruns:\n  - network: networks/kept.py\n    {does}\n"
+        )
+    for seed, stream in enumerate(("given", "more")):
+        (folder / "streams" / f"{stream}.yaml").write_text(
+            f"stream: {stream}\n"
+            f"source: {{kind: generate, seed: {seed}, rate_per_s: 20, sources: 4}}\n"
+        )
+    (folder / "streams" / "lower.yaml").write_text("stream: lower\nbound: 4s\n")
+
+
+def jobs_of(settings: Settings) -> list[Job]:
+    with open_jobs(settings) as jobs:
+        return [
+            job
+            for name in known_homes(settings.directory)
+            for job in jobs.of(name).read().jobs
+            if job.pid is not None
+        ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left(settings: Settings) -> Iterator[None]:
+    """Whatever was started is ended."""
+    write_two_sources(settings.directory / "contracts")
+    yield
+    for job in jobs_of(settings):
+        signal_process(job, signal.SIGKILL)
+        until(lambda job=job: see(job) is Seen.GONE, "a job is gone")  # type: ignore[misc]
+
+
+def test_all_dags_are_there_with_tags_words_for_the_operator_and_typed_forms(
+    airflow: Airflow,
+) -> None:
+    assert set(airflow.dags) == DAGS
+    for name, dag in airflow.dags.items():
+        assert "medusa" in dag["tags"], name
+        assert "When it is red" in dag["doc"], name
+        assert dag["params"], name
+        for field, schema in dag["params"].items():
+            assert schema.get("type"), f"{name}: {field}"
+            assert schema.get("title"), f"{name}: {field}"
+        assert dag["file"] in {f"{name}.py", "medusa_quality.py"}
+
+
+def test_a_folder_elsewhere_is_refused_where_the_operator_looks(airflow: Airflow) -> None:
+    run = airflow.run("medusa_deploy", contracts="../../etc")
+    assert run.state == "failed"
+    assert run.note is not None
+    assert re.search(r"contracts '../../etc' leads out of", run.note)
+    assert run.states("apply") == ["upstream_failed"]
+
+
+def test_before_anything_is_deployed_nothing_is_red_and_nobody_is_known(airflow: Airflow) -> None:
+    run = airflow.run("medusa_supervise")
+    assert run.state == "success"
+    assert run.states("participants") == run.states("supervise") == ["skipped"]
+    named = airflow.run("medusa_supervise", participants=["alpha; DROP TABLE medusa.job"])
+    assert named.state == "failed"
+    assert "there is no participant 'alpha; DROP TABLE medusa.job'" in str(named.note)
+
+
+def test_a_dry_run_shows_what_would_change_and_changes_nothing(
+    airflow: Airflow, settings: Settings
+) -> None:
+    run = airflow.run("medusa_deploy", dry_run=True)
+    assert run.state == "success", run
+    assert any("beta: new network kept" in line for line in run.told("plan")["changes"])
+    assert run.states("apply") == run.states("approve") == ["skipped"]
+    assert not known_homes(settings.directory)
+
+
+def test_deployed_and_supervised_participants_run(airflow: Airflow, settings: Settings) -> None:
+    run = airflow.run("medusa_deploy")
+    assert run.state == "success", run
+    assert run.states("approve") == ["skipped"], "no contract with a partner changes"
+    assert run.told("apply")["running"] == [ALPHA, BETA]
+    first = airflow.run("medusa_supervise")
+    assert first.states("supervise") == ["success", "success"], first
+    until(
+        lambda: {p.participant for p in running_in(settings.directory) if not p.waits}
+        == {ALPHA, BETA},
+        "both drive", STARTS_S_MAX,
+    )  # fmt: skip
+    again = airflow.run("medusa_supervise")
+    assert again.state == "success"
+    assert len(jobs_of(settings)) == 2, "what runs is left alone"
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        ({"participant": "alpha; rm -rf /"}, "no participant 'alpha; rm -rf /'"),
+        ({"lasts": "-5s"}, "lasts: duration '-5s' is not one"),
+        ({"network": "netmno"}, "no network 'netmno' is deployed.*kept"),
+    ],
+)
+def test_a_form_value_that_cannot_be_is_refused_before_anything_starts(
+    airflow: Airflow, settings: Settings, form: dict[str, str], reason: str
+) -> None:
+    until(lambda: has_answered(settings), "beta has computed something", STARTS_S_MAX)
+    run = airflow.run("medusa_drill", **{"participant": "beta", "partner": "alpha", **form})
+    assert run.state == "failed"
+    assert run.states("prepare") == ["failed"]
+    assert re.search(reason, str(run.note)), run.note
+    assert run.states("strike") == ["upstream_failed"]
+    assert not (settings.directory / "drills.json").exists(), "nothing was done"
+
+
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        ({"participant": "alpah"}, "no participant 'alpah'.*did you mean 'alpha'"),
+        ({"participant": "x' OR '1'='1"}, "no participant"),
+        ({"participant": None}, "participant is empty"),
+        ({"participant": 7}, "not a text"),
+        ({"partner": None}, "partner is empty"),
+        ({"partner": "beta"}, "no link between beta and itself"),
+        ({"scene": "kill"}, "leave partner empty"),
+        ({"scene": "burn"}, "choose cut, one-way, slow, kill, freeze"),
+        ({"lasts": "2h"}, "lasts 2h is out of range"),
+        ({"lasts": ""}, "lasts is empty"),
+        ({"scene": "slow"}, "by is empty"),
+        ({"patience": "0s"}, "patience: duration '0s' is out of range"),
+    ],
+)
+def test_each_field_of_a_drill_has_its_refusal(
+    settings: Settings, form: dict[str, Any], reason: str
+) -> None:
+    given = {"scene": "cut", "participant": "beta", "partner": "alpha", "lasts": "5s", **form}
+    with pytest.raises(Refused, match=reason):
+        prepare(settings, given)
+
+
+def has_answered(settings: Settings) -> bool:
+    with open_home(settings, BETA) as home:
+        return any(
+            line.stream.name == "lower" and line.stable_through_us is not None
+            for line in home.catalog.lines()
+        )
+
+
+def test_a_drill_is_answered_healed_corrected_and_judged(
+    airflow: Airflow, settings: Settings
+) -> None:
+    until(lambda: has_answered(settings), "beta has computed something", STARTS_S_MAX)
+    run = airflow.run(
+        "medusa_drill", participant="beta", partner="alpha", lasts="20s", patience="2m",
+        must_be_in_time=False, network="kept",
+    )  # fmt: skip
+    assert run.state == "success", (run.note, run.tasks, run.xcoms)
+    assert run.told("watch")["beta/lower"] > 0, "there were tentative answers"
+    judged = run.told("judge")
+    assert judged["passed"]
+    assert judged["checks"] == 4
+    page = Path(judged["pages"][0])
+    assert "corrected" in page.read_text()
+    link = run.told("judge", "_link_ReportLink")
+    assert link == f"/medusa/pages/reports/{page.name}"
+    assert run.told("judge", "_link_CertificateLink").startswith("/medusa/pages/quality/")
+
+
+def test_windows_that_have_closed_are_partitions_and_one_of_them_is_certified(
+    airflow: Airflow,
+) -> None:
+    run = airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
+    assert run.state == "success", airflow.log.read_text()[-4_000:]
+    keys = run.told("windows")
+    assert keys
+    assert set(keys) <= set(run.partitions)
+    participant, stream, from_, to = keys[0].split("/")
+    checked = airflow.run(
+        "medusa_quality", participant=participant, stream=stream, **{"from": from_, "to": to}
+    )
+    assert checked.state == "success", checked
+    assert checked.told("certify")["checks"] >= 3
+    again = airflow.run("medusa_closed_windows", participants=["alpha"], length="5s")
+    assert keys[0] not in (again.told("windows") or [])
+
+
+def test_what_cannot_be_checked_is_refused_with_the_reason(airflow: Airflow) -> None:
+    run = airflow.run("medusa_quality", participant="alpha", stream="givn")
+    assert run.state == "failed"
+    assert "no stream 'givn': did you mean 'given'?" in str(run.note)
+
+
+def test_the_backlog_lane_is_opened_and_waited_for(airflow: Airflow) -> None:
+    left = airflow.run("medusa_reconcile", participants=["alpha"])
+    assert left.state == "success", left
+    assert left.states("certify") == ["skipped"], "nothing was owed"
+    run = airflow.run("medusa_reconcile", participants=["beta"], always=True)
+    assert run.states("correct") == ["success"], airflow.log.read_text()[-6_000:]
+    assert run.states("certify") == ["success"], run
+
+
+def test_a_round_and_housekeeping_of_all_are_told(airflow: Airflow) -> None:
+    run = airflow.run("medusa_round", explain=True, only_idle=False)
+    assert run.states("round") == ["success", "success"], run
+    assert run.told("round")["is_explained"] is True
+    left = airflow.run("medusa_round")
+    assert left.told("round")["because"] == "it runs"
+    kept = airflow.run("medusa_housekeeping", explain=True)
+    assert kept.states("keep_house") == ["success", "success"], kept
+
+
+def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Settings) -> None:
+    with open_jobs(settings) as jobs:
+        jobs.of(ALPHA).desire(
+            Lane.LIVE, is_wanted=False, is_lasting=True, because="a test", who="a test"
+        )
+    run = airflow.run("medusa_supervise", participants=["alpha"])
+    assert "stop, a test does not want it" in " ".join(run.told("supervise"))
+    until(
+        lambda: ALPHA not in {p.participant for p in running_in(settings.directory)},
+        "alpha stops",
+        STARTS_S_MAX,
+    )
+
+
+def test_a_job_that_is_given_up_is_told_of_with_reason_and_log(
+    airflow: Airflow, settings: Settings
+) -> None:
+    with open_jobs(settings) as jobs:
+        number = jobs.of(ALPHA).desire(
+            Lane.LIVE, is_wanted=True, is_lasting=True, because="a test", who="a test"
+        )
+        job = jobs.of(ALPHA).intend(number, "a test")
+        jobs.of(ALPHA).end(job, Refused.exit_code, "plan abc was made with another engine")
+    run = airflow.run("medusa_supervise", participants=["alpha"])
+    assert run.states("supervise") == ["failed"]
+    assert "is given up, job" in str(run.note)
+    assert "job-alpha-live.out" in str(run.note)

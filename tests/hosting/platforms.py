@@ -1,0 +1,173 @@
+"""A platform under test: a folder of its own, a free port, the command as users type it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pipelines.hosting.components import COMPONENTS
+from pipelines.hosting.decisions import Process
+from pipelines.hosting.folder import PlatformFolder
+from pipelines.hosting.ports import free_port
+from pipelines.hosting.processes import all_processes, marked
+from tests.conftest import folder_on_memory
+from tests.waiting import until
+
+COMMAND_S_MAX = 400
+HEALED_S_MAX = 240
+
+
+class Platform:
+    """`medusa` in a folder; `remove` ends and removes whatever is left of it."""
+
+    def __init__(self, home: Path | None = None) -> None:
+        self.base = folder_on_memory("medusa-platform-") if home is None else home
+        self.home = self.base / "home"
+        self.port = free_port("127.0.0.1")
+        self.folder = PlatformFolder(self.home)
+        self.user: str | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        dropped = ("AIRFLOW", "MEDUSA_")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+        return {**kept, "MEDUSA_DIR": str(self.home)}
+
+    def begin(self, *words: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "pipelines.cli", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            user=self.user,
+            extra_groups=[] if self.user else None,
+        )
+
+    def type(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return finished(self.begin(*words))
+
+    def succeed(self, *words: str) -> str:
+        done = self.type(*words)
+        assert done.returncode == 0, done.stderr + self.words()
+        return done.stdout
+
+    def up(self) -> str:
+        return self.succeed("up", "--port", str(self.port))
+
+    def words(self) -> str:
+        """What the supervisor has said."""
+        return self.folder.supervisor_log.read_text() if self.folder.supervisor_log.exists() else ""
+
+    # ------------------------------------------------------------ how it stands
+
+    def components(self) -> Mapping[str, Mapping[str, Any]]:
+        return {one["name"]: one for one in self.folder.state().get("components", ())}
+
+    def pid(self, name: str) -> int:
+        """The number of a component's process; 0 while it has none."""
+        return int(self.components()[name]["pid"] or 0)
+
+    def is_well(self) -> bool:
+        state = self.folder.state()
+        return (
+            state.get("phase") == "up"
+            and state.get("database_answers") is True
+            and [one["condition"] for one in state["components"]] == ["runs"] * len(COMPONENTS)
+        )
+
+    def heals(self, is_changed: Callable[[], bool]) -> None:
+        until(lambda: is_changed() and self.is_well(), "it is well again", HEALED_S_MAX)
+
+    def postmaster(self) -> int:
+        """The number of the database's server; 0 while there is none."""
+        found = self.home / "postgres" / "cluster" / "data" / "postmaster.pid"
+        try:
+            return int(found.read_text().splitlines()[0])
+        except (OSError, ValueError, IndexError):
+            return 0
+
+    def login(self, password: str) -> int:
+        """The status of the API's answer."""
+        try:
+            self._token(password)
+        except urllib.error.HTTPError as error:
+            error.close()
+            return error.code
+        return 201
+
+    def dags(self, password: str) -> list[dict[str, Any]]:
+        """The DAGs that Airflow shows."""
+        bearer = {"Authorization": f"Bearer {self._token(password)}"}
+        found = self._ask(
+            urllib.request.Request(self._url("api/v2/dags?limit=100"), headers=bearer)
+        )
+        return list(found["dags"])
+
+    def dags_answer(self, password: str) -> bool:
+        """Whether Airflow tells what it has in its database."""
+        try:
+            return self.dags(password) is not None
+        except OSError:
+            return False
+
+    def _token(self, password: str) -> str:
+        login = json.dumps({"username": "admin", "password": password}).encode()
+        kind = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self._url("auth/token"), data=login, headers=kind)
+        return str(self._ask(request)["access_token"])
+
+    def _url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}/{path}"
+
+    def _ask(self, request: urllib.request.Request) -> dict[str, Any]:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return dict(json.load(answer))
+
+    # ------------------------------------------------------------ what runs
+
+    def mark(self) -> str:
+        return self.folder.secrets(is_embedded=True).mark
+
+    def sessions(self, names: Sequence[str] = tuple(COMPONENTS)) -> set[int]:
+        return {self.pid(name) for name in names}
+
+    def remove(self) -> None:
+        if self.home.exists():
+            self.type("down")
+        shutil.rmtree(self.base, ignore_errors=True)
+
+
+def finished(command: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:
+    try:
+        out, err = command.communicate(timeout=COMMAND_S_MAX)
+    except subprocess.TimeoutExpired:
+        command.send_signal(signal.SIGTERM)
+        command.communicate()
+        raise
+    return subprocess.CompletedProcess(command.args, command.returncode, out, err)
+
+
+def in_sessions(sessions: set[int]) -> list[Process]:
+    return [one for one in all_processes() if one.session in sessions]
+
+
+def lives(pid: int) -> bool:
+    return any(one.pid == pid for one in all_processes())
+
+
+def nothing_is_left(platform: Platform, sessions: set[int], postmaster: int) -> None:
+    assert in_sessions(sessions) == []
+    assert marked(platform.mark()) == ()
+    until(lambda: not lives(postmaster), "the database's server has ended")
+    assert platform.folder.started() == ()

@@ -1,0 +1,145 @@
+"""`medusa up` and `down` with a real Airflow and Postgres, started once for these tests.
+
+They tell one story in order: each leaves the platform up but for the last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from pipelines.hosting.components import COMPONENTS
+from pipelines.hosting.processes import MARK
+from pipelines.settings import REPOSITORY
+from tests.hosting.platforms import Platform, finished, in_sessions, lives, nothing_is_left
+from tests.waiting import until
+
+
+class Up:
+    """A platform that is up, and what the two commands that started it said."""
+
+    def __init__(self, platform: Platform, told: list[str]) -> None:
+        self.platform = platform
+        self.told = told
+
+    @property
+    def password(self) -> str:
+        (shown,) = re.findall(r"password (\S+) \(shown this once\)", "".join(self.told))
+        return shown
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    platform = Platform()
+    try:
+        commands = [platform.begin("up", "--port", str(platform.port)) for _ in range(2)]
+        done = [finished(command) for command in commands]
+        assert [one.returncode for one in done] == [0, 0], (done, platform.words())
+        yield Up(platform, [one.stdout for one in done])
+    finally:
+        platform.remove()
+
+
+def test_two_that_start_it_at_once_both_end_with_the_three_lines(up: Up) -> None:
+    for told in up.told:
+        first, second, third = told.splitlines()[-3:]
+        assert first.startswith(f"Airflow  http://127.0.0.1:{up.platform.port}  user admin, ")
+        assert second.startswith("psql     ")
+        assert third == f"reports  {up.platform.home / 'reports'}"
+    assert sum("up already" in told for told in up.told) == 1
+
+
+def test_the_password_is_shown_once_and_opens_airflow(up: Up) -> None:
+    assert up.platform.login(up.password) == 201
+    assert up.platform.login("another") == 401
+    again = up.platform.succeed("up")
+    assert "up already" in again
+    assert up.password not in again
+    assert up.password not in up.platform.words()
+
+
+def test_every_dag_of_ours_is_read_and_not_paused(up: Up) -> None:
+    assert up.platform.folder.state()["notes"] == []
+    ours = {path.name for path in (REPOSITORY / "dags").glob("medusa_*.py")}
+    found = up.platform.dags(up.password)
+    assert {dag["relative_fileloc"] for dag in found} == ours
+    assert not any(dag["is_paused"] for dag in found)
+
+
+def test_status_shows_the_components(up: Up) -> None:
+    platform = json.loads(up.platform.succeed("status", "--json"))["platform"]
+    assert platform["phase"] == "up"
+    assert [one["name"] for one in platform["components"]] == list(COMPONENTS)
+    told = up.platform.succeed("status")
+    assert all(f"  {name} " in told for name in COMPONENTS)
+
+
+def test_another_folder_is_told_who_has_the_port_before_anything_is_started(up: Up) -> None:
+    other = Platform()
+    other.port = up.platform.port
+    try:
+        done = other.type("up", "--port", str(other.port))
+        assert done.returncode == 3
+        assert re.search(rf"port {other.port} is in use.*`medusa up --port \d+`", done.stderr)
+        assert not (other.home / "postgres").exists()
+    finally:
+        other.remove()
+
+
+def test_one_that_is_up_does_not_move_to_another_port_unasked(up: Up) -> None:
+    done = up.platform.type("up", "--port", str(up.platform.port + 1))
+    assert done.returncode == 3
+    assert "`medusa down` first" in done.stderr
+
+
+def test_components_that_are_killed_come_back_and_their_remains_go(up: Up) -> None:
+    old = up.platform.sessions()
+    for name in COMPONENTS:
+        os.kill(up.platform.pid(name), signal.SIGKILL)
+    up.platform.heals(
+        lambda: all(one["restarts"] >= 1 for one in up.platform.components().values())
+    )
+    assert in_sessions(old) == []
+
+
+def test_a_database_that_is_killed_comes_back_where_it_was(up: Up) -> None:
+    killed = up.platform.postmaster()
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: not lives(killed), "the server has ended")
+    up.platform.heals(
+        lambda: up.platform.postmaster() != killed and up.platform.dags_answer(up.password)
+    )
+
+
+def test_after_a_lost_supervisor_down_ends_all_that_it_had_started_and_nothing_else(
+    up: Up,
+) -> None:
+    platform = up.platform
+    sleeps = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
+    with contextlib.ExitStack() as stack:
+        # As a task of Airflow starts a participant's job; and as a user starts one by hand.
+        of_ours, of_the_user = (
+            stack.enter_context(subprocess.Popen(sleeps, env=environment, start_new_session=True))
+            for environment in ({**os.environ, MARK: platform.mark()}, dict(os.environ))
+        )
+        stack.callback(of_the_user.kill)
+        stack.callback(of_ours.kill)
+        sessions, postmaster = platform.sessions(), platform.postmaster()
+        supervisor = platform.folder.state()["supervisor"]["pid"]
+        os.kill(supervisor, signal.SIGKILL)
+        until(lambda: not platform.folder.is_supervised(), "the supervisor is gone")
+        assert "lost" in platform.succeed("status")
+
+        assert "lost supervisor" in platform.succeed("down")
+        assert of_ours.wait(60) == -signal.SIGTERM
+        assert of_the_user.poll() is None
+        nothing_is_left(platform, sessions, postmaster)
+    assert platform.succeed("down") == "nothing is up here\n"

@@ -1,0 +1,174 @@
+"""Jobs as real processes: what is desired runs, once, whatever is killed on the way."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from medusa_core.commits import Lane
+from medusa_core.errors import Conflict
+from medusa_core.supervising import Close, Keep, Start, Stop, Wait, lane_of
+from medusa_core.supervision import Seen
+from pipelines.failpoints import FILE, POINT
+from pipelines.supervising.processes import host_here, own_process, see, signal_process
+from pipelines.supervising.turn import Turn
+from tests.supervising.conftest import ALPHA, Supervised
+from tests.waiting import until
+
+SOON_S = 60
+
+
+def live(turn: Turn) -> type[object]:
+    """How it stands with the live lane."""
+    return type(next(one for one in turn.standing if lane_of(one) is Lane.LIVE))
+
+
+def test_what_is_desired_runs_and_what_is_not_is_stopped(supervised: Supervised) -> None:
+    supervised.wants()
+    started = supervised.turn()
+    assert [type(one) for one in started.done] == [Start]
+    job = supervised.begun()
+    until(lambda: supervised.holders(), "it takes its leases", SOON_S)
+    (holder,) = supervised.holders()
+    assert holder.startswith(job.holder)
+    assert job.host == host_here()
+    assert live(supervised.turn()) is Keep
+    supervised.wants(False)
+    assert [type(one) for one in supervised.turn().done] == [Stop]
+    until(lambda: see(job) is Seen.GONE, "it ends", SOON_S)
+    supervised.turn()
+    assert supervised.open_job() is None
+    assert not supervised.holders(), "it gave its leases back"
+
+
+def test_a_job_that_is_killed_is_followed_by_one_with_a_lease_of_its_own(
+    supervised: Supervised,
+) -> None:
+    supervised.wants()
+    supervised.turn()
+    first = supervised.begun()
+    until(lambda: supervised.holders(), "the first has leases", SOON_S)
+    signal_process(first, signal.SIGKILL)
+    until(lambda: see(first) is Seen.GONE, "it is gone")
+    turn = supervised.turn()
+    assert [type(one) for one in turn.done] == [Close, Start]
+    second = supervised.begun()
+    assert second.id != first.id
+    until(
+        lambda: any(h.startswith(second.holder) for h in supervised.holders()),
+        "the second has leases", SOON_S,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("point", ["supervise.intended", "supervise.spawned"])
+def test_a_supervisor_that_is_killed_on_the_way_leaves_no_second_job_and_no_orphan(
+    supervised: Supervised, point: str, tmp_path: Path
+) -> None:
+    supervised.wants()
+    announced = tmp_path / "reached"
+    killed = supervised.supervisor(
+        "--once", "--participant", ALPHA, **{POINT: point, FILE: str(announced)}
+    )
+    try:
+        until(lambda: announced.exists() or killed.poll() is not None, point, SOON_S)
+        assert announced.exists(), killed.communicate()
+    finally:
+        killed.kill()
+        killed.communicate()
+    intent = supervised.open_job()
+    assert intent is not None
+    if point == "supervise.intended":
+        turn = supervised.turn()
+        assert live(turn) is Wait, "it may be on its way"
+        assert turn.done == ()
+        is_late = supervised.store().end(intent.id, None, "a test lets the time pass")
+        assert is_late
+        assert [type(one) for one in supervised.turn().done] == [Start]
+        assert supervised.begun().id != intent.id
+    else:
+        assert supervised.begun().id == intent.id, "the process says itself who it is"
+        assert live(supervised.turn()) is Keep
+
+
+def test_two_supervisors_at_once_make_one_job(supervised: Supervised) -> None:
+    supervised.wants()
+    both = [supervised.supervisor("--once", "--participant", ALPHA) for _ in range(2)]
+    told = [one.communicate(timeout=120) for one in both]
+    assert [one.returncode for one in both] == [0, 0], told
+    job = supervised.begun()
+    made = [one.id for one in supervised.all_jobs() if one.desired == job.desired]
+    assert made == [job.id]
+
+
+def test_the_second_of_two_who_saw_the_same_may_not_intend_it(supervised: Supervised) -> None:
+    number = supervised.wants()
+    supervised.store().intend(number, "first")
+    with pytest.raises(Conflict, match="another supervisor"):
+        supervised.store().intend(number, "second")
+    open_ = supervised.open_job()
+    assert open_ is not None
+    supervised.store().end(open_.id, None, "a test")
+
+
+def test_what_is_not_desired_any_more_is_not_intended(supervised: Supervised) -> None:
+    number = supervised.wants()
+    supervised.wants(False)
+    with pytest.raises(Conflict, match="has changed"):
+        supervised.store().intend(number, "late")
+
+
+def test_a_process_whose_job_was_closed_ends_by_itself(supervised: Supervised) -> None:
+    supervised.wants()
+    supervised.turn()
+    job = supervised.begun()
+    supervised.wants(False)
+    supervised.store().end(job.id, None, "given up by a supervisor of another host")
+    until(lambda: see(job) is Seen.GONE, "it ends when it hears of it", SOON_S)
+
+
+def test_a_process_that_comes_too_late_does_nothing(supervised: Supervised) -> None:
+    number = supervised.wants()
+    intent = supervised.store().intend(number, "slow")
+    supervised.store().end(intent, None, "no process took it up")
+    desired = next(d for d in supervised.store().read().desired if d.number == number)
+    process = supervised.launch.make(ALPHA, desired, intent)
+    log = supervised.launch.log(ALPHA, Lane.LIVE)
+    until(lambda: f"job {intent} is not for this process" in log.read_text(), "it ends", SOON_S)
+    assert not supervised.holders()
+    assert process.host == host_here()
+
+
+def test_nothing_but_the_process_that_was_written_down_is_signalled(
+    supervised: Supervised,
+) -> None:
+    number = supervised.wants()
+    intent = supervised.store().intend(number, "a test")
+    own = own_process()
+    assert supervised.store().take_up(intent, own.host, own.pid, "another start", begins=False)
+    job = next(job for job in supervised.all_jobs() if job.id == intent)
+    assert see(job) is Seen.GONE
+    signal_process(job, signal.SIGKILL)
+    supervised.store().end(intent, None, "a test")
+
+
+def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
+    supervised.wants()
+    supervised.turn()
+    job = supervised.begun()
+    signal_process(job, signal.SIGSTOP)
+    until(lambda: see(job) is Seen.FROZEN, "it stands still")
+    assert live(supervised.turn()) is Keep, "drills may be short"
+    signal_process(job, signal.SIGCONT)
+
+
+def test_the_backlog_lane_is_done_when_it_has_ended_well(supervised: Supervised) -> None:
+    supervised.wants(lane=Lane.BACKLOG, lasting=False)
+    supervised.turn()
+
+    def is_done() -> bool:
+        turn = supervised.turn()
+        return any("is done" in one.because for one in turn.standing if isinstance(one, Keep))
+
+    until(is_done, "it corrects nothing and ends", SOON_S)

@@ -1,0 +1,69 @@
+"""With what words and surroundings a job's process is started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from medusa_core.commits import Lane
+from medusa_core.errors import Refused
+from medusa_core.supervision import DesiredJob
+from pipelines.settings import Settings
+from pipelines.supervising.launching import MASTER, SCRIPT, launch_of
+from tests.supervising.conftest import ALPHA
+
+SETTINGS = replace(Settings.from_environment({}), directory=Path("/srv/homes"))
+WANTED = DesiredJob(
+    number=1, lane=Lane.LIVE, is_wanted=True, is_lasting=True, since_ms=0, who="ann", because="x"
+)
+
+
+def test_a_job_runs_in_this_python_unless_a_master_is_given() -> None:
+    words = launch_of(SETTINGS, {}).command(ALPHA, WANTED, 7)
+    assert words[:4] == [sys.executable, "-P", "-m", "pipelines.supervising.job"]
+    assert words[4:] == ["--participant", "alpha", "--lane", "live", "--job", "7"]
+
+
+def test_with_a_master_it_is_submitted_and_its_driver_stays_here() -> None:
+    launch = launch_of(SETTINGS, {MASTER: "spark://one:7077,two:7077"})
+    words = launch.command(ALPHA, replace(WANTED, is_lasting=False), 7)
+    assert words[0].endswith("/spark-submit")
+    assert words[1:5] == ["--master", "spark://one:7077,two:7077", "--deploy-mode", "client"]
+    assert words[words.index(str(SCRIPT)) :][-1] == "--until-ended"
+    assert launch.environment({})[MASTER] == "spark://one:7077,two:7077"
+
+
+@pytest.mark.parametrize("master", ["local[2]", "spark://", "yarn; rm -rf /", "spark://a b", "-x"])
+def test_a_master_that_is_none_is_refused(master: str) -> None:
+    with pytest.raises(Refused, match="no master of a cluster"):
+        launch_of(SETTINGS, {MASTER: master})
+
+
+def test_nothing_of_airflow_and_no_port_of_one_reaches_a_job() -> None:
+    made = launch_of(SETTINGS, {}).environment(
+        {"AIRFLOW__CORE__FERNET_KEY": "x", "_AIRFLOW_X": "y", "MEDUSA_METRICS_PORT": "9464",
+         "MEDUSA_UP": "mark", "PATH": "/bin"}
+    )  # fmt: skip
+    assert made == {
+        "PATH": "/bin",
+        "MEDUSA_UP": "mark",
+        "MEDUSA_DIR": "/srv/homes",
+        "MEDUSA_CATALOG_URL": "",
+    }
+
+
+def test_the_script_that_is_submitted_refuses_a_participant_without_a_home(tmp_path: Path) -> None:
+    told = subprocess.run(
+        [sys.executable, str(SCRIPT), "--participant", "nobody", "--lane", "live", "--job", "1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"MEDUSA_DIR": str(tmp_path), "MEDUSA_CATALOG_URL": ""},
+    )
+    assert told.returncode == Refused.exit_code
+    assert "there is no home of nobody" in told.stderr
