@@ -316,6 +316,7 @@ class _Shed:
             gone = set(chosen)
             self._left = [c for at, c in enumerate(self._left) if at not in gone]
         self._load = max(self._load - sum(item.load for item in items), 0.0)
+        self._dearest = max(self._dearest, candidate.price)
         return items
 
     def _paying(self, candidate: Candidate) -> list[int]:
