@@ -270,7 +270,7 @@ def test_homes_that_disagree_are_a_conflict(read: Reader) -> None:
 def test_an_owner_that_only_one_home_knows_is_a_conflict(read: Reader) -> None:
     homes = applied(read(), ALL)
     moved = tuple(
-        replace(line, producer=replace(line.producer, participant=B))
+        replace(line, producer=line.producer._replace(participant=B))
         for line in homes[A].log["mine/first"]
     )
     stood = {**homes, A: replace(homes[A], log={**homes[A].log, "mine/first": moved})}

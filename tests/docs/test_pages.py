@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -167,4 +168,4 @@ def test_commands_that_are_not_run_are_understood(name: str) -> None:
     for block in blocks_of(page(name)):
         for typed in re.findall(r"(?:^|&& |\s)medusa ([a-z][^\n&|]*)", block.commands):
             if not block.is_run:
-                parser().parse_args(typed.split())
+                parser().parse_args(shlex.split(typed))

@@ -65,5 +65,5 @@ def test_bells_of_trade_are_empty(alpha: Trader, beta: Trader) -> None:
 def test_no_bell_is_rung_with_a_word(file: str) -> None:
     sql = (SQL_FOLDER / file).read_text(encoding="utf-8")
     calls = re.findall(r"pg_notify\(([^)]*)\)", sql)
-    assert set(calls) <= {"'medusa_progress', ''"}
+    assert set(calls) <= {"'medusa_progress', ''", "'medusa_supervision', ''"}
     assert not re.search(r"^\s*NOTIFY\b", sql, re.MULTILINE)

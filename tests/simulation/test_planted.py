@@ -60,7 +60,7 @@ BUGS = {
     "offer_sent_before_it_is_noted": ("ONCE",),
     "other_sizes_not_asked_for": ("L3",),
     "own_word_taken_for_a_partners": ("S5",),
-    "price_of_an_old_revision": ("S4", "L3"),
+    "price_of_an_old_revision": ("S4", "L3", "REFUSED"),
     "room_believed_for_ever": ("L3",),
     "room_not_told": ("L3",),
     "sheds_what_does_not_pay": ("L3",),

@@ -14,7 +14,15 @@ from pipelines.simulation.replicas import NO_REPLICAS
 from pipelines.simulation.running import run_schedules
 from pipelines.simulation.scenario import Scenario, deployment_for, draw_scenario
 from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import MIXED, REPLICA_KINDS, REPLICAS, TRIMS, WHOLE, shape_of
+from pipelines.simulation.shapes import (
+    MARKETS,
+    MIXED,
+    REPLICA_KINDS,
+    REPLICAS,
+    TRIMS,
+    WHOLE,
+    shape_of,
+)
 
 SEED = 60_000
 SEEDS = range(SEED, SEED + 200)
@@ -93,7 +101,7 @@ def test_everybody_else_comes_to_the_end_without_a_producer_that_is_gone_for_goo
 
 def test_of_a_run_every_fourth_schedule_has_replicas() -> None:
     assert [shape_of(seed, MIXED) for seed in (4, 5, 6, 7, 8)] == [
-        REPLICAS, WHOLE, WHOLE, WHOLE, REPLICAS
+        REPLICAS, MARKETS, WHOLE, WHOLE, REPLICAS
     ]  # fmt: skip
     assert shape_of(4, TRIMS) == TRIMS
 

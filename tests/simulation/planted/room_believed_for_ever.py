@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
+from medusa_core.market.messages import Item
 from pipelines.catalog.memory_rounds import MemoryRounds
 
 take_answer = MemoryRounds.take_answer
 
 
-def as_at_first(self: MemoryRounds, envelope_id: int) -> int:
+def as_at_first(
+    self: MemoryRounds,
+    envelope_id: int,
+    keeps: Sequence[Item] | None = None,
+    judged_at: int | None = None,
+) -> int:
     before = dict(self.tables.told)
-    taken = take_answer(self, envelope_id)
+    taken = take_answer(self, envelope_id, keeps, judged_at)
     for contract, told in before.items():
         if told[0].rooms:
             self.tables.told[contract] = told
