@@ -7,11 +7,13 @@ out. Processes are started anew, not forked: whoever runs the simulator may have
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
+from multiprocessing.queues import SimpleQueue
 
 from medusa_core.errors import Unavailable
 from pipelines.simulation.progress import Progress, code_fingerprint
@@ -100,9 +102,11 @@ def _run_parts(parts: Sequence[Part], jobs: int, shape: Shape) -> Iterator[tuple
         for first, schedules in parts:
             yield first, run_part(first, schedules, shape)
         return
-    with ProcessPoolExecutor(
-        min(jobs, len(parts)), get_context("spawn"), initializer=_begin
-    ) as pool:
+    jobs, context = min(jobs, len(parts)), get_context("spawn")
+    cores = context.SimpleQueue()
+    for core in _cores(jobs):
+        cores.put(core)
+    with ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(cores,)) as pool:
         made = {pool.submit(run_part, *part, shape): part[0] for part in parts}
         try:
             for done in as_completed(made):
@@ -117,9 +121,22 @@ def _run_parts(parts: Sequence[Part], jobs: int, shape: Shape) -> Iterator[tuple
             raise
 
 
-def _begin() -> None:
+def _cores(jobs: int) -> list[int | None]:
+    """The core of each process of a run; none where a system does not say which there are."""
+    if not hasattr(os, "sched_setaffinity"):
+        return [None] * jobs
+    cores = sorted(os.sched_getaffinity(0))
+    return [cores[at % len(cores)] for at in range(jobs)]
+
+
+def _begin(cores: SimpleQueue[int | None]) -> None:
     """What a process of a run begins with."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # The threads of a schedule run one at a time and wake each other all the time: on one core that
+    # costs half as much (docs/simulator.md).
+    core = cores.get()
+    if core is not None:
+        os.sched_setaffinity(0, {core})
     # A world is one large cycle and makes hardly any other: it is enough to look after each part.
     gc.freeze()
     gc.disable()
