@@ -5651,6 +5651,8 @@ BEGIN
         messages_max := 1024;
     ELSIF envelope.kind = 'notice' THEN
         messages_max := 2048;
+    ELSIF envelope.kind IN ('standing', 'holdings') THEN
+        messages_max := 512;
     END IF;
     INSERT INTO medusa.partner_share AS s (partner, kind, began_at, messages, bytes)
     VALUES (envelope.sender, envelope.kind, clock_timestamp(), 1, envelope.bytes)
@@ -5683,9 +5685,12 @@ BEGIN
     ELSE
         named := given->>'contract';
     END IF;
-    -- Its first edit is this one, whose lock is held: nobody else has named it before.
+    -- Its first edit is this one, whose lock is held: nobody else has named it before. What both
+    -- have signed this home has named itself, and lost.
     UPDATE medusa.contract_order AS o SET brought_by = envelope.sender
-    WHERE o.contract = named AND o.edits = 1 AND o.brought_by IS NULL;
+    WHERE o.contract = named AND o.edits = 1 AND o.brought_by IS NULL
+        AND NOT (envelope.kind = 'document'
+            AND (SELECT count(*) FROM jsonb_object_keys(given->'signatures')) = 2);
     IF FOUND AND (SELECT count(*) FROM medusa.contract_order AS o
         WHERE o.brought_by = envelope.sender) > 2048
     THEN
@@ -5722,7 +5727,7 @@ BEGIN
     PERFORM medusa.charge_share(envelope);
     IF medusa.room_of(envelope.kind) = 'market' THEN
         PERFORM medusa.charge_market(envelope);
-    ELSIF envelope.kind IN ('document', 'withdrawal', 'let_go', 'want', 'notice') THEN
+    ELSIF envelope.kind IN ('document', 'withdrawal', 'let_go', 'want', 'notice', 'refusal') THEN
         PERFORM medusa.charge_contracts(envelope);
     END IF;
     DELETE FROM medusa.delivery_pause AS p WHERE p.partner = envelope.sender;
@@ -6295,6 +6300,13 @@ BEGIN
             RAISE EXCEPTION '64 notices of % wait for their contracts here: no more is taken',
                 envelope.sender USING ERRCODE = 'MD001';
         END IF;
+        IF agreed.revision IS NOT NULL AND (
+            SELECT count(*) FROM medusa.contract_notice AS n
+            WHERE n.contract = take_notice.contract AND n.told_by = told.told_by) >= 16
+        THEN
+            RAISE EXCEPTION '% has said 16 times when contract % ends: no more is taken',
+                told.told_by, contract USING ERRCODE = 'MD001';
+        END IF;
         IF told.given_by = here AND told.told_by = envelope.sender THEN
             SELECT min(n.ends_at) INTO given FROM medusa.contract_notice AS n
             WHERE n.contract = take_notice.contract AND n.given_by = here AND n.told_by = here;
@@ -6445,21 +6457,36 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock
 AS $$
 DECLARE
     envelope medusa.inbox := medusa.end_envelope(envelope_id);
+    here     text := medusa.here();
+    agreed   medusa.contract_revision;
     one      record;
+    asked    bigint;
+    told     bigint;
+    more     bigint;
 BEGIN
+    -- No more than a partner takes of a sender within an hour: the next comparison goes on.
+    SELECT count(*) FILTER (WHERE o.kind = 'want'), count(*) FILTER (WHERE o.kind = 'document')
+    INTO asked, told FROM medusa.outbox AS o
+    WHERE o.receiver = envelope.sender AND o.kind IN ('want', 'document')
+        AND (o.acknowledged_at IS NULL OR o.put_at > clock_timestamp() - interval '1 hour');
     FOR one IN SELECT d.* FROM jsonb_to_recordset(differing)
         AS d (contract text, tells_from bigint, wants_from bigint, tells_end boolean)
         ORDER BY d.contract
     LOOP
         PERFORM medusa.check_names(one.contract);
-        CONTINUE WHEN one.wants_from IS NULL AND NOT EXISTS (
-            SELECT FROM medusa.holdings_with(envelope.sender) AS h WHERE h.contract = one.contract);
+        agreed := medusa.agreed_revision(one.contract);
+        CONTINUE WHEN one.wants_from IS NULL AND (envelope.sender <> here
+            AND envelope.sender IN (agreed.payer, agreed.provider)) IS NOT TRUE;
         IF one.tells_from IS NOT NULL THEN
+            more := least(agreed.number - one.tells_from + 1, 32);
+            CONTINUE WHEN told + more > 4096;
+            told := told + more;
             PERFORM medusa.tell_agreements(one.contract, envelope.sender, one.tells_from);
         ELSIF one.tells_end THEN
             PERFORM medusa.put_notices(one.contract, envelope.sender);
         END IF;
-        IF one.wants_from IS NOT NULL THEN
+        IF one.wants_from IS NOT NULL AND asked < 1024 THEN
+            asked := asked + 1;
             PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || one.contract,
                 jsonb_build_object('contract', one.contract, 'number', one.wants_from));
         END IF;
@@ -6468,7 +6495,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.take_holdings(bigint, jsonb) IS
     'A partner tells what it holds: what it lacks is told, what is lacking here is asked for, as '
-    'medusa_core/market/converging.py finds it.';
+    'medusa_core/market/converging.py finds it; both no more than it would take within an hour.';
 
 CREATE FUNCTION medusa.expire_proposals() RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -6823,13 +6850,17 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         SELECT m.message_id FROM medusa.outbox AS m
         WHERE m.acknowledged_at < clock_timestamp() - CASE WHEN m.about LIKE 'proposal/%'
                 THEN interval '62 days' ELSE interval '1 hour' END
+            AND (m.kind <> 'notice' OR EXISTS (
+                SELECT FROM medusa.outbox AS e
+                WHERE e.receiver = m.receiver AND e.about = m.about
+                    AND e.acknowledged_at < m.acknowledged_at))
             OR m.acknowledged_at IS NULL AND m.kind IN ('offer', 'answer')
                 AND m.put_at < clock_timestamp() - interval '1 day'
         FOR UPDATE SKIP LOCKED)
 $$;
 COMMENT ON FUNCTION medusa.tidy_outbox() IS
     'Forget what partners have: proposals when they cannot come back any more, all else after an '
-    'hour; and offers and answers that could not be sent for a day.';
+    'hour, but not when the first notice of a contract came, on which depends when it ends; and offers and answers that could not be sent for a day.';
 
 CREATE FUNCTION medusa.end_guests(open_ms bigint) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

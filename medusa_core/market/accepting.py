@@ -32,6 +32,7 @@ from medusa_core.market.rooms import (
     some_levels,
 )
 from medusa_core.market.shedding import is_overloaded
+from medusa_core.market.terms import is_named
 from medusa_core.names import Participant
 
 IN_VAIN = 2.0**-10
@@ -65,7 +66,7 @@ def refusal(received: Received, standing: ProviderStanding) -> Reason | None:
     if offer.level > contract.top or (offer.level and not offer.for_overload):
         return Reason.TERMS
     fragments = contract.fragments
-    if fragments is not None and any(item.fragment not in fragments for item in offer.items):
+    if fragments is not None and not all(is_named(i.fragment, fragments) for i in offer.items):
         return Reason.TERMS
     return None
 

@@ -148,7 +148,8 @@ def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
     try:
         match kind:
             case EnvelopeKind.DOCUMENT:
-                return _document(_fields(body, *DOCUMENT_FIELDS))
+                # Written before homes stated what they hold, and still on its way.
+                return _document(_fields(body, *DOCUMENT_FIELDS, later=("confirmation",)))
             case EnvelopeKind.WITHDRAWAL:
                 given = _fields(body, "contract", "revision", "proposal")
                 return WithdrawalTold(
@@ -190,9 +191,13 @@ def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
         raise Refused(f"this is no {kind.value}: send one as Medusa writes it") from None
 
 
-def _fields(body: bytes, *names: str) -> Mapping[str, Any]:
+def _fields(body: bytes, *names: str, later: tuple[str, ...] = ()) -> Mapping[str, Any]:
+    """Just these fields; of those that were added later, None where they are not."""
     given = json.loads(body)
-    if not isinstance(given, dict) or set(given) != set(names):
+    if not isinstance(given, dict):
+        raise ValueError("no fields")
+    given = dict.fromkeys(later) | given
+    if set(given) != set(names):
         raise ValueError("not these fields")
     return given
 

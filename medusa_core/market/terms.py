@@ -9,7 +9,7 @@ Source: CIDR 2003, 6.5 (movement, content and suggested contracts); NSDI 2004 (b
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
@@ -276,6 +276,12 @@ def checked_fragment(text: object) -> FragmentName:
         f"{str(text)[:150]!r} is not a name of a fragment: write FRAGMENT or NETWORK.FRAGMENT, "
         "each beginning with a lower-case letter, with lower-case letters, digits and _"
     )
+
+
+def is_named(name: FragmentName, fragments: Collection[FragmentName]) -> bool:
+    """Whether a contract that lets `fragments` move lets this one: FRAGMENT stands for
+    NETWORK.FRAGMENT too, of which network it is the payer knows."""
+    return name in fragments or name.partition(".")[2] in fragments
 
 
 def may_name_same(

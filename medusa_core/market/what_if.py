@@ -37,7 +37,7 @@ from medusa_core.market.learning import after_being_answered, after_being_told, 
 from medusa_core.market.lying import Away, Loads, Lying, Taken
 from medusa_core.market.messages import Answer, Nonce, Offer, Reason, Room
 from medusa_core.market.outcomes import Outcome, Tally
-from medusa_core.market.terms import ContractName
+from medusa_core.market.terms import ContractName, may_name_same
 from medusa_core.names import Participant
 
 
@@ -231,7 +231,8 @@ class Replay:
             return None
         items = []
         for item in asked.items:
-            if contract.fragments is not None and item.fragment not in contract.fragments:
+            # What was offered under another contract's words is called otherwise under this one.
+            if not may_name_same((item.fragment,), contract.fragments):
                 continue
             key = contract.name, (item.fragment, item.partition)
             lies = self._lying.taken.get(key)

@@ -1,17 +1,14 @@
 """What a home has on record, as the knowledge that decisions are made from.
 
-Only what may move is offered: fragments of the networks here, by the name that contracts give them:
-NETWORK.FRAGMENT where two networks have a fragment of one name, or a contract says so. What was
-agreed counts as gone or come already, and is offered to nobody.
+Only what may move is offered: fragments of the networks here, by the name that contracts give them
+(`naming`). What was agreed counts as gone or come already, and is offered to nobody.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from math import inf
 
-from medusa_core.errors import Refused
 from medusa_core.market.costs import Queue
 from medusa_core.market.knowledge import (
     Accepted,
@@ -27,8 +24,9 @@ from medusa_core.market.knowledge import (
 from medusa_core.market.learning import is_passed_over, lowest_taken, told_by
 from medusa_core.market.loads import Load, load_of
 from medusa_core.market.messages import Answer, Item, Nonce
-from medusa_core.names import FragmentName, Participant, check_name
+from medusa_core.names import Participant
 from pipelines.catalog.rounds import MarketFacts, OpenOffer
+from pipelines.rounds.naming import Naming, called, naming_of
 
 RELAY_ROUNDS = 1
 """An offer lapses with its payer's round: who keeps it open answers before its own next one."""
@@ -37,15 +35,21 @@ PLACES = 6
 """Loads are stated to the microsecond of CPU per second."""
 
 
-def knowledge_of(facts: MarketFacts, nonce: Nonce) -> MarketKnowledge | None:
+def knowledge_of(
+    facts: MarketFacts, nonce: Nonce, naming: Naming | None = None
+) -> MarketKnowledge | None:
     """What the participant knows now; None unless its owner has declared what load costs it.
 
+    `naming` is what fragments are called (None: as contracts in force say of what has load).
     Contracts in another currency than that are left out: their prices say nothing here.
     """
     declared = facts.declared
     if declared is None:
         return None
     load = load_of(facts.loads, facts.clock_ms)
+    if naming is None:
+        parts = () if load is None else (key.fragment for key in load.works)
+        naming = naming_of(parts, facts.contracts, facts.participant)
     carried = 0.0 if load is None else load.carried
     moves = [m for m in facts.moves if not m.is_granted]
     given = sum(m.item.load for m in moves if m.is_given)
@@ -61,8 +65,10 @@ def knowledge_of(facts: MarketFacts, nonce: Nonce) -> MarketKnowledge | None:
         threshold=declared.threshold,
         capacity=cost.capacity if isinstance(cost, Queue) else inf,
         load=max(carried - given, 0.0) + taken,
-        carried=in_order(tuple(carried_of(load, facts))) if load is not None else (),
-        as_payer=tuple(_as_payer(c, facts) for c in known if _may_ask(c, facts)),
+        carried=in_order(tuple(carried_of(load, facts, naming))) if load is not None else (),
+        as_payer=tuple(
+            _as_payer(naming.in_words_of_here(c), facts) for c in known if _may_ask(c, facts)
+        ),
         as_provider=tuple(_as_provider(c, facts) for c in known if c.provider == facts.participant),
         received=tuple(
             Received(waiting.offer, waiting.round)
@@ -110,45 +116,23 @@ def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
     )
 
 
-def carried_of(load: Load, facts: MarketFacts) -> Iterator[Carried]:
+def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[Carried]:
     """What may be named in a contract and has load, by that name."""
     leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
     taken = {(t.item.fragment, t.item.partition): t for t in facts.lying if not t.is_given}
-    asked_for = {
-        fragment
-        for contract in facts.contracts
-        if contract.payer == facts.participant
-        for fragment in contract.fragments or ()
-    }
-    parts = sorted({(key.fragment, key.partition) for key in load.works})
-    names = Counter((name, at) for of, at in parts if (name := _name(of)) is not None)
-    for of, partition in parts:
-        name = _name(of)
+    for of, partition in sorted({(key.fragment, key.partition) for key in load.works}):
+        names = called(of)
         spent = round(load.of(of, partition), PLACES)
-        if name is None or spent <= 0:
+        if names is None or spent <= 0:
             continue
-        qualified = FragmentName(f"{of.partition('/')[0]}.{name}")
-        called = {(name, partition), (qualified, partition)}
-        was = next((taken[one] for one in called if one in taken), None)
-        if names[name, partition] > 1 or qualified in asked_for:
-            name = qualified
+        parts = [(name, partition) for name in names]
+        was = next((taken[part] for part in parts if part in taken), None)
         yield Carried(
-            Item(name, partition, spent),
+            Item(naming.names[of], partition, spent),
             contract=None if was is None else was.contract,
             since_ms=0 if was is None else was.since_ms,
-            in_flight=not leaving.isdisjoint(called),
+            in_flight=not leaving.isdisjoint(parts),
         )
-
-
-def _name(fragment_id: str) -> FragmentName | None:
-    """The name of a network's fragment; None for landing and imports, which move with nobody."""
-    network, _, name = fragment_id.partition("/")
-    if network in ("landing", "import"):
-        return None
-    try:
-        return FragmentName(check_name("fragment", name or network))
-    except Refused:
-        return None
 
 
 def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
@@ -19,6 +19,7 @@ from pipelines.catalog.postgres_rounds import open_postgres_rounds
 from pipelines.catalog.postgres_what_if import PostgresWhatIf
 from pipelines.catalog.rounds import MarketFacts
 from pipelines.report.times import duration
+from pipelines.rounds.naming import Naming, naming_of
 from pipelines.what_if.editing import Edit, Value
 from pipelines.what_if.recording import check_rounds, recorded_rounds
 
@@ -166,10 +167,14 @@ def _replayed(
         providers={e.partner: e.provider for e in counted.values() if e.provider is not None},
         payers={name: e.payer for name, e in counted.items() if e.payer is not None},
     )
+    here = facts.participant
+    as_agreed, as_changed = _in_force(agreed, currency), _in_force(traded, currency)
+    parts = {key.fragment for sample in samples for key in sample.shares.works}
+    naming = naming_of(parts, (*as_agreed, *as_changed), here)
     before, after = replay_both(
-        recorded_rounds(facts, samples, from_ms, until_ms),
-        _in_force(agreed, currency),
-        _in_force(traded, currency),
+        recorded_rounds(facts, samples, from_ms, until_ms, naming),
+        _in_words_of(naming, here, as_agreed),
+        _in_words_of(naming, here, as_changed),
         partners,
     )
     return WhatIf(
@@ -186,6 +191,12 @@ def _replayed(
         estimates=estimates,
         largest=largest_change(before, after),
     )
+
+
+def _in_words_of(
+    naming: Naming, here: Participant, contracts: Iterable[ContractInForce]
+) -> tuple[ContractInForce, ...]:
+    return tuple(naming.in_words_of_here(c) if c.payer == here else c for c in contracts)
 
 
 def _in_force(

@@ -19,6 +19,7 @@ from medusa_core.market.messages import Nonce
 from medusa_core.market.what_if import RecordedRound
 from pipelines.catalog.rounds import MarketFacts
 from pipelines.rounds.knowing import carried_of, knowledge_of
+from pipelines.rounds.naming import Naming
 
 ROUNDS_MAX = 100_000
 
@@ -33,11 +34,16 @@ def check_rounds(over_ms: int, round_ms: int) -> None:
 
 
 def recorded_rounds(
-    facts: MarketFacts, samples: Sequence[Recorded], from_ms: int, until_ms: int
+    facts: MarketFacts,
+    samples: Sequence[Recorded],
+    from_ms: int,
+    until_ms: int,
+    naming: Naming,
 ) -> Iterator[RecordedRound]:
     """The rounds of `[from_ms, until_ms]`, one at either end; what load costs must be declared.
 
-    Samples may begin before: the first round looks back as any does.
+    `naming` is what the fragments of the samples are called, under all contracts replayed. Samples
+    may begin before: the first round looks back as any does.
     """
     ordered = sorted(samples, key=lambda sample: (sample.to_ms, sample.from_ms))
     ends = [sample.to_ms for sample in ordered]
@@ -48,7 +54,8 @@ def recorded_rounds(
     times = [*([from_ms] if from_ms < first_ms else []), *range(first_ms, until_ms + 1, round_ms)]
     for at_ms, next_ms in pairwise([*times, until_ms]):
         known = ordered[bisect_right(ends, at_ms - WINDOW_MS) : bisect_right(ends, at_ms)]
-        knowledge = knowledge_of(replace(bare, clock_ms=at_ms, loads=tuple(known)), Nonce("0" * 32))
+        then = replace(bare, clock_ms=at_ms, loads=tuple(known))
+        knowledge = knowledge_of(then, Nonce("0" * 32), naming)
         assert knowledge is not None, "what load costs is declared"
         follows = ordered[bisect_right(ends, at_ms) : bisect_right(ends, next_ms + longest_ms)]
         load = load_between(follows, at_ms, next_ms) if next_ms > at_ms else None
@@ -61,6 +68,6 @@ def recorded_rounds(
             if load is None
             else {
                 (carried.item.fragment, carried.item.partition): carried.item.load
-                for carried in carried_of(load, bare)
+                for carried in carried_of(load, bare, naming)
             },
         )

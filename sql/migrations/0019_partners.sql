@@ -168,6 +168,8 @@ BEGIN
         messages_max := 1024;
     ELSIF envelope.kind = 'notice' THEN
         messages_max := 2048;
+    ELSIF envelope.kind IN ('standing', 'holdings') THEN
+        messages_max := 512;
     END IF;
     INSERT INTO medusa.partner_share AS s (partner, kind, began_at, messages, bytes)
     VALUES (envelope.sender, envelope.kind, clock_timestamp(), 1, envelope.bytes)
@@ -250,9 +252,12 @@ BEGIN
     ELSE
         named := given->>'contract';
     END IF;
-    -- Its first edit is this one, whose lock is held: nobody else has named it before.
+    -- Its first edit is this one, whose lock is held: nobody else has named it before. What both
+    -- have signed this home has named itself, and lost.
     UPDATE medusa.contract_order AS o SET brought_by = envelope.sender
-    WHERE o.contract = named AND o.edits = 1 AND o.brought_by IS NULL;
+    WHERE o.contract = named AND o.edits = 1 AND o.brought_by IS NULL
+        AND NOT (envelope.kind = 'document'
+            AND (SELECT count(*) FROM jsonb_object_keys(given->'signatures')) = 2);
     IF FOUND AND (SELECT count(*) FROM medusa.contract_order AS o
         WHERE o.brought_by = envelope.sender) > 2048
     THEN
@@ -289,7 +294,7 @@ BEGIN
     PERFORM medusa.charge_share(envelope);
     IF medusa.room_of(envelope.kind) = 'market' THEN
         PERFORM medusa.charge_market(envelope);
-    ELSIF envelope.kind IN ('document', 'withdrawal', 'let_go', 'want', 'notice') THEN
+    ELSIF envelope.kind IN ('document', 'withdrawal', 'let_go', 'want', 'notice', 'refusal') THEN
         PERFORM medusa.charge_contracts(envelope);
     END IF;
     DELETE FROM medusa.delivery_pause AS p WHERE p.partner = envelope.sender;
@@ -755,13 +760,17 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         SELECT m.message_id FROM medusa.outbox AS m
         WHERE m.acknowledged_at < clock_timestamp() - CASE WHEN m.about LIKE 'proposal/%'
                 THEN interval '62 days' ELSE interval '1 hour' END
+            AND (m.kind <> 'notice' OR EXISTS (
+                SELECT FROM medusa.outbox AS e
+                WHERE e.receiver = m.receiver AND e.about = m.about
+                    AND e.acknowledged_at < m.acknowledged_at))
             OR m.acknowledged_at IS NULL AND m.kind IN ('offer', 'answer')
                 AND m.put_at < clock_timestamp() - interval '1 day'
         FOR UPDATE SKIP LOCKED)
 $$;
 COMMENT ON FUNCTION medusa.tidy_outbox() IS
     'Forget what partners have: proposals when they cannot come back any more, all else after an '
-    'hour; and offers and answers that could not be sent for a day.';
+    'hour, but not when the first notice of a contract came, on which depends when it ends; and offers and answers that could not be sent for a day.';
 
 CREATE FUNCTION medusa.end_guests(open_ms bigint) RETURNS integer
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$

@@ -883,6 +883,13 @@ BEGIN
             RAISE EXCEPTION '64 notices of % wait for their contracts here: no more is taken',
                 envelope.sender USING ERRCODE = 'MD001';
         END IF;
+        IF agreed.revision IS NOT NULL AND (
+            SELECT count(*) FROM medusa.contract_notice AS n
+            WHERE n.contract = take_notice.contract AND n.told_by = told.told_by) >= 16
+        THEN
+            RAISE EXCEPTION '% has said 16 times when contract % ends: no more is taken',
+                told.told_by, contract USING ERRCODE = 'MD001';
+        END IF;
         IF told.given_by = here AND told.told_by = envelope.sender THEN
             SELECT min(n.ends_at) INTO given FROM medusa.contract_notice AS n
             WHERE n.contract = take_notice.contract AND n.given_by = here AND n.told_by = here;
@@ -1035,21 +1042,36 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock
 AS $$
 DECLARE
     envelope medusa.inbox := medusa.end_envelope(envelope_id);
+    here     text := medusa.here();
+    agreed   medusa.contract_revision;
     one      record;
+    asked    bigint;
+    told     bigint;
+    more     bigint;
 BEGIN
+    -- No more than a partner takes of a sender within an hour: the next comparison goes on.
+    SELECT count(*) FILTER (WHERE o.kind = 'want'), count(*) FILTER (WHERE o.kind = 'document')
+    INTO asked, told FROM medusa.outbox AS o
+    WHERE o.receiver = envelope.sender AND o.kind IN ('want', 'document')
+        AND (o.acknowledged_at IS NULL OR o.put_at > clock_timestamp() - interval '1 hour');
     FOR one IN SELECT d.* FROM jsonb_to_recordset(differing)
         AS d (contract text, tells_from bigint, wants_from bigint, tells_end boolean)
         ORDER BY d.contract
     LOOP
         PERFORM medusa.check_names(one.contract);
-        CONTINUE WHEN one.wants_from IS NULL AND NOT EXISTS (
-            SELECT FROM medusa.holdings_with(envelope.sender) AS h WHERE h.contract = one.contract);
+        agreed := medusa.agreed_revision(one.contract);
+        CONTINUE WHEN one.wants_from IS NULL AND (envelope.sender <> here
+            AND envelope.sender IN (agreed.payer, agreed.provider)) IS NOT TRUE;
         IF one.tells_from IS NOT NULL THEN
+            more := least(agreed.number - one.tells_from + 1, 32);
+            CONTINUE WHEN told + more > 4096;
+            told := told + more;
             PERFORM medusa.tell_agreements(one.contract, envelope.sender, one.tells_from);
         ELSIF one.tells_end THEN
             PERFORM medusa.put_notices(one.contract, envelope.sender);
         END IF;
-        IF one.wants_from IS NOT NULL THEN
+        IF one.wants_from IS NOT NULL AND asked < 1024 THEN
+            asked := asked + 1;
             PERFORM medusa.put_out(envelope.sender, 'want', 'want/' || one.contract,
                 jsonb_build_object('contract', one.contract, 'number', one.wants_from));
         END IF;
@@ -1058,7 +1080,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.take_holdings(bigint, jsonb) IS
     'A partner tells what it holds: what it lacks is told, what is lacking here is asked for, as '
-    'medusa_core/market/converging.py finds it.';
+    'medusa_core/market/converging.py finds it; both no more than it would take within an hour.';
 
 -- Fragments are named with their network where that is needed; promises contradict themselves nowhere ---
 

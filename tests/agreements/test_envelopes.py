@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from medusa_core.errors import Refused
+from medusa_core.market.agreements import read_message
 from medusa_core.market.documents import document_of, revision_of
 from medusa_core.market.envelopes import (
     BODY_BYTES_MAX,
@@ -244,3 +245,16 @@ def test_a_partner_with_another_key_is_refused_until_the_owner_says_so(
     settle((alpha.desk, beta.desk))
     assert alpha.shows("spare_load", "state, number") == ("agreed", 2)
     assert alpha.agreements.agreed() == beta.agreements.agreed()
+
+
+def test_a_document_that_was_on_its_way_during_an_upgrade_is_read() -> None:
+    now = json.loads(a_body(some_terms()))
+    before = {field: value for field, value in now.items() if field != "confirmation"}
+    kind = EnvelopeKind.DOCUMENT
+    assert read_message(kind, json.dumps(before).encode()) == read_message(
+        kind, json.dumps(now).encode()
+    )
+    for field in before:
+        less = {name: value for name, value in before.items() if name != field}
+        with pytest.raises(Refused, match="this is no document"):
+            read_message(kind, json.dumps(less).encode())

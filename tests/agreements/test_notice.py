@@ -82,6 +82,37 @@ def test_a_partner_cannot_put_off_a_notice_that_it_was_given(alpha: Party, beta:
     assert ends_ms(alpha) == ends_ms(beta) == ends
 
 
+def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_off_nothing(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    agree(alpha, beta)
+    settle((alpha.desk, beta.desk))
+    alpha.sql(DELETE)
+    alpha.desk.turn()
+    alpha.desk.turn()
+    ends = ends_ms(alpha) or 0
+    # Five hours go by, in which beta says nothing; alpha keeps house.
+    run(
+        watchers[ALPHA],
+        "UPDATE medusa.outbox SET acknowledged_at = acknowledged_at - interval '5 h'",
+    )
+    alpha.agreements.tidy(60_000)
+    state, reason = tell(beta, alpha, a_notice(ALPHA, BETA, ends + 5 * 3_600_000))
+    assert (state, "later than it has to" in reason) == ("refused", True)
+    assert ends_ms(alpha) == ends
+
+
+def test_a_partner_says_only_so_often_when_a_contract_ends(alpha: Party, beta: Party) -> None:
+    agree(alpha, beta)
+    ((now_ms,),) = beta.sql("SELECT medusa.to_ms(clock_timestamp())")
+    later = [a_notice(ALPHA, ALPHA, now_ms + YEARS_MS + at) for at in range(17)]
+    assert tell(alpha, beta, *later[:16]) == ("handled", "")
+    ends = ends_ms(beta)
+    state, reason = tell(alpha, beta, later[16])
+    assert (state, "no more is taken" in reason) == ("refused", True)
+    assert ends_ms(beta) == ends
+
+
 def test_of_two_notices_the_earlier_counts_in_both_homes(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     beta.sql(DELETE)

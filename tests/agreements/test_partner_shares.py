@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from sqlalchemy import Engine, text
 
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.names import Participant
+from pipelines.agreements.desk import settle
 from tests.agreements.building import (
     ALPHA,
     BETA,
@@ -14,10 +18,12 @@ from tests.agreements.building import (
     Party,
     a_key,
     a_movement,
+    agree,
     some_fragments,
     some_terms,
 )
 from tests.agreements.test_envelopes import a_body, an_envelope, inbox, put
+from tests.catalog.homes_under_test import wipe
 
 
 def test_what_is_beyond_a_partners_share_is_refused_and_recorded_once(
@@ -121,3 +127,74 @@ def test_of_a_sender_so_much_is_remembered_in_each_room(
         connection.execute(text(remembered.replace("::", r"\:\:")))
     offer = an_envelope(alpha, b"{}", kind=EnvelopeKind.OFFER)
     assert put(alpha, beta, offer, an_envelope(alpha)) == ("full: send it again later", "taken")
+
+
+def told(sender: Party, receiver: Party, kind: EnvelopeKind, **says: Any) -> tuple[Any, ...]:
+    """Alpha tells beta something of its own making; what became of it."""
+    put(sender, receiver, an_envelope(sender, json.dumps(says).encode(), kind=kind))
+    receiver.desk.turn()
+    return inbox(receiver)[-1]
+
+
+def test_refusals_of_contracts_that_nobody_knows_use_up_the_senders_names(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    says = {"number": 1, "revision": "a" * 64, "newest": 0}
+    assert told(alpha, beta, EnvelopeKind.REFUSAL, contract="made_up", **says)[0] == "handled"
+    named = beta.sql("SELECT contract, brought_by FROM medusa.contract_order", role="owner")
+    assert named == [("made_up", "alpha")], "it is not among the 10,000 that this home may name"
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(
+            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "SELECT 'of_alpha_' || n, 2, 'alpha' FROM generate_series(1, 2048) AS n"
+        ))  # fmt: skip
+    state, reason = told(alpha, beta, EnvelopeKind.REFUSAL, contract="another", **says)
+    assert (state, "alpha has named 2,048 contracts here" in reason) == ("refused", True)
+
+
+def test_a_partner_that_holds_what_nobody_knows_is_asked_for_so_much_and_no_more(
+    alpha: Party, beta: Party
+) -> None:
+    def holdings(page: int) -> list[dict[str, Any]]:
+        return [
+            {"contract": f"of_{page}_{n}", "number": 1, "revision": "a" * 64, "ends_at_ms": None}
+            for n in range(256)
+        ]
+
+    beta.post.cut.add(ALPHA)
+    for page in range(6):
+        body = json.dumps({"after": None, "until": None, "holdings": holdings(page)}).encode()
+        put(alpha, beta, an_envelope(alpha, body, kind=EnvelopeKind.HOLDINGS))
+    assert beta.desk.turn().taken == 6
+    ((asked,),) = beta.sql("SELECT count(*) FROM medusa_api.outbox WHERE kind = 'want'")
+    assert asked == 1024
+
+
+def test_comparisons_have_a_share_of_their_own(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    says = {"incarnation": "00000000-0000-4000-8000-000000000000", "digest": "a" * 64}
+    assert told(alpha, beta, EnvelopeKind.STANDING, **says)[0] == "handled"
+    with watchers[BETA].connect() as connection:
+        connection.execute(text("UPDATE medusa.partner_share SET messages = 512"))
+    state, reason = told(alpha, beta, EnvelopeKind.STANDING, **says)
+    assert (state, reason.startswith("too much: alpha has sent 512")) == ("refused", True)
+
+
+def test_contracts_that_a_home_signed_and_lost_come_back_beyond_what_a_partner_may_name(
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine]
+) -> None:
+    agree(alpha, beta)
+    settle((alpha.desk, beta.desk))
+    wipe(watchers[BETA], BETA)
+    for name in (ALPHA, BETA):
+        beta.agreements.learn_key(name, a_key(name).public_key, "a test")
+    with watchers[BETA].connect() as connection:
+        connection.execute(text(
+            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "SELECT 'of_alpha_' || n, 2, 'alpha' FROM generate_series(1, 2048) AS n"
+        ))  # fmt: skip
+    alpha.agreements.tell_standings()
+    settle((alpha.desk, beta.desk))
+    assert beta.shows()[0] == "agreed"
+    assert beta.shows()[1] == alpha.shows()[1]

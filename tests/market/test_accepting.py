@@ -13,6 +13,7 @@ from medusa_core.market.knowledge import Accepted, MarketKnowledge, Received, Wa
 from medusa_core.market.learning import after_answering
 from medusa_core.market.messages import Item, Reason, Room
 from medusa_core.market.terms import Revision
+from medusa_core.names import FragmentName
 from tests.market.knowing import NONCE, an_item, an_offer, knowing, paying, providing
 
 OWN = [an_item(number) for number in range(100)]
@@ -61,6 +62,20 @@ def test_an_answer_tells_the_room_by_level() -> None:
     answer = answers(knowledge)["a"].answer
     assert (len(answer.accepted), answer.reason) == (1, Reason.TAKEN)
     assert [(room.level, round(room.load, 6)) for room in answer.rooms] == [(1, 0.01), (2, 0.02)]
+
+
+def test_a_name_without_a_network_stands_for_the_fragment_of_any() -> None:
+    item = replace(an_item(1_000), fragment=FragmentName("net.counts"))
+    for named, is_covered in (("counts", True), ("net.counts", True), ("other.counts", False)):
+        standing = providing("a", [90.0])
+        contract = replace(standing.contract, fragments=frozenset({FragmentName(named)}))
+        knowledge = knowing(
+            OWN[:10],
+            as_provider=[replace(standing, contract=contract)],
+            received=[an_offer("a", [item])],
+        )
+        answer = answers(knowledge)["a"].answer
+        assert (answer.reason is Reason.TAKEN) == is_covered, named
 
 
 def test_an_offer_outside_of_the_contract_in_force_is_declined_with_the_reason() -> None:

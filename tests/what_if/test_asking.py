@@ -91,6 +91,15 @@ def test_an_edit_that_changes_nothing_changes_nothing(traded: Pair) -> None:
     assert ask(alpha, "load_max = 10.0").largest is None, "there is one contract only"
 
 
+def test_a_fragment_may_be_named_with_its_network_in_the_edit_or_before(traded: Pair) -> None:
+    alpha, _ = traded
+    named = "contract spare SET price_high = 6, fragments = '{f0, f1, f2}'"
+    whole = named.replace("f0, f1, f2", "trade.f0, trade.f1, trade.f2")
+    without, qualified = (ask(alpha, edit).after.contracts[SPARE] for edit in (named, whole))
+    assert without.moves_out == qualified.moves_out > 0
+    assert isclose(without.paid, qualified.paid, rel_tol=1e-3)
+
+
 def test_nothing_is_written_and_nothing_is_sent(traded: Pair) -> None:
     before = [everything(trader) for trader in traded]
     ask(traded[0], "contract spare SET price_high = 6, load_max = 4")

@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import isclose
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medusa_core.commits import Cause
@@ -17,11 +17,13 @@ from medusa_core.market.loads import Kind, Recorded, Shares, WorkKey, load_betwe
 from medusa_core.names import Participant
 from pipelines.catalog.postgres_what_if import with_what_lay
 from pipelines.catalog.rounds import MarketFacts, Trading
+from pipelines.rounds.naming import naming_of
 from pipelines.what_if.recording import check_rounds, recorded_rounds
 
 SECOND_MS = 1_000
 MAIN, SPARE = WorkKey("net/main", 0, Cause.NORMAL), WorkKey("net/spare", 0, Cause.TENTATIVE)
 LANDED, CORRECTED = WorkKey("landing/s", 0, Cause.LANDING), WorkKey("net/main", 0, Cause.CORRECTION)
+NAMING = naming_of(("net/main", "net/spare", "landing/s"), (), Participant("home"))
 
 
 def some_facts(round_ms: int) -> MarketFacts:
@@ -53,6 +55,7 @@ samples = st.lists(
 )  # fmt: skip
 
 
+@settings(deadline=None)
 @given(samples, st.lists(st.integers(-1_000, 300_000), max_size=8))
 def test_load_is_counted_once_wherever_time_is_cut(found: list[Recorded], cuts: list[int]) -> None:
     times = sorted({-1_000, 300_000, *cuts})
@@ -71,12 +74,13 @@ def test_the_load_of_a_window_is_that_between_its_ends() -> None:
     assert load_between(found, 20_000, 30_000) is None
 
 
+@settings(deadline=None)
 @given(samples, st.integers(1_000, 90_000), st.integers(0, 100_000), st.integers(1, 200_000))
 def test_rounds_hold_all_that_was_recorded_but_corrections(
     found: list[Recorded], round_ms: int, from_ms: int, length_ms: int
 ) -> None:
     until_ms = from_ms + length_ms
-    rounds = [*recorded_rounds(some_facts(round_ms), found, from_ms, until_ms)]
+    rounds = [*recorded_rounds(some_facts(round_ms), found, from_ms, until_ms, NAMING)]
     assert (rounds[0].at_ms, rounds[-1].at_ms) == (from_ms, until_ms)
     assert all(0 < b.at_ms - a.at_ms <= round_ms for a, b in pairwise(rounds))
     carried = sum(r.load * r.length_ms for r in rounds)
@@ -90,7 +94,7 @@ def test_rounds_hold_all_that_was_recorded_but_corrections(
 
 def test_a_round_knows_what_had_ended_by_then_and_nothing_later() -> None:
     found = [a_sample(at * 10_000, 10_000, (1_000 * at, 0, 0, 0)) for at in range(9)]
-    rounds = [*recorded_rounds(some_facts(30_000), found, 0, 90_000)]
+    rounds = [*recorded_rounds(some_facts(30_000), found, 0, 90_000, NAMING)]
     known = [r.knowledge.load - 0.0005 for r in rounds]
     assert [round(load, 6) for load in known] == [-0.0005, 0.1, 0.25, 0.55]
     assert [round(r.load - 0.0005, 6) for r in rounds] == [0.1, 0.4, 0.7, -0.0005]
@@ -105,6 +109,7 @@ def test_a_span_of_too_many_rounds_is_refused() -> None:
 spans = st.tuples(st.integers(0, 50), st.integers(1, 20), st.sampled_from(["near", "far"]))
 
 
+@settings(deadline=None)
 @given(st.lists(spans, max_size=12), st.lists(spans, max_size=8))
 def test_a_word_counts_what_lay_with_its_provider_then(
     moves: list[tuple[int, int, str]], words: list[tuple[int, int, str]]
