@@ -16,7 +16,6 @@ network = Network(
             size="2s",
             group_by=("orig_h",),
             columns={"n": "count(*)", "ports": "count(distinct resp_p)"},
-            fragment="counting",
         ),
     ),
     outputs=(Output(name="counted", input="per_source"),),
