@@ -105,11 +105,12 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
             context._accumulatorServer.handle_error = lambda request, address: None
         session = SparkSession.builder.getOrCreate()
     except (PySparkRuntimeError, Py4JError, OSError) as error:
-        # Of a JVM that was started nothing may be taken over: the next try makes another.
+        reason = str(error).splitlines()[0]  # as long as there is a JVM to ask
+        # Nothing of it may be taken over: the next try makes another.
         _forget_session()
         _end_gateway()
         raise Unavailable(
-            f"Spark did not start ({str(error).splitlines()[0]}): see {said} and {log}, check that "
+            f"Spark did not start ({reason}): see {said} and {log}, check that "
             "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session

@@ -45,8 +45,8 @@ pytestmark = pytest.mark.cluster
 
 SOLO = Participant("solo")
 OUTPUTS = ("counted", "parities")
-ROWS = 600_000
-ENDS_S_MAX = 300
+ROWS = 300_000
+ENDS_S_MAX = 900
 TASK_CPU_S = 0.1
 """More than an executor that does nothing uses between two looks."""
 Answers = Mapping[str, Mapping[int, Digest]]
@@ -118,7 +118,7 @@ def home_of(server: EmbeddedServer, folder: Path, contracts: Path) -> Iterator[S
     """The participant's home, as its contracts make it."""
     with federation_of(server, folder) as settings:
         run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=True
+            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=False
         )
         yield settings
 
