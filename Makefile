@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test exact crash crash-airflow simulate fuzz bench dpc lint clean
+.PHONY: help setup demo up down test exact crash crash-airflow test-compose cluster simulate fuzz bench dpc lint clean
 
 help:  ## show this list
 	@echo 'Medusa: start with "make demo".'
@@ -39,6 +39,12 @@ crash: setup  ## kill participants at every gap of the protocol, ten times (long
 
 crash-airflow: setup  ## kill each process of Airflow, one at a time and in any order (long)
 	@.venv/bin/python -m pytest tests/hosting tests/airflow -m "airflow_long" $(ARGS)
+
+test-compose: setup  ## build and start docker-compose.yml, cut a participant off, end it (root; long)
+	@.venv/bin/python -m pytest tests/compose -s -m "compose or not compose" $(ARGS)
+
+cluster: setup  ## a participant's steps on a Spark master with two workers, one of them killed (long)
+	@.venv/bin/python -m pytest tests/cluster -m "cluster or not cluster" $(ARGS)
 
 simulate: setup  ## run 100,000 schedules of faults, find every planted bug (hours; goes on where it stopped)
 	@.venv/bin/medusa simulate faults --schedules 100000 --resume .medusa/simulated.json

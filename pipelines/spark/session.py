@@ -105,8 +105,12 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
             context._accumulatorServer.handle_error = lambda request, address: None
         session = SparkSession.builder.getOrCreate()
     except (PySparkRuntimeError, Py4JError, OSError) as error:
+        reason = str(error).splitlines()[0]  # as long as there is a JVM to ask
+        # Nothing of it may be taken over: the next try makes another.
+        _forget_session()
+        _end_gateway()
         raise Unavailable(
-            f"Spark did not start ({str(error).splitlines()[0]}): see {said} and {log}, check that "
+            f"Spark did not start ({reason}): see {said} and {log}, check that "
             "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session
@@ -150,14 +154,20 @@ def _working_settings(cores: int, log4j: Path) -> dict[str, str]:
 def close_session(session: SparkSession) -> None:
     """Stop Spark and the JVM under it, and wait until the JVM is gone; it may be so already."""
     from py4j.protocol import Py4JError
-    from pyspark import SparkContext
 
-    gateway = SparkContext._gateway
     try:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             session.stop()
     except (Py4JError, ConnectionError):
         _forget_session()
+    _end_gateway()
+
+
+def _end_gateway() -> None:
+    """End the JVM of this process, if there is one, and wait until it is gone."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
     if gateway is None:
         return
     process = getattr(gateway, "proc", None)

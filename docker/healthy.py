@@ -1,0 +1,69 @@
+"""Is the part of Medusa that runs in this container well? Exit code 0 if so, else 1 and a sentence.
+
+For Compose's health checks: `healthy.py participant|airflow|spark [PORT]`. Standard library alone.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from urllib.error import URLError
+from urllib.request import ProxyHandler, build_opener
+
+TIMEOUT_S = 8
+
+
+def participant(port: int) -> str:
+    """Its driver serves metrics, and reaches the catalog."""
+    lines = _read(port, "metrics").splitlines()
+    told = [line.split()[-1] for line in lines if line.startswith("medusa_catalog_reachable")]
+    return "" if told and set(told) <= {"1", "1.0"} else "the catalog is not reached"
+
+
+def airflow(port: int) -> str:
+    """Every component gives signs of life."""
+    told = json.loads(_read(port, "api/v2/monitor/health"))
+    names = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+    ill = [name for name in names if (told.get(name) or {}).get("status") != "healthy"]
+    return f"not healthy: {', '.join(ill)}" if ill else ""
+
+
+def spark(port: int) -> str:
+    """The page of a master or of a worker answers."""
+    _read(port, "json/")
+    return ""
+
+
+PARTS: Mapping[str, tuple[Callable[[int], str], int]] = {
+    "participant": (participant, 9464),
+    "airflow": (airflow, 8080),
+    "spark": (spark, 8080),
+}
+
+
+def _read(port: int, path: str) -> str:
+    # Never by a proxy: it is this container that is asked.
+    ask = build_opener(ProxyHandler({})).open
+    with ask(f"http://127.0.0.1:{port}/{path}", timeout=TIMEOUT_S) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def main(words: list[str]) -> int:
+    """Look at the part that is named."""
+    if not words or words[0] not in PARTS or not all(word.isdecimal() for word in words[1:]):
+        print(f"usage: healthy.py {'|'.join(PARTS)} [PORT]", file=sys.stderr)
+        return 2
+    look, port = PARTS[words[0]]
+    try:
+        ill = look(int(words[1]) if words[1:] else port)
+    except (URLError, OSError, ValueError) as error:
+        ill = f"no answer: {error}"
+    if ill:
+        print(ill)
+    return 1 if ill else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

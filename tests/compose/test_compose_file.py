@@ -1,0 +1,222 @@
+"""docker-compose.yml as a document: what it promises can be read off it, without an engine."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from pipelines.settings import REPOSITORY
+
+FILE = REPOSITORY / "docker-compose.yml"
+SCHEMA = REPOSITORY / "third_party" / "compose-spec" / "compose-spec.json"
+SECRETS = ("MEDUSA_POSTGRES_PASSWORD", "MEDUSA_SPARK_SECRET")
+ENDS = {"apply"}
+"""Services that do something once."""
+
+
+@pytest.fixture(scope="module")
+def written() -> str:
+    return FILE.read_text()
+
+
+@pytest.fixture(scope="module")
+def services(written: str) -> Mapping[str, Mapping[str, Any]]:
+    found: Mapping[str, Mapping[str, Any]] = yaml.safe_load(written)["services"]
+    return found
+
+
+def ours(services: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """The services that run our image."""
+    return {name: one for name, one in services.items() if one["image"] == "medusa"}
+
+
+@pytest.mark.parametrize("path", ["docker-compose.yml", "tests/compose/override.yml"])
+def test_it_is_what_the_compose_specification_says(path: str) -> None:
+    schema = json.loads(SCHEMA.read_text())
+    document = yaml.safe_load((REPOSITORY / path).read_text())
+    assert [
+        f"{error.json_path}: {error.message}"
+        for error in jsonschema.Draft202012Validator(schema).iter_errors(document)
+    ] == []
+
+
+def test_the_check_sees_a_word_that_compose_does_not_know(written: str) -> None:
+    document = yaml.safe_load(written)
+    document["services"]["alpha"]["healtcheck"] = document["services"]["alpha"].pop("healthcheck")
+    checker = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text()))
+    (error,) = checker.iter_errors(document)
+    assert "'healtcheck' was unexpected" in error.message
+
+
+def test_it_has_neither_of_the_words_that_one_of_the_two_versions_of_compose_refuses(
+    written: str,
+) -> None:
+    assert not {"name", "version"} & set(yaml.safe_load(written))
+
+
+def test_no_secret_has_a_default(written: str) -> None:
+    for name in SECRETS:
+        uses = re.findall(r"\$\{" + name + r"(.[^}]*)\}", written)
+        assert uses, name
+        assert all(one.startswith(f":?set {name} to ") for one in uses), uses
+    values = re.findall(r"(?im)^ *\w*(?:password|secret)\w*: *(.+)$", written)
+    assert len(values) == 3
+    assert all(value.startswith('"${MEDUSA_') for value in values), values
+
+
+def test_every_participant_of_the_contracts_has_a_container_of_its_own(
+    services: Mapping[str, Mapping[str, Any]],
+) -> None:
+    participants = {path.stem for path in (REPOSITORY / "contracts/participants").glob("*.yaml")}
+    run = {
+        one["command"][-1]: name
+        for name, one in services.items()
+        if one.get("command", [])[:3] == ["medusa", "run", "--participant"]
+    }
+    assert run == {name: name for name in participants}
+
+
+def test_what_lasts_is_restarted_watched_and_limited(
+    services: Mapping[str, Mapping[str, Any]],
+) -> None:
+    for name, one in services.items():
+        assert one["init"] is True, name
+        assert {"mem_limit", "cpus", "pids_limit"} <= set(one), name
+        assert one["cap_drop"] == ["ALL"], name
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert one["logging"]["options"]["max-size"], name
+        assert "privileged" not in one, name
+        assert one["restart"] == ("no" if name in ENDS else "unless-stopped"), name
+        assert ("healthcheck" in one) is (name not in ENDS), name
+
+
+def test_only_airflow_is_reached_from_outside_and_from_this_machine_alone(
+    services: Mapping[str, Mapping[str, Any]], written: str
+) -> None:
+    published = {name: one["ports"] for name, one in services.items() if "ports" in one}
+    assert set(published) == {"airflow"}
+    assert all(port.startswith("127.0.0.1:") for port in published["airflow"])
+    networks = yaml.safe_load(written)["networks"]
+    open_ = {name for name, one in networks.items() if not one.get("internal")}
+    assert {name for name, one in services.items() if open_ & set(one["networks"])} == {"airflow"}
+
+
+def test_a_participant_is_cut_off_by_taking_it_off_one_network(
+    services: Mapping[str, Mapping[str, Any]],
+) -> None:
+    participants = {path.stem for path in (REPOSITORY / "contracts/participants").glob("*.yaml")}
+    for one in (services[name] for name in participants):
+        assert "federation" in one["networks"]
+        assert set(one["networks"]) & set(services["postgres"]["networks"]) == {"federation"}
+
+
+def test_the_image_runs_as_nobody_in_particular_over_a_root_that_cannot_be_written(
+    services: Mapping[str, Mapping[str, Any]],
+) -> None:
+    users = re.findall(r"^USER (\S+)$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)
+    assert users == ["10001:10001"]
+    for name, one in ours(services).items():
+        assert one["read_only"] is True, name
+        assert "user" not in one, name
+
+
+def test_the_image_holds_all_that_the_code_reads_beside_itself() -> None:
+    """Whatever stands behind REPOSITORY in the code is let into the image."""
+    lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
+    let_in = {line[1:] for line in lines if line.startswith("!")}
+    assert all((REPOSITORY / name).exists() for name in let_in), let_in
+    read = set()
+    for path in (REPOSITORY / "pipelines").rglob("*.py"):
+        read |= set(re.findall(r'REPOSITORY / "(\w+)"', path.read_text()))
+    assert {"dags", "pipelines", "third_party"} <= read
+    assert read <= let_in
+    assert not any(fnmatch(".env", name) for name in let_in)
+
+
+def asked(part: str, port: int) -> tuple[int, str]:
+    """What the health check of a container says."""
+    script = REPOSITORY / "docker" / "healthy.py"
+    told = subprocess.run(
+        [sys.executable, script, part, str(port)], capture_output=True, text=True, check=False
+    )
+    return told.returncode, told.stdout + told.stderr
+
+
+@pytest.fixture
+def answers() -> Iterator[tuple[int, dict[str, str]]]:
+    """The port of a server, and what it answers at which path."""
+    pages: dict[str, str] = {}
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            page = pages.get(self.path)
+            self.send_response(200 if page is not None else 404)
+            self.end_headers()
+            self.wfile.write((page or "").encode())
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port, pages
+        server.shutdown()
+        thread.join()
+
+
+def test_a_participant_that_does_not_reach_its_catalog_is_not_healthy(
+    answers: tuple[int, dict[str, str]],
+) -> None:
+    port, pages = answers
+    assert asked("participant", port)[0] == 1, "nothing is served"
+    pages["/metrics"] = 'medusa_catalog_reachable{participant="beta"} 0.0\n'
+    assert asked("participant", port) == (1, "the catalog is not reached\n")
+    pages["/metrics"] = 'medusa_catalog_reachable{participant="beta"} 1.0\n'
+    assert asked("participant", port) == (0, "")
+
+
+def test_the_health_check_reads_the_metrics_that_a_driver_serves(
+    answers: tuple[int, dict[str, str]],
+) -> None:
+    from prometheus_client import generate_latest
+
+    from medusa_core.names import Participant
+    from pipelines.catalog.memory import MemoryCatalog
+    from pipelines.catalog.memory_store import ManualClock
+    from pipelines.watching.metrics import Metrics
+
+    port, pages = answers
+    metrics = Metrics("beta", str, MemoryCatalog(Participant("beta"), ManualClock(1_000)))
+    pages["/metrics"] = generate_latest(metrics.registry).decode()
+    assert asked("participant", port) == (0, "")
+
+
+def test_airflow_is_healthy_when_all_of_its_components_are(
+    answers: tuple[int, dict[str, str]],
+) -> None:
+    port, pages = answers
+    names = ("metadatabase", "scheduler", "triggerer", "dag_processor")
+    health = {name: {"status": "healthy"} for name in names}
+    pages["/api/v2/monitor/health"] = json.dumps(health)
+    assert asked("airflow", port) == (0, "")
+    health["triggerer"]["status"] = "unhealthy"
+    pages["/api/v2/monitor/health"] = json.dumps(health)
+    assert asked("airflow", port) == (1, "not healthy: triggerer\n")
+
+
+def test_the_health_check_of_nothing_that_there_is_is_a_wrong_use() -> None:
+    code, said = asked("postgres", 1)
+    assert code == 2
+    assert "usage" in said
