@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -19,6 +20,9 @@ import pytest
 from pipelines.hosting.components import COMPONENTS
 from pipelines.hosting.processes import MARK
 from pipelines.settings import REPOSITORY
+from tests.hosting.killing import JOB, POSTGRES, Killing
+from tests.hosting.live import Live
+from tests.hosting.observing import observed
 from tests.hosting.platforms import Platform, finished, in_sessions, lives, nothing_is_left
 from tests.waiting import until
 
@@ -34,6 +38,11 @@ class Up:
     def password(self) -> str:
         (shown,) = re.findall(r"password (\S+) \(shown this once\)", "".join(self.told))
         return shown
+
+    @property
+    def live(self) -> Live:
+        """Its federation of four, once it is deployed."""
+        return Live(self.platform, self.password)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +107,30 @@ def test_one_that_is_up_does_not_move_to_another_port_unasked(up: Up) -> None:
     done = up.platform.type("up", "--port", str(up.platform.port + 1))
     assert done.returncode == 3
     assert "`medusa down` first" in done.stderr
+
+
+def test_what_a_dag_deploys_runs_below_it_and_what_is_typed_wrong_is_a_note_of_the_run(
+    up: Up,
+) -> None:
+    up.live.deploy()
+    run = up.live.run("medusa_drill", participant="alpha; DROP TABLE medusa.job", lasts="-5s")
+    assert run["state"] == "failed"
+    assert "there is no participant 'alpha; DROP TABLE medusa.job'" in run["note"]
+
+
+def test_a_job_and_who_would_replace_it_are_killed_and_each_lane_has_its_one_job_again(
+    up: Up,
+) -> None:
+    with observed(up.live.keeper_urls()) as observer:
+        killing = Killing(up.live, observer, random.Random(7))
+        killing.kill(*COMPONENTS, POSTGRES, JOB)
+        first = up.live.trigger("medusa_supervise")
+        second = up.live.trigger("medusa_supervise")
+        up.live.mark_failed("medusa_supervise", second)
+        up.live.wait("medusa_supervise", first)
+        up.live.clear("medusa_supervise", first, "supervise")
+        assert up.live.wait("medusa_supervise", first)["state"] == "success"
+    assert up.live.certify() == {}
 
 
 def test_components_that_are_killed_come_back_and_their_remains_go(up: Up) -> None:
