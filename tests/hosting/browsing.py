@@ -1,4 +1,4 @@
-"""A person before Airflow's pages: the machine's Chromium, and what is looked at kept as pictures."""
+"""A person before Airflow's pages, in the machine's Chromium; what is seen is kept as pictures."""
 
 from __future__ import annotations
 

@@ -43,6 +43,7 @@ class Killing:
     live: Live
     observer: Observer
     random: Random
+    lease_s_max: float = LEASE_S_MAX
     done: list[Killed] = field(default_factory=list)
     _sessions: set[int] = field(default_factory=set)
 
@@ -71,7 +72,7 @@ class Killing:
         until(
             lambda: self.observer.renewed_since(began_s, other),
             f"each lease is new after {' and '.join(victims)}",
-            LEASE_S_MAX - (time.time() - began_s),
+            self.lease_s_max - (time.time() - began_s),
         )
         lease_s = time.time() - began_s
         most = 0

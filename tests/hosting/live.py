@@ -143,6 +143,15 @@ class Live:
     def tasks(self, dag: str, run: str) -> list[dict[str, Any]]:
         return list(self.ask(f"dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"])
 
+    def log(self, dag: str, run: str, task: str) -> str:
+        """What a task has said so far; nothing before it begins."""
+        try:
+            found = self.ask(f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/1")
+        except urllib.error.HTTPError as error:
+            error.close()
+            return ""
+        return json.dumps(found)
+
     def clear(self, dag: str, run: str, *tasks: str) -> None:
         """Let tasks of a run be done again."""
         self.ask(
