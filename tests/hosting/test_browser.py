@@ -117,8 +117,12 @@ def test_what_cannot_be_is_refused_with_the_reason_where_the_operator_looks(
     ended = live.wait(DRILL, run)
     assert ended["state"] == "failed"
     operator.go(f"/dags/{DRILL}/runs/{run}")
+    operator.page.get_by_role("button", name="Note", exact=True).click()
     operator.page.get_by_text(re.compile(reason)).first.wait_for()
-    operator.see(f"refused-{name}")
+    operator.see(f"note-{name}")
+    operator.go(f"/dags/{DRILL}/runs/{run}/tasks/prepare")
+    operator.page.get_by_text(re.compile(reason)).first.wait_for()
+    operator.see(f"log-{name}")
     assert faults_of(live) == before, "nothing was done"
 
 
