@@ -9,7 +9,8 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test exact crash crash-airflow test-compose cluster simulate fuzz bench dpc lint clean
+.PHONY: help setup demo up down test test-browser test-compose exact crash crash-airflow cluster \
+	simulate fuzz bench dpc lint clean
 
 help:  ## show this list
 	@echo 'Medusa: start with "make demo".'
@@ -29,6 +30,9 @@ down:  ## end what `make up` has started
 
 test: setup  ## run the tests (ARGS="-k name" to choose)
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-browser: setup  ## an operator's drill in a real Chromium; pictures in .medusa/pictures
+	@.venv/bin/python -m pytest tests/hosting -m browser $(ARGS)
 
 exact: setup  ## replay all recorded data in every cut and compare row for row (long)
 	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)

@@ -26,7 +26,7 @@ class Patience:
     After `failures_max` jobs in a row that did not run for `ran_well_ms` it is given up.
     """
 
-    spawn_ms_max: int = 30_000
+    spawn_ms_max: int = 15_000
     quiet_ms_max: int = 30_000
     stop_ms_max: int = 20_000
     ran_well_ms: int = 60_000

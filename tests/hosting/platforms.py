@@ -108,11 +108,7 @@ class Platform:
 
     def dags(self, password: str) -> list[dict[str, Any]]:
         """The DAGs that Airflow shows."""
-        bearer = {"Authorization": f"Bearer {self._token(password)}"}
-        found = self._ask(
-            urllib.request.Request(self._url("api/v2/dags?limit=100"), headers=bearer)
-        )
-        return list(found["dags"])
+        return list(self.ask(password, "dags?limit=100")["dags"])
 
     def dags_answer(self, password: str) -> bool:
         """Whether Airflow tells what it has in its database."""
@@ -120,6 +116,21 @@ class Platform:
             return self.dags(password) is not None
         except OSError:
             return False
+
+    def ask(
+        self, password: str, path: str, body: Mapping[str, Any] | None = None, method: str = ""
+    ) -> dict[str, Any]:
+        """What Airflow's API answers; OSError while it does not."""
+        request = urllib.request.Request(
+            self._url(f"api/v2/{path}"),
+            data=None if body is None else json.dumps(body).encode(),
+            method=method or ("GET" if body is None else "POST"),
+            headers={
+                "Authorization": f"Bearer {self._token(password)}",
+                "Content-Type": "application/json",
+            },
+        )
+        return self._ask(request)
 
     def _token(self, password: str) -> str:
         login = json.dumps({"username": "admin", "password": password}).encode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -19,8 +20,14 @@ import pytest
 from pipelines.hosting.components import COMPONENTS
 from pipelines.hosting.processes import MARK
 from pipelines.settings import REPOSITORY
+from tests.hosting.killing import JOB, Killing
+from tests.hosting.live import DELTA, ROLES, Live
+from tests.hosting.observing import Observer, observed
 from tests.hosting.platforms import Platform, finished, in_sessions, lives, nothing_is_left
 from tests.waiting import until
+
+LOADED_S_MAX = 240
+"""On a machine that does other things too; `make crash-airflow` holds to the promised 60 s."""
 
 
 class Up:
@@ -35,6 +42,11 @@ class Up:
         (shown,) = re.findall(r"password (\S+) \(shown this once\)", "".join(self.told))
         return shown
 
+    @property
+    def live(self) -> Live:
+        """Its federation of four, once it is deployed."""
+        return Live(self.platform, self.password)
+
 
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
@@ -46,6 +58,12 @@ def up() -> Iterator[Up]:
         yield Up(platform, [one.stdout for one in done])
     finally:
         platform.remove()
+
+
+@pytest.fixture(scope="module")
+def observer(up: Up) -> Iterator[Observer]:
+    with observed(up.live.keeper_urls()) as made:
+        yield made
 
 
 def test_two_that_start_it_at_once_both_end_with_the_three_lines(up: Up) -> None:
@@ -100,6 +118,34 @@ def test_one_that_is_up_does_not_move_to_another_port_unasked(up: Up) -> None:
     assert "`medusa down` first" in done.stderr
 
 
+def test_what_a_dag_deploys_runs_below_it_and_what_is_typed_wrong_is_a_note_of_the_run(
+    up: Up,
+) -> None:
+    up.live.deploy()
+    run = up.live.run("medusa_drill", participant="alpha; DROP TABLE medusa.job", lasts="-5s")
+    assert run["state"] == "failed"
+    assert "there is no participant 'alpha; DROP TABLE medusa.job'" in run["note"]
+
+
+def test_a_job_and_who_would_replace_it_are_killed_and_each_lane_has_its_one_job_again(
+    up: Up, observer: Observer
+) -> None:
+    killing = Killing(up.live, observer, random.Random(7), LOADED_S_MAX)
+    killing.kill("scheduler", JOB)
+
+
+def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
+    up: Up, observer: Observer
+) -> None:
+    before = {name: observer.job(name) for name in ROLES}
+    runs = [up.live.trigger("medusa_supervise") for _ in range(2)]
+    up.live.mark_failed("medusa_supervise", runs[1])
+    assert up.live.wait("medusa_supervise", runs[0])["state"] == "success"
+    up.live.clear("medusa_supervise", runs[0], "supervise")
+    assert up.live.wait("medusa_supervise", runs[0])["state"] == "success"
+    assert {name: observer.job(name) for name in ROLES} == before
+
+
 def test_components_that_are_killed_come_back_and_their_remains_go(up: Up) -> None:
     old = up.platform.sessions()
     for name in COMPONENTS:
@@ -117,6 +163,16 @@ def test_a_database_that_is_killed_comes_back_where_it_was(up: Up) -> None:
     up.platform.heals(
         lambda: up.platform.postmaster() != killed and up.platform.dags_answer(up.password)
     )
+
+
+def test_after_all_of_it_each_participant_goes_on_and_what_it_answered_is_right(
+    up: Up, observer: Observer
+) -> None:
+    through_us = up.live.stable_us(DELTA, "pages")
+    until(lambda: all(map(observer.job, ROLES)), "each has its job", LOADED_S_MAX)
+    until(lambda: up.live.stable_us(DELTA, "pages") != through_us, "it goes on", LOADED_S_MAX)
+    assert up.live.certify() == {}
+    assert not observer.wrong, observer.wrong
 
 
 def test_after_a_lost_supervisor_down_ends_all_that_it_had_started_and_nothing_else(

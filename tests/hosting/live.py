@@ -1,0 +1,210 @@
+"""Four participants that run below a platform: deployed, looked at and asked through Airflow."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+import time
+import urllib.error
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from medusa_core.names import Participant
+from pipelines.home import known_homes, open_home, open_homes
+from pipelines.settings import Settings
+from tests.hosting.platforms import Platform
+from tests.waiting import until
+
+ALPHA, BETA, GAMMA, DELTA = map(Participant, ("alpha", "beta", "gamma", "delta"))
+RUNS_S_MAX = 240
+RUN_S_MAX = 300
+ENDED = ("success", "failed")
+NETWORK = """
+from medusa_core.network import Filter, Network, Output, Source, Union
+
+COLUMNS = {"ts_us": "bigint", "orig_h": "string", "resp_p": "int"}
+network = Network(
+    name="kept",
+    sources=tuple(Source(name=name, columns=COLUMNS, time="ts_us") for name in ("given", "more")),
+    boxes=(
+        Union(name="both", inputs=("given", "more"), fragment="main"),
+        Filter(name="low", input="both", cases={"yes": "resp_p < 1024"}, fragment="main"),
+        Filter(name="web", input="low", cases={"yes": "resp_p = 80"}, fragment="tail"),
+    ),
+    outputs=(Output(name="lower", input="low"), Output(name="pages", input="web")),
+    bucket="1s",
+)
+"""
+ROLES = {
+    ALPHA: "sources: [given]",
+    GAMMA: "sources: [more]",
+    BETA: "fragments: [main]",
+    DELTA: "fragments: [tail]",
+}
+
+
+def write_contracts(folder: Path) -> None:
+    """Alpha and gamma land a source each, beta computes from both, delta from what beta sends."""
+    for kind in ("participants", "streams", "networks"):
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+    (folder / "networks" / "kept.py").write_text(NETWORK)
+    for name, does in ROLES.items():
+        (folder / "participants" / f"{name}.yaml").write_text(
+            f"participant: {name}\nruns:\n  - network: networks/kept.py\n    {does}\n"
+        )
+    for seed, stream in enumerate(("given", "more")):
+        (folder / "streams" / f"{stream}.yaml").write_text(
+            f"stream: {stream}\n"
+            f"source: {{kind: generate, seed: {seed}, rate_per_s: 20, sources: 4}}\n"
+        )
+    for stream, bound in (("lower", "5s"), ("pages", "10s")):
+        (folder / "streams" / f"{stream}.yaml").write_text(f"stream: {stream}\nbound: {bound}\n")
+
+
+class Live:
+    """The federation, and Airflow's API over it."""
+
+    def __init__(self, platform: Platform, password: str) -> None:
+        self.platform = platform
+        self.password = password
+        self._numbers = itertools.count(1)
+
+    @property
+    def settings(self) -> Settings:
+        """As a person at this machine has them: the server that runs is found by its folder."""
+        settings = Settings.from_environment({"MEDUSA_DIR": str(self.platform.home)})
+        return replace(settings, metrics_port=None)
+
+    def deploy(self) -> None:
+        """Bring the contracts in by the DAG, and wait until all have answered something."""
+        write_contracts(self.platform.base / "contracts")
+        run = self.run("medusa_deploy")
+        assert run["state"] == "success", run
+        until(self.has_answered, "both fragments have computed something", RUNS_S_MAX)
+
+    def has_answered(self) -> bool:
+        return set(known_homes(self.platform.home)) == set(ROLES) and all(
+            self.stable_us(name, stream) is not None
+            for name, stream in ((BETA, "lower"), (DELTA, "pages"))
+        )
+
+    def stable_us(self, participant: Participant, stream: str) -> int | None:
+        """Up to where a stream is final in a home."""
+        with open_home(self.settings, participant) as home:
+            for line in home.catalog.lines():
+                if line.stream.name == stream and line.producer.participant == participant:
+                    return line.stable_through_us
+        return None
+
+    def keeper_urls(self) -> Mapping[Participant, str]:
+        """How the tables of each home are reached, by who owns them."""
+        with open_homes(self.settings, alone=False) as homes:
+            urls = {name: homes.urls(name) for name in ROLES}
+        return {name: url.keeper.replace("+psycopg2", "") for name, url in urls.items() if url}
+
+    # ------------------------------------------------------------ Airflow
+
+    def ask(self, path: str, body: Mapping[str, Any] | None = None, method: str = "") -> Any:
+        return self.platform.ask(self.password, path, body, method)
+
+    def trigger(self, dag: str, **form: Any) -> str:
+        """Begin a run; its name."""
+        name = f"test-{next(self._numbers)}-{time.time_ns()}"
+        body = {"dag_run_id": name, "logical_date": None, "conf": form}
+        return str(self.ask(f"dags/{dag}/dagRuns", body)["dag_run_id"])
+
+    def state(self, dag: str, run: str) -> Mapping[str, Any]:
+        return dict(self.ask(f"dags/{dag}/dagRuns/{run}"))
+
+    def wait(self, dag: str, run: str) -> Mapping[str, Any]:
+        """How a run ended, however often the API was away meanwhile."""
+        found: dict[str, Any] = {}
+
+        def has_ended() -> bool:
+            try:
+                found.update(self.state(dag, run))
+            except (OSError, json.JSONDecodeError):
+                return False
+            time.sleep(0.2)
+            return found["state"] in ENDED
+
+        until(has_ended, f"{run} of {dag} ends", RUN_S_MAX)
+        return found
+
+    def run(self, dag: str, **form: Any) -> Mapping[str, Any]:
+        """A run from beginning to end."""
+        return self.wait(dag, self.trigger(dag, **form))
+
+    def tasks(self, dag: str, run: str) -> list[dict[str, Any]]:
+        return list(self.ask(f"dags/{dag}/dagRuns/{run}/taskInstances")["task_instances"])
+
+    def log(self, dag: str, run: str, task: str) -> str:
+        """What a task has said so far; nothing before it begins."""
+        try:
+            found = self.ask(f"dags/{dag}/dagRuns/{run}/taskInstances/{task}/logs/1")
+        except urllib.error.HTTPError as error:
+            error.close()
+            return ""
+        return json.dumps(found)
+
+    def clear(self, dag: str, run: str, *tasks: str) -> None:
+        """Let tasks of a run be done again."""
+        self.ask(
+            f"dags/{dag}/clearTaskInstances",
+            {"dry_run": False, "dag_run_id": run, "task_ids": list(tasks), "only_failed": False,
+             "reset_dag_runs": True},
+        )  # fmt: skip
+
+    def mark_failed(self, dag: str, run: str) -> None:
+        """As the button does; one that has just ended stays as it is."""
+        try:
+            self.ask(f"dags/{dag}/dagRuns/{run}", {"state": "failed"}, "PATCH")
+        except urllib.error.HTTPError as error:
+            error.close()
+            if error.code != 409:
+                raise
+
+    @contextmanager
+    def paused(self, dag: str) -> Iterator[None]:
+        self.ask(f"dags/{dag}", {"is_paused": True}, "PATCH")
+        try:
+            yield
+        finally:
+            self.ask(f"dags/{dag}", {"is_paused": False}, "PATCH")
+
+    def supervision_is_overdue(self) -> bool:
+        """Whether the DAG's next run by its schedule should have begun some time ago."""
+        due = self.ask("dags/medusa_supervise")["next_dagrun_run_after"]
+        return bool(datetime.now(UTC) > datetime.fromisoformat(due) + timedelta(seconds=10))
+
+    def certify(self) -> Mapping[str, str]:
+        """The checks of all that is closed, as the DAG makes them: what was wrong, by home.
+
+        That answers came late (S6) is no wonder where who computes them was killed, and left out.
+        """
+        runs = {name: self.trigger("medusa_quality", participant=name) for name in ROLES}
+        wrong = {}
+        for name, run in runs.items():
+            ended = self.wait("medusa_quality", run)
+            laws = set(re.findall(r"broke (\w+) \(", ended["note"] or ""))
+            if ended["state"] != "success" and laws != {"S6"}:
+                wrong[str(name)] = str(ended["note"] or ended["state"])
+        return wrong
+
+
+@contextmanager
+def live_federation() -> Iterator[Live]:
+    """A platform with four participants that run and have answered; all is gone after."""
+    platform = Platform()
+    try:
+        (password,) = re.findall(r"password (\S+) \(shown this once\)", platform.up())
+        live = Live(platform, password)
+        live.deploy()
+        yield live
+    finally:
+        platform.remove()
