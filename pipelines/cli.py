@@ -236,7 +236,7 @@ def parser() -> UsageParser:
     of_kind.add_argument("--trims", action="store_true", help=short)
     several = "those alone in which fragments have several owners (default: one of four)"
     of_kind.add_argument("--replicas", action="store_true", help=several)
-    traded = "those alone in which load is traded (default: one of five)"
+    traded = "those alone in which load is traded (default: three of twenty)"
     of_kind.add_argument("--markets", action="store_true", help=traded)
     jobs = "in how many processes at once (default: one for each CPU)"
     added.add_argument("--jobs", type=_positive, metavar="N", help=jobs)
