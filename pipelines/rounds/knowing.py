@@ -48,7 +48,7 @@ def knowledge_of(
         return None
     load = load_of(facts.loads, facts.clock_ms)
     if naming is None:
-        parts = () if load is None else (key.fragment for key in load.works)
+        parts: set[str] = set() if load is None else {key.fragment for key in load.works}
         naming = naming_of(parts, facts.contracts, facts.participant)
     carried = 0.0 if load is None else load.carried
     moves = [m for m in facts.moves if not m.is_granted]

@@ -50,7 +50,7 @@ def naming_of(
         if contract.payer == payer
         for name in contract.fragments or ()
     }
-    names = {}
+    names: dict[str, FragmentName] = {}
     for of, name in parts.items():
         qualified = FragmentName(f"{of.partition('/')[0]}.{name}")
         names[of] = qualified if networks[name] > 1 or qualified in asked_for else name
