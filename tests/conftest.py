@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from pipelines.catalog.server import EmbeddedServer
 
 MEMORY = Path("/dev/shm")
+
+# How long one example takes says more about the machine than about the code.
+settings.register_profile("medusa", deadline=None)
+settings.load_profile("medusa")
 
 # Started in the background of a script, a process ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
