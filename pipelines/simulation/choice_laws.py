@@ -57,11 +57,20 @@ class ChoiceLaws:
         self._calm_ms = calm_ms
         self.spoilt_us: Mapping[StreamName, int] = diverging.from_us if diverging else {}
         self.lapsed: set[tuple[Participant, StreamName, Participant]] = set()
+        self._begun_ms: dict[tuple[Participant, LineKey], int] = {}
+        self._ended_ms: dict[tuple[Participant, LineKey], int] = {}
 
     def may_be_lost(self, home: SimulatedHome, segment: Segment) -> bool:
         """Whether a gap in a copy is that of a hold that ran out."""
         copied = (home.participant, segment.stream, segment.producer.participant)
         return not segment.producer.is_import and copied in self.lapsed
+
+    def note_line(self, home: SimulatedHome, key: LineKey, old: LineRow, new: LineRow) -> None:
+        """Note when a home learned where a line begins, and that it has ended: no row says it."""
+        if new.origin_us != old.origin_us:
+            self._begun_ms[home.participant, key] = home.clock.now_ms
+        if _has_ended(new) and not _has_ended(old):
+            self._ended_ms[home.participant, key] = home.clock.now_ms
 
     # before a choice is committed
 
@@ -179,7 +188,11 @@ class ChoiceLaws:
         ]
         for at_us in self._buckets(given.range, given.stream):
             had = final_at(lines, given.stream, at_us)
-            came = sorted(0 if s is None else s.arrived_ms for _, s in had)
+            came = sorted(
+                self._outside_ms(home, (given.stream, producer), at_us) if s is None
+                else s.arrived_ms
+                for producer, s in had
+            )  # fmt: skip
             if len(came) < verify or not before_ms:
                 continue
             possible_ms = max(came[verify - 1], *before_ms)
@@ -188,6 +201,11 @@ class ChoiceLaws:
                 raise Violation(
                     "S6", f"{where} came {row.committed_at_ms - possible_ms} ms after it was final",
                 )  # fmt: skip
+
+    def _outside_ms(self, home: SimulatedHome, key: LineKey, at_us: int) -> int:
+        """Since when it is known in a home that a bucket lies outside of a line's life."""
+        known = self._begun_ms if _is_before(home.lines()[key], at_us) else self._ended_ms
+        return known[home.participant, key]
 
     # in the end
 
@@ -246,10 +264,17 @@ def _final_at(
         over = line.live_over(Range(at_us, at_us + 1))
         if over and over[0].segment.stability is Stability.STABLE:
             yield producer, over[0].segment
-        is_before = line.origin_us is not None and at_us < line.origin_us
-        has_ended = line.boundary_us == FOREVER_US and line.end_us is not None
-        if not over and (is_before or (has_ended and at_us >= (line.end_us or 0))):
+        is_behind = _has_ended(line) and at_us >= (line.end_us or 0)
+        if not over and (_is_before(line, at_us) or is_behind):
             yield producer, None
+
+
+def _is_before(line: LineRow, at_us: int) -> bool:
+    return line.origin_us is not None and at_us < line.origin_us
+
+
+def _has_ended(line: LineRow) -> bool:
+    return line.boundary_us == FOREVER_US and line.end_us is not None
 
 
 def _is_trimmed(line: LineRow, at_us: int) -> bool:

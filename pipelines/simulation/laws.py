@@ -99,6 +99,8 @@ class Laws:
                 old = seen.lines.get(key, _NO_LINE)
                 if line is not old:
                     self._check_line(home, key, old, line)
+                    if self._choices:
+                        self._choices.note_line(home, key, old, line)
         self._check_commits(home, seen)
         self._check_batches(home, seen)
         seen.lines = lines
