@@ -161,9 +161,18 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     # A level at which more would be taken, but which does not pay, hides none at which some is.
     dearest = inf if is_total else slope / band
     able = candidates(knowledge, wanted=wanted, raised_below=raised_below, below=dearest)
-    asked = _hopeful(list(able), knowledge)
-    asked.sort(key=_cheapest_first)
-    asked += sorted(of_other_sizes(knowledge, dearest), key=_cheapest_first)
+    hopeful, doubtful = _by_hope(sorted(able, key=_cheapest_first), knowledge)
+    hopeful += sorted(of_other_sizes(knowledge, dearest), key=_cheapest_first)
+    is_for_overload = raised_below > 0.0
+    offers = _offers_to(hopeful, knowledge, free, is_for_overload)
+    # Somebody else may be left at whose price nothing pays by difference.
+    return offers or _offers_to(doubtful, knowledge, free, is_for_overload)
+
+
+def _offers_to(
+    asked: list[Candidate], knowledge: MarketKnowledge, free: int, is_for_overload: bool
+) -> list[MakeOffer]:
+    """What pays to offer to these, in their order, to so many of them at most."""
     if not asked:
         return []
     shed = _Shed(knowledge)
@@ -177,7 +186,7 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
         halves = free > 1 and number + 1 < len(asked) and not candidate.is_known
         items = shed.take(candidate, 1 if halves else 0)
         if items:
-            offers.append(offer_to(candidate, items, knowledge, raised_below > 0.0))
+            offers.append(offer_to(candidate, items, knowledge, is_for_overload))
             free -= 1
     return offers
 
@@ -262,17 +271,24 @@ def is_covered(item: Item, standing: PayerStanding) -> bool:
     return fragments is None or item.fragment in fragments
 
 
-def _hopeful(asked: list[Candidate], knowledge: MarketKnowledge) -> list[Candidate]:
-    """Without those of whom nothing is known but that they asked in an overload themselves; they
-    are asked where there is nobody else."""
+def _by_hope(
+    asked: list[Candidate], knowledge: MarketKnowledge
+) -> tuple[list[Candidate], list[Candidate]]:
+    """Who is asked first, and those of whom nothing is known but that they asked in an overload
+    themselves; these are asked where there is nobody else to whom an offer pays."""
     over = {
         s.contract.payer
         for s in knowledge.as_provider
         if s.wanted is not None and s.wanted.for_overload
     }
     if not over:
-        return asked
-    return [c for c in asked if c.is_known or c.standing.contract.provider not in over] or asked
+        return asked, []
+    hopeful: list[Candidate] = []
+    doubtful: list[Candidate] = []
+    for c in asked:
+        is_hopeful = c.is_known or c.standing.contract.provider not in over
+        (hopeful if is_hopeful else doubtful).append(c)
+    return (hopeful, doubtful) if hopeful else (doubtful, [])
 
 
 def _cheapest_first(candidate: Candidate) -> tuple[float, bool, float, int]:

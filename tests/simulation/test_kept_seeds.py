@@ -37,6 +37,11 @@ ENDED_LATER = (
     "for corrections since then at the most, not since that row"
 )
 
+ENDED_BEFORE_THE_OTHERS = (
+    "that a producer has ended, so that it agrees with whoever has one more empty bucket, is known "
+    "later than that bucket: what it verifies is final from then on, not since the bucket came"
+)
+
 NO_ROOM_FOR_A_LARGE_ONE = (
     "who has no room for a large fragment was never asked for a smaller one: its payer stayed over "
     "its threshold although both would have gained"
@@ -57,17 +62,24 @@ A_DEARER_LEVEL_DOES_NOT_PAY = (
     "the one below, at which it would take some and which paid, was never tried"
 )
 
+NOBODY_ELSE_PAYS = (
+    "who had asked in an overload itself, and had room long since, was never asked, as another one "
+    "was left to ask at whose price nothing paid by difference"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
     (4887, TRIMS, LATE_BEGINNING),
     (2_015, REPLICAS, TRIMMED_BEFORE_IT_WAS_COMPARED),
     (500_924, REPLICAS, ENDED_LATER),
+    (2_080, REPLICAS, ENDED_BEFORE_THE_OTHERS),
     (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
     (44, MARKETS, LESS_ROOM_THAN_ANY_NEEDS),
     (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),
     (1_673, MARKETS, A_DEARER_LEVEL_DOES_NOT_PAY),
+    (4_055, MARKETS, NOBODY_ELSE_PAYS),
 )
 
 
