@@ -42,11 +42,6 @@ ENDED_BEFORE_THE_OTHERS = (
     "later than that bucket: what it verifies is final from then on, not since the bucket came"
 )
 
-ENDED_BEFORE_THE_OTHERS = (
-    "that a producer has ended, so that it agrees with whoever has one more empty bucket, is known "
-    "later than that bucket: what it verifies is final from then on, not since the bucket came"
-)
-
 NO_ROOM_FOR_A_LARGE_ONE = (
     "who has no room for a large fragment was never asked for a smaller one: its payer stayed over "
     "its threshold although both would have gained"
@@ -78,7 +73,6 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (4887, TRIMS, LATE_BEGINNING),
     (2_015, REPLICAS, TRIMMED_BEFORE_IT_WAS_COMPARED),
     (500_924, REPLICAS, ENDED_LATER),
-    (2_080, REPLICAS, ENDED_BEFORE_THE_OTHERS),
     (2_080, REPLICAS, ENDED_BEFORE_THE_OTHERS),
     (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
