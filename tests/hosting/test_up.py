@@ -118,6 +118,7 @@ def test_one_that_is_up_does_not_move_to_another_port_unasked(up: Up) -> None:
     assert "`medusa down` first" in done.stderr
 
 
+@pytest.mark.airflow_long
 def test_what_a_dag_deploys_runs_below_it_and_what_is_typed_wrong_is_a_note_of_the_run(
     up: Up,
 ) -> None:
@@ -127,6 +128,7 @@ def test_what_a_dag_deploys_runs_below_it_and_what_is_typed_wrong_is_a_note_of_t
     assert "there is no participant 'alpha; DROP TABLE medusa.job'" in run["note"]
 
 
+@pytest.mark.airflow_long
 def test_a_job_and_who_would_replace_it_are_killed_and_each_lane_has_its_one_job_again(
     up: Up, observer: Observer
 ) -> None:
@@ -134,6 +136,7 @@ def test_a_job_and_who_would_replace_it_are_killed_and_each_lane_has_its_one_job
     killing.kill("scheduler", JOB)
 
 
+@pytest.mark.airflow_long
 def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
     up: Up, observer: Observer
 ) -> None:
@@ -165,6 +168,7 @@ def test_a_database_that_is_killed_comes_back_where_it_was(up: Up) -> None:
     )
 
 
+@pytest.mark.airflow_long
 def test_after_all_of_it_each_participant_goes_on_and_what_it_answered_is_right(
     up: Up, observer: Observer
 ) -> None:
