@@ -22,7 +22,7 @@ from tests.waiting import until
 
 LOOPBACK = "127.0.0.1"
 CLASSES = "org.apache.spark.deploy"
-START_S_MAX = 180
+START_S_MAX = 600
 
 
 @dataclass(frozen=True)
