@@ -118,7 +118,12 @@ def home_of(server: EmbeddedServer, folder: Path, contracts: Path) -> Iterator[S
     """The participant's home, as its contracts make it."""
     with federation_of(server, folder) as settings:
         run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=False
+            settings,
+            contracts=contracts,
+            participant=None,
+            from_=None,
+            explain=False,
+            as_json=False,
         )
         yield settings
 
