@@ -187,9 +187,11 @@ def local(
 def cluster() -> Iterator[SparkCluster]:
     """A master and two workers of the test's own, so that it may kill them."""
     folder = folder_on_memory("medusa-spark-cluster-")
-    with spark_cluster(folder) as made:
-        yield made
-    shutil.rmtree(folder, ignore_errors=True)
+    try:
+        with spark_cluster(folder) as made:
+            yield made
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_steps_on_two_workers_give_the_answers_of_a_local_run(

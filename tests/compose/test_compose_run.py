@@ -110,7 +110,8 @@ def stack() -> Iterator[Stack]:
             say(f"{len(LASTING)} containers healthy after {time.monotonic() - began:.0f} s")
             yield made
         except AssertionError:
-            print(made.compose("ps"), made.compose("logs", "--tail", "30"))
+            with suppress(AssertionError):
+                print(made.compose("ps"), made.compose("logs", "--tail", "30"))
             raise
         finally:
             with suppress(AssertionError):
