@@ -8,19 +8,17 @@ holds the trace.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import logging
 import os
-import signal
 import sys
 import tempfile
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from medusa_core.errors import MedusaError, Refused
 from pipelines.commands.contract import add_contract_commands
+from pipelines.interrupts import interruptible
 from pipelines.settings import Settings
 from pipelines.usage import UsageParser
 
@@ -30,15 +28,14 @@ Command = Callable[[argparse.Namespace, Settings], int]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    signal.signal(signal.SIGINT, _interrupt)
     # Libraries that log an interrupted call would print its trace; we say it in a sentence.
     logging.getLogger().addHandler(logging.NullHandler())
-    options = parser().parse_args(arguments)
     try:
-        settings = Settings.from_environment(os.environ)
-        command: Command = options.command
-        return command(options, settings)
+        with interruptible():
+            options = parser().parse_args(arguments)
+            settings = Settings.from_environment(os.environ)
+            command: Command = options.command
+            return command(options, settings)
     except MedusaError as error:
         print(f"medusa: {error}", file=sys.stderr)
         return error.exit_code
@@ -52,16 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         print(f"medusa: {_bug(error)}", file=sys.stderr)
         return BUG
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    # A second signal must not interrupt the clean-up.
-    for ending in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(ending, signal.SIG_IGN)
-    # Not by print: the signal may have come in the middle of one.
-    with contextlib.suppress(OSError):
-        os.write(2, b"medusa: ending what was started; this takes a moment\n")
-    raise KeyboardInterrupt
 
 
 def _bug(error: Exception) -> str:

@@ -53,7 +53,7 @@ def _read_file(
                 yield _as_asked(found, marks, schema)
 
 
-def _checked(root: Path, file: SegmentFile) -> bytes:
+def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
     path, named = root / file.path, PurePosixPath(file.path)
     if named.is_absolute() or ".." in named.parts:
         raise Unavailable(f"file {file.path} lies outside of {root}: restore the catalog")

@@ -7,7 +7,9 @@ milliseconds. What is set here and could change a result is part of every plan's
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -100,7 +102,9 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
             # leads a process group of its own: Ctrl-C reaches it through us, in order.
             with said.open("ab") as words:
                 popen = {"stdout": words, "stderr": words, "start_new_session": True}
-                context: Any = SparkContext(conf=conf, gateway=launch(conf, popen))
+                context: Any = _with_our_interrupt(
+                    lambda: SparkContext(conf=conf, gateway=launch(conf, popen))
+                )
             # Its thread would print a trace when the JVM dies, which is told by others in words.
             context._accumulatorServer.handle_error = lambda request, address: None
         session = SparkSession.builder.getOrCreate()
@@ -114,6 +118,18 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
             "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session
+
+
+def _with_our_interrupt(make: Callable[[], Any]) -> Any:
+    """What is made, Ctrl-C answered as before: Spark's own handler would let a second one interrupt
+    the clean-up of the first."""
+    if threading.current_thread() is not threading.main_thread():
+        return make()  # Only there are handlers set, by Spark too.
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        return make()
+    finally:
+        signal.signal(signal.SIGINT, handler)
 
 
 def _escaped(path: Path) -> str:

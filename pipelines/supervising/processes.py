@@ -40,11 +40,13 @@ def host_here() -> str:
 
 
 def own_process() -> Process:
-    """The process that stands for this one: the leader of its session.
+    """The process that stands for this one: the leader of its session, or itself where the leader
+    is not to be seen (it has ended, or lies outside of this container).
 
     Raises Unavailable where the system does not say since when it runs.
     """
-    return _process(os.getsid(0))
+    leader = os.getsid(0)
+    return _process(leader if look_at(leader) is not None else os.getpid())
 
 
 def make_process(

@@ -1,0 +1,50 @@
+"""Ctrl-C and SIGTERM end a command wherever they meet it, and once."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+
+import pytest
+
+WHERE_NOTHING_CAN_BE_RAISED = """
+import argparse, os, signal, sys, time, weakref
+import pipelines.cli as cli
+
+class Thing:
+    pass
+
+def command(options, settings):
+    thing = Thing()
+    kept = weakref.ref(thing, lambda gone: os.kill(os.getpid(), signal.{name}))
+    del thing
+    try:
+        time.sleep(60)
+        return 0
+    finally:
+        os.kill(os.getpid(), signal.{name})
+        print("cleaned up", flush=True)
+
+def parser():
+    made = argparse.ArgumentParser()
+    made.set_defaults(command=command)
+    return made
+
+cli.parser = parser
+sys.exit(cli.main([]))
+"""
+
+
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_python_would_drop_ends_the_command_and_a_second_not_its_clean_up(
+    ending: signal.Signals,
+) -> None:
+    program = WHERE_NOTHING_CAN_BE_RAISED.format(name=ending.name)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert done.stdout == "cleaned up\n"
+    assert done.stderr.splitlines() == [
+        "medusa: ending what was started; this takes a moment",
+        "medusa: interrupted; what was committed stays",
+    ]
