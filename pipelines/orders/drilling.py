@@ -80,7 +80,7 @@ def recover(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Map
     Raises CheckFailed (L1) if that takes longer than the drill's patience.
     """
     ends_s = time.monotonic() + drill["waits_s"]
-    missing: list[str] = []
+    missing: list[str] | None = None
     while True:
         now = [(one, reason) for one in drill["judged"] for reason in _unsettled(settings, one)]
         told = [f"{one['home']}/{one['stream']} {reason}" for one, reason in now]
