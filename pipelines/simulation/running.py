@@ -1,25 +1,20 @@
 """Running many schedules, one after the other or in several processes at once.
 
-A schedule depends on its seed alone, so the figures of a run are the same however it was shared
-out. Processes are started anew, not forked: whoever runs the simulator may have threads.
+A schedule depends on its seed alone, so the figures are the same however a run was shared out.
 """
 
 from __future__ import annotations
 
 import gc
 import os
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
-from multiprocessing.queues import SimpleQueue
+from collections.abc import Callable, Sequence
+from functools import partial
 
-from medusa_core.errors import Unavailable
 from pipelines.simulation.progress import Progress, code_fingerprint
 from pipelines.simulation.runs import RunFigures
 from pipelines.simulation.schedule import ScheduleFigures, run_schedule
 from pipelines.simulation.shapes import WHOLE, Shape, shape_of
+from pipelines.simulation.side_by_side import side_by_side
 from pipelines.simulation.trading.schedule import run_market_schedule
 from pipelines.simulation.world import Tell
 
@@ -57,8 +52,9 @@ def run_schedules(
 def run_shared(schedules: int, seed: int, jobs: int, shape: Shape = WHOLE) -> RunFigures:
     """The same in so many processes; raises Unavailable if one of them was killed."""
     figures = RunFigures(first_seed=seed, shape=shape)
-    for _, part in _run_parts(_parts(range(seed, seed + schedules)), jobs, shape):
-        figures.merge(part)
+    parts = _parts(range(seed, seed + schedules))
+    for _, given in side_by_side(partial(run_part, shape=shape), parts, jobs, _begin):
+        figures.merge(given)
     figures.close()
     return figures
 
@@ -75,8 +71,9 @@ def run_on(
     """
     first, code = progress.figures.first_seed, code_fingerprint()
     todo = [seed for seed in range(first, first + schedules) if not progress.is_done(seed)]
-    for first_of_part, part in _run_parts(_parts(todo), jobs, progress.figures.shape):
-        progress.add(first_of_part, part, code)
+    run = partial(run_part, shape=progress.figures.shape)
+    for (first_of_part, _), given in side_by_side(run, _parts(todo), jobs, _begin):
+        progress.add(first_of_part, given, code)
         told(progress.figures.schedules)
     figures = RunFigures(first_seed=first, shape=progress.figures.shape)
     figures.merge(progress.figures)
@@ -96,54 +93,21 @@ def _parts(seeds: Sequence[int]) -> list[Part]:
     return parts
 
 
-def _run_parts(parts: Sequence[Part], jobs: int, shape: Shape) -> Iterator[tuple[int, RunFigures]]:
-    """Each part's first seed and figures, as it is done; Unavailable if a process was killed."""
-    if min(jobs, len(parts)) <= 1:
-        for first, schedules in parts:
-            yield first, run_part(first, schedules, shape)
-        return
-    jobs, context = min(jobs, len(parts)), get_context("spawn")
-    cores = context.SimpleQueue()
-    for core in _cores(jobs):
-        cores.put(core)
-    with ProcessPoolExecutor(jobs, context, initializer=_begin, initargs=(cores,)) as pool:
-        made = {pool.submit(run_part, *part, shape): part[0] for part in parts}
-        try:
-            for done in as_completed(made):
-                yield made.pop(done), done.result()
-        except BrokenProcessPool as error:
-            raise Unavailable(
-                "a process of the simulator was killed, perhaps for want of memory: run again "
-                "with fewer --jobs"
-            ) from error
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def _cores(jobs: int) -> list[int | None]:
-    """The core of each process of a run; none where a system does not say which there are."""
-    if not hasattr(os, "sched_setaffinity"):
-        return [None] * jobs
-    cores = sorted(os.sched_getaffinity(0))
-    return [cores[at % len(cores)] for at in range(jobs)]
-
-
-def _begin(cores: SimpleQueue[int | None]) -> None:
+def _begin(number: int) -> None:
     """What a process of a run begins with."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     # The threads of a schedule run one at a time and wake each other all the time: on one core that
     # costs half as much (docs/simulator.md).
-    core = cores.get()
-    if core is not None:
-        os.sched_setaffinity(0, {core})
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[number % len(cores)]})
     # A world is one large cycle and makes hardly any other: it is enough to look after each part.
     gc.freeze()
     gc.disable()
 
 
-def run_part(first: int, schedules: int, shape: Shape) -> RunFigures:
+def run_part(part: Part, shape: Shape) -> RunFigures:
     """The schedules of some seeds of a run; whether everything occurred is for the whole to see."""
+    first, schedules = part
     figures = RunFigures(first_seed=first, shape=shape)
     for number in range(first, first + schedules):
         figures.add(schedule_of(number, shape))

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from medusa_core.errors import Conflict, Refused
 from pipelines.cli import main
+from pipelines.hosting.processes import all_processes
 from pipelines.simulation import running
 from pipelines.simulation.progress import progress_in
 from pipelines.simulation.running import run_on, run_schedules
 from pipelines.simulation.shapes import TRIMS, WHOLE
+from tests.waiting import until
 
 SEED = 70_000
 
@@ -44,7 +49,7 @@ def test_a_run_that_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
 
 def test_parts_that_come_in_any_order_are_counted_once(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    parts = {first: running.run_part(first, 1, TRIMS) for first in (SEED, SEED + 1, SEED + 2)}
+    parts = {first: running.run_part((first, 1), TRIMS) for first in (SEED, SEED + 1, SEED + 2)}
     with progress_in(file, SEED, TRIMS) as progress:
         for first in (SEED + 2, SEED):
             progress.add(first, parts[first], "code")
@@ -70,7 +75,7 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
 def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:
-        progress.add(SEED, running.run_part(SEED, 1, TRIMS), "code")
+        progress.add(SEED, running.run_part((SEED, 1), TRIMS), "code")
     for seed, shape in ((SEED + 1, TRIMS), (SEED, WHOLE)):
         with (
             pytest.raises(Refused, match=f"from seed {SEED} with --trims"),
@@ -95,7 +100,7 @@ def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_was_spoilt_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:
-        progress.add(SEED, running.run_part(SEED, 1, TRIMS), "code")
+        progress.add(SEED, running.run_part((SEED, 1), TRIMS), "code")
     spoilt = spoil(file.read_text())  # type: ignore[operator]
     file.write_text(spoilt)
     with pytest.raises(Refused, match="not what a run"), progress_in(file, SEED, TRIMS):
@@ -117,3 +122,17 @@ def test_the_command_goes_on_and_says_so(
     assert "2 schedules from seed" in said.out
     assert main([*command, "2", "--explain"]) == 2
     assert "--explain" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_every_process_of_a_run_where_it_is(tmp_path: Path) -> None:
+    medusa = Path(sys.executable).with_name("medusa")
+    words = [medusa, "simulate", "faults", "--schedules", "100000", "--jobs", "2"]
+    words += ["--resume", tmp_path / "kept.json"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as run:
+        until(lambda: (tmp_path / "kept.json").exists(), "a part is done", 120)
+        run.send_signal(signal.SIGINT)
+        said, _ = run.communicate(timeout=60)
+    assert run.returncode == 130, said
+    assert [one for one in all_processes() if one.session == run.pid] == []
