@@ -38,6 +38,7 @@ from pipelines.streams.live.interface import LiveSource, Polled
 P, STREAM = Participant("watcher"), StreamName("connections")
 RECORDS_PER_FILE = 100
 TIMED_POLLS = 15
+LOOK_AGAIN_S = 0.05
 
 
 class Quiet:
@@ -98,6 +99,12 @@ def put_files(inbox: Path, first: int, count: int, records: int) -> None:
         unfinished.rename(inbox / f"{number:09d}.csv")
 
 
+def wait_until_settled(inbox: Path) -> None:
+    """Until a listing of the folder counts as of one that nothing can be about to change."""
+    while time.time_ns() - inbox.stat().st_mtime_ns <= SETTLED_NS:
+        time.sleep(LOOK_AGAIN_S)
+
+
 def poll_all(source: LiveSource) -> tuple[int, int]:
     """Poll while there is more; records landed, polls."""
     landed, polls = 0, 0
@@ -155,8 +162,7 @@ def measure(
 
 
 def _timed_at(inbox: Path, source: LiveSource, there: int) -> Mapping[str, float]:
-    # Only a folder that last changed so long ago is taken as settled, by the clock of its disk.
-    time.sleep(2 * SETTLED_NS / 1e9)
+    wait_until_settled(inbox)
     poll(source)
     unchanged = timed_ms(source, lambda: None)
     changed = timed_ms(

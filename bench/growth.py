@@ -151,8 +151,10 @@ def _fill(owner_url: str, plan: str, windows: int) -> int:
         "participant": PARTICIPANT,
     }
     url = make_url(owner_url)
-    words = url.translate_connect_args(username="user", database="dbname")
-    connection = psycopg2.connect(**words, options=url.query.get("options", ""))
+    # All that the address says goes along: a server's socket or certificate stands in its query.
+    connection = psycopg2.connect(
+        **url.query, **url.translate_connect_args(username="user", database="dbname")
+    )
     try:
         with connection, connection.cursor() as cursor:
             cursor.execute(FILL.read_text(), values)

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
@@ -49,11 +49,14 @@ class Worker:
         outputs = self._ask({"do": "finish"})["outputs"]
         return {name: [Path(f) for f in files] for name, files in outputs.items()}
 
-    def end(self) -> None:
-        """Close its input and wait until it is gone."""
+    def let_go(self) -> None:
+        """Close its input: it comes to its end by itself."""
         for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            pipe.close()
+            with suppress(BrokenPipeError):  # it is gone, and what it was asked last has not come
+                _pipe(pipe).close()
+
+    def end(self) -> None:
+        """Wait until it is gone, which it is soon once it was let go."""
         try:
             self._process.wait(END_S_MAX)
         except subprocess.TimeoutExpired:
@@ -96,6 +99,9 @@ def started(names: Sequence[str], workload: Workload, folder: Path) -> Iterator[
             worker.wait_ready()
         yield workers
     finally:
+        # All at once: to stop Spark and a server takes each of them seconds.
+        for worker in workers.values():
+            worker.let_go()
         for worker in workers.values():
             worker.end()
 

@@ -122,4 +122,4 @@ def shape_of(seed: int, shape: Shape) -> Shape:
         return REPLICAS
     if shape.markets and seed % shape.markets == 0:
         return MARKETS
-    return replace(shape, mixes=0, markets=0) if shape.mixes or shape.markets else shape
+    return replace(shape, mixes=0, markets=0)

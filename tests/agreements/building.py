@@ -155,6 +155,7 @@ class Party:
     key: SigningKey
     partners: Mapping[Participant, Partner]
     told: list[Exception] = field(default_factory=list)
+    to_all: bool = True
     _logins: dict[str, Login] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -164,8 +165,12 @@ class Party:
         self.desk = self.a_desk()
 
     def a_desk(self, **settings: Any) -> AgreementDesk:
-        """Another program of the same participant, as after a restart; it waits for nobody."""
-        settings = {"to_all": True} | settings
+        """Another program of the same participant, as after a restart.
+
+        It is a command's, which sends to everybody, unless `to_all` is False here or for the party:
+        a loop leaves partners that were away alone for a while.
+        """
+        settings = {"to_all": self.to_all} | settings
         return AgreementDesk(self.agreements, self.key, self.post, self.told.append, **settings)
 
     def sql(self, statement: str, *values: object, role: str = "owner") -> list[tuple[Any, ...]]:

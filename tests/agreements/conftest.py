@@ -3,82 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from medusa_core.names import Participant
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
 from pipelines.catalog.server import EmbeddedServer
-from pipelines.exchange.in_process import Partner
-from tests.agreements.building import ALPHA, BETA, GAMMA, Party, a_key
-from tests.catalog.homes_under_test import watcher_of, wipe
+from tests.agreements.building import ALPHA, BETA, GAMMA, Party
+from tests.agreements.homes import Parties, Urls, Watchers, homes_of, parties_in, watchers_of
+from tests.catalog.homes_under_test import wipe
 
 
 @pytest.fixture(scope="session")
-def agreeing_urls(postgres_server: EmbeddedServer) -> Iterator[dict[Participant, HomeUrls]]:
+def agreeing_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Three homes for the whole run."""
-    admin_url = postgres_server.superuser_url()
-    names = (ALPHA, BETA, GAMMA)
-    yield {name: create_home(admin_url, name, f"medusa_agreeing_{name}") for name in names}
-    for name in names:
-        drop_home(admin_url, f"medusa_agreeing_{name}")
+    with homes_of(postgres_server, (ALPHA, BETA, GAMMA), "medusa_agreeing") as homes:
+        yield homes
 
 
 @pytest.fixture(scope="session")
-def watchers(
-    postgres_server: EmbeddedServer, agreeing_urls: dict[Participant, HomeUrls]
-) -> Iterator[dict[Participant, Engine]]:
+def watchers(postgres_server: EmbeddedServer, agreeing_urls: Urls) -> Iterator[Watchers]:
     """A superuser on each."""
-    with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(watcher_of(postgres_server.superuser_url(urls.database)))
-            for name, urls in agreeing_urls.items()
-        }
+    with watchers_of(postgres_server, agreeing_urls) as watchers:
+        yield watchers
 
 
 @pytest.fixture
-def parties(
-    agreeing_urls: dict[Participant, HomeUrls], watchers: dict[Participant, Engine]
-) -> Iterator[dict[Participant, Party]]:
+def parties(agreeing_urls: Urls, watchers: Watchers) -> Iterator[Parties]:
     """Alpha, beta and gamma, who know each other and have agreed on nothing."""
-    partners = {
-        name: Partner(reader_url=urls.reader, storage=Path("/nowhere"))
-        for name, urls in agreeing_urls.items()
-    }
-    found = {}
-    for name, urls in agreeing_urls.items():
-        wipe(watchers[name], name)
-        found[name] = Party(urls, a_key(name), partners)
-    for party in found.values():
-        for name in found:
-            party.agreements.learn_key(name, a_key(name).public_key, "a test")
-    yield found
-    for party in found.values():
-        party.close()
+    with parties_in(agreeing_urls, watchers) as parties:
+        yield parties
 
 
 @pytest.fixture
-def alpha(parties: dict[Participant, Party]) -> Party:
+def alpha(parties: Parties) -> Party:
     """The payer of most contracts here."""
     return parties[ALPHA]
 
 
 @pytest.fixture
-def beta(parties: dict[Participant, Party]) -> Party:
+def beta(parties: Parties) -> Party:
     """The provider of most contracts here."""
     return parties[BETA]
 
 
 @pytest.fixture
-def gamma(parties: dict[Participant, Party]) -> Party:
+def gamma(parties: Parties) -> Party:
     """Who has no part in them."""
     return parties[GAMMA]
 
 
 @pytest.fixture
-def agreeing_wipe(watchers: dict[Participant, Engine]) -> Callable[[str], None]:
+def agreeing_wipe(watchers: Watchers) -> Callable[[str], None]:
     """Takes all from a home, as if it had been made anew."""
     return lambda name: wipe(watchers[Participant(name)], Participant(name))

@@ -20,6 +20,10 @@ from pipelines.rounds.opening import turns_beside
 from tests.agreements.building import INSERT, Party
 from tests.waiting import until
 
+WAITS_FOR_BETA = (
+    "SELECT 1 FROM medusa_api.outbox WHERE receiver = 'beta' AND acknowledged_at IS NULL"
+)
+
 
 class Clock:
     """Passes when it is told to."""
@@ -129,6 +133,12 @@ def test_a_partner_that_never_answers_keeps_no_turn_waiting(
         return beta.sql("SELECT count(*) FROM medusa_api.inbox") == [(1,)]
 
     until(has_come, "beta has its own")
+
+    def has_heard() -> bool:
+        desk.turn()
+        return alpha.sql(WAITS_FOR_BETA) == []
+
+    until(has_heard, "alpha has heard that it has come")
     beta.desk.turn()
     assert beta.shows()[0] == "asked"
     assert beta.sql("SELECT repeats FROM medusa_api.inbox") == [(0,)], "it was sent once"

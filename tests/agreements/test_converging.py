@@ -11,7 +11,7 @@ from sqlalchemy import Engine
 from medusa_core.names import Participant
 from pipelines.agreements.desk import settle
 from pipelines.failpoints import AGREEMENT_POINTS, visited_by
-from tests.agreements.backups import Backups, run
+from tests.agreements.backups import Backups, in_time
 from tests.agreements.building import INSERT, RAISE_PRICE, Party, SqlRefused
 
 STEPS = 45
@@ -78,24 +78,35 @@ def something_is_lost(
             backups.restore(party.name)
             party.desk = party.a_desk()
         case 3:
-            run(watchers[party.name], "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
+            in_time(watchers[party.name], "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
         case _:
-            run(watchers[party.name], AGAIN)
+            in_time(watchers[party.name], AGAIN)
 
 
-@pytest.mark.parametrize("seed", range(8))
+PAUSED = "SELECT partner FROM medusa.delivery_pause WHERE tries_at > clock_timestamp()"
+PAUSES_ARE_OVER = "UPDATE medusa.delivery_pause SET tries_at = clock_timestamp()"
+
+
+@pytest.mark.parametrize(("seed", "to_all"), [*((seed, True) for seed in range(8)), (1, False)])
 def test_two_homes_hold_the_same_in_the_end_whatever_was_lost_doubled_or_set_back(
-    alpha: Party, beta: Party, watchers: dict[Participant, Engine], seed: int
+    alpha: Party, beta: Party, watchers: dict[Participant, Engine], seed: int, to_all: bool
 ) -> None:
     random, backups = Random(seed), Backups(watchers)
+    left_alone = 0
+    for party in (alpha, beta):
+        party.to_all = to_all
+        party.desk = party.a_desk()
     for _ in range(STEPS):
         party, partner = (alpha, beta) if random.random() < 0.5 else (beta, alpha)
         if random.random() < 0.2:
             something_is_lost(random, party, watchers, backups)
         else:
             a_step(random, party, partner)
+        left_alone += len(party.sql(PAUSED))
+    assert to_all or left_alone, "a loop has left somebody alone"
     for party in (alpha, beta):
         party.post.cut.clear()
+        in_time(watchers[party.name], PAUSES_ARE_OVER)
     for _ in range(4):
         for party in (alpha, beta):
             party.agreements.tell_standings()

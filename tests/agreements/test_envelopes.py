@@ -137,7 +137,7 @@ BAD: dict[str, tuple[Callable[[Party], Envelope], str]] = {
         _another(body=a_body(some_terms(payer=GAMMA))), "has no part in it"),
     "the next of a contract that is not there": (
         _another(body=a_body(some_terms(number=2, supersedes="0" * 64))), ""),
-    "a notice of nothing": (
+    "a notice in another form": (
         _another(kind=EnvelopeKind.NOTICE,
                  body=b'{"contract":"spare_load","given_by":"alpha","ends_at_ms":5}'),
         "this is no notice"),

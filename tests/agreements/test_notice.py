@@ -13,7 +13,7 @@ from medusa_core.market.envelopes import EnvelopeKind, statement_bytes
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.agreements.desk import settle
-from tests.agreements.backups import Backups, run
+from tests.agreements.backups import Backups, in_time
 from tests.agreements.building import (
     ALPHA,
     BETA,
@@ -92,7 +92,7 @@ def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_of
     alpha.desk.turn()
     ends = ends_ms(alpha) or 0
     # Five hours go by, in which beta says nothing; alpha keeps house.
-    run(
+    in_time(
         watchers[ALPHA],
         "UPDATE medusa.outbox SET acknowledged_at = acknowledged_at - interval '5 h'",
     )
@@ -141,7 +141,7 @@ def test_a_notice_that_overtakes_its_agreement_is_kept_and_holds_up_nothing(
     settle((beta.desk,))
     alpha.post.cut.add(beta.name)
     alpha.desk.turn()
-    run(watchers[alpha.name], "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
+    in_time(watchers[alpha.name], "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
     alpha.post.cut.clear()
     alpha.sql(DELETE)
     alpha.desk.turn()

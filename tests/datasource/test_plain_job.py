@@ -37,7 +37,7 @@ def write(batch, number):
 
 reader = spark.readStream.format("medusa").option("stream", stream)
 query = (
-    reader.option("maxBucketsPerTrigger", 2).load()
+    reader.option("maxBucketsPerTrigger", 3).load()
     .writeStream.foreachBatch(write).option("checkpointLocation", "checkpoint")
     .trigger(availableNow=True).start()
 )

@@ -13,10 +13,9 @@ from pipelines.home import known_homes
 from tests.agreements.building import INSERT, Login
 from tests.federation.building import write_replicated
 from tests.federation.processes import Installation, installation, kill
+from tests.rounds.building import COST
 from tests.waiting import until
 
-COST = """INSERT INTO medusa_api.cost (kind, capacity, scale, threshold, currency)
-    VALUES ('queue', %s, 1, %s, 'EUR')"""
 OWN_RUN = "participant: {}\nruns:\n  - network: networks/replicated.py\n    {}\n"
 STANDS = "SELECT state FROM medusa_api.contract WHERE contract = 'spare_load'"
 ANSWERED = """SELECT o.items, o.accepted FROM medusa_api.offers AS o

@@ -108,7 +108,6 @@ class TwoHomes(RuleBasedStateMachine):
 TwoHomes.TestCase.settings = settings(
     max_examples=150,
     stateful_step_count=40,
-    deadline=None,
     suppress_health_check=list(HealthCheck),
 )
 TestTwoHomes = TwoHomes.TestCase

@@ -96,7 +96,7 @@ def test_in_small_markets_every_theorem_holds(scheme: Scheme) -> None:
     assert lemma_failures(0, 30, scheme) == []
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(st.integers(0, 1_999))
 def test_relays_keep_every_law_in_any_small_market(number: int) -> None:
     assert lemma_failures(number, 1, BoundedPrice()) == []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.market.documents import document_of
@@ -18,7 +19,9 @@ from pipelines.agreements.desk import settle
 from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.postgres_rounds import open_postgres_rounds
 from pipelines.rounds.turns import MarketTurn, MarketTurns
+from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, GAMMA, Party, a_movement, some_terms
+from tests.agreements.homes import Urls, Watchers, parties_in
 from tests.catalog import building as a
 
 __all__ = ["ALPHA", "BETA", "GAMMA"]
@@ -77,8 +80,7 @@ class Trader:
             for name, load in self.parts.items()
         }
         # The minute before is forgotten: a test may take longer than its load is remembered.
-        with self.watcher.connect() as connection:
-            connection.execute(text(FORGET))
+        self.in_time(FORGET)
         self.catalog.record_load(
             LoadSample(
                 driver="a test", number=self._samples, lane=Lane.LIVE, length_ms=PERIOD_MS,
@@ -98,8 +100,7 @@ class Trader:
 
     def in_time(self, statement: str) -> None:
         """Let time pass for rows: an update that no role of the home may make."""
-        with self.watcher.connect() as connection:
-            connection.execute(text(f"DO $$ BEGIN {REPLICA}; {statement}; END $$"))
+        in_time(self.watcher, statement)
 
     def offers(self) -> list[tuple[Any, ...]]:
         return self.sql(OFFERS, role="job")
@@ -115,13 +116,26 @@ class Trader:
         self.catalog.close()
 
 
-REPLICA = "SET LOCAL session_replication_role = replica"
-FORGET = f"""DO $$ BEGIN {REPLICA}; DELETE FROM medusa.load_part; DELETE FROM medusa.load_sample;
-    END $$"""
+FORGET = "DELETE FROM medusa.load_part; DELETE FROM medusa.load_sample"
 OFFER_IS_OVER = "UPDATE medusa.open_offer SET expires_at = clock_timestamp()"
 MOVES_ARE_OVER = "UPDATE medusa.agreed_move SET expires_at = clock_timestamp()"
 Traders = Mapping[Participant, Trader]
 MakeTrader = Callable[[Participant], Trader]
+
+
+@contextmanager
+def traders_in(homes: Urls, watchers: Watchers) -> Iterator[Traders]:
+    """A trader in each home, which is emptied before; they have agreed on nothing."""
+    with parties_in(homes, watchers) as parties:
+        traders = {
+            name: Trader(party, watchers[name], PostgresCatalog(homes[name].job, name))
+            for name, party in parties.items()
+        }
+        try:
+            yield traders
+        finally:
+            for trader in traders.values():
+                trader.close()
 
 
 def parts(count: int, load: float = 0.1) -> dict[str, float]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import text
-
 from medusa_core.commits import Cause, Lane
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from pipelines.what_if.asking import WhatIf, ask_what_if
@@ -19,8 +17,7 @@ Pair = tuple[Trader, Trader]
 
 def records(trader: Trader, minutes: Sequence[Mapping[str, float]]) -> None:
     """The load of these minutes, by fragment, the last one ending now, as its loop records it."""
-    with trader.watcher.connect() as connection:
-        connection.execute(text(FORGET))
+    trader.in_time(FORGET)
     for number, minute in enumerate(minutes, 1):
         works = {
             WorkKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)

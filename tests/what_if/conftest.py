@@ -3,80 +3,53 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
-from medusa_core.names import Participant
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.postgres import PostgresCatalog
 from pipelines.catalog.server import EmbeddedServer
-from pipelines.exchange.in_process import Partner
-from tests.agreements.building import ALPHA, BETA, Party, a_key
-from tests.catalog.homes_under_test import watcher_of, wipe
-from tests.rounds.building import Trader, a_price, a_round, agree_on, parts
+from tests.agreements.homes import Urls, Watchers, homes_of, watchers_of
+from tests.rounds.building import (
+    ALPHA,
+    BETA,
+    Trader,
+    a_price,
+    a_round,
+    agree_on,
+    parts,
+    traders_in,
+)
 from tests.what_if.building import BUSY, records
-
-Urls = Mapping[Participant, HomeUrls]
-Watchers = Mapping[Participant, Engine]
 
 
 @pytest.fixture(scope="session")
 def asking_urls(postgres_server: EmbeddedServer) -> Iterator[Urls]:
     """Two homes for the whole run."""
-    admin_url = postgres_server.superuser_url()
-    yield {name: create_home(admin_url, name, f"medusa_asking_{name}") for name in (ALPHA, BETA)}
-    for name in (ALPHA, BETA):
-        drop_home(admin_url, f"medusa_asking_{name}")
+    with homes_of(postgres_server, (ALPHA, BETA), "medusa_asking") as homes:
+        yield homes
 
 
 @pytest.fixture(scope="session")
 def asking_watchers(postgres_server: EmbeddedServer, asking_urls: Urls) -> Iterator[Watchers]:
     """A superuser on each."""
-    with ExitStack() as stack:
-        yield {
-            name: stack.enter_context(watcher_of(postgres_server.superuser_url(urls.database)))
-            for name, urls in asking_urls.items()
-        }
-
-
-@contextmanager
-def two_traders(urls: Urls, watchers: Watchers) -> Iterator[tuple[Trader, Trader]]:
-    """Alpha and beta in emptied homes, who know each other's keys."""
-    partners = {
-        name: Partner(reader_url=its.reader, storage=Path("/nowhere")) for name, its in urls.items()
-    }
-    found = []
-    for name, its in urls.items():
-        wipe(watchers[name], name)
-        party = Party(its, a_key(name), partners)
-        for other in urls:
-            party.agreements.learn_key(other, a_key(other).public_key, "a test")
-        found.append(Trader(party, watchers[name], PostgresCatalog(its.job, name)))
-    alpha, beta = found
-    try:
-        yield alpha, beta
-    finally:
-        for trader in found:
-            trader.close()
-            trader.party.close()
+    with watchers_of(postgres_server, asking_urls) as watchers:
+        yield watchers
 
 
 @pytest.fixture
 def pair(asking_urls: Urls, asking_watchers: Watchers) -> Iterator[tuple[Trader, Trader]]:
     """Alpha and beta, who have agreed on nothing."""
-    with two_traders(asking_urls, asking_watchers) as traders:
-        yield traders
+    with traders_in(asking_urls, asking_watchers) as traders:
+        yield traders[ALPHA], traders[BETA]
 
 
 @pytest.fixture(scope="module")
 def traded_once(asking_urls: Urls, asking_watchers: Watchers) -> Iterator[tuple[Trader, Trader]]:
     """Alpha has asked beta at 2 to 6 and was answered; now the price is 2, at which beta takes
     nothing. For modules whose tests only ask: whoever empties the homes ends it."""
-    with two_traders(asking_urls, asking_watchers) as (alpha, beta):
+    with traders_in(asking_urls, asking_watchers) as traders:
+        alpha, beta = traders[ALPHA], traders[BETA]
         agree_on(alpha, beta, a_price("2", "6"))
         alpha.declares(1.0, 0.6)
         beta.declares(1.0, 0.9)

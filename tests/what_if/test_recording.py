@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import isclose
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from medusa_core.commits import Cause
@@ -55,7 +55,6 @@ samples = st.lists(
 )  # fmt: skip
 
 
-@settings(deadline=None)
 @given(samples, st.lists(st.integers(-1_000, 300_000), max_size=8))
 def test_load_is_counted_once_wherever_time_is_cut(found: list[Recorded], cuts: list[int]) -> None:
     times = sorted({-1_000, 300_000, *cuts})
@@ -74,7 +73,6 @@ def test_the_load_of_a_window_is_that_between_its_ends() -> None:
     assert load_between(found, 20_000, 30_000) is None
 
 
-@settings(deadline=None)
 @given(samples, st.integers(1_000, 90_000), st.integers(0, 100_000), st.integers(1, 200_000))
 def test_rounds_hold_all_that_was_recorded_but_corrections(
     found: list[Recorded], round_ms: int, from_ms: int, length_ms: int
@@ -109,7 +107,6 @@ def test_a_span_of_too_many_rounds_is_refused() -> None:
 spans = st.tuples(st.integers(0, 50), st.integers(1, 20), st.sampled_from(["near", "far"]))
 
 
-@settings(deadline=None)
 @given(st.lists(spans, max_size=12), st.lists(spans, max_size=8))
 def test_a_word_counts_what_lay_with_its_provider_then(
     moves: list[tuple[int, int, str]], words: list[tuple[int, int, str]]

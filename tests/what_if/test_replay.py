@@ -174,7 +174,7 @@ offered = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     recordings, ranges, ranges, said, offered,
     st.sampled_from([inf, 0.2, 0.5]), st.sampled_from([0, 5 * MINUTE_MS]),

@@ -10,10 +10,12 @@ from itertools import combinations
 from medusa_core.market.documents import document_of
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.terms import Revision
-from medusa_core.names import Participant
+from medusa_core.names import FragmentName, Participant
 from pipelines.failpoints import ROUND_POINTS
 from pipelines.simulation.shapes import MARKET_KINDS
-from pipelines.simulation.trading.world import Killed, MarketWorld, Process
+from pipelines.simulation.strands import Killed
+from pipelines.simulation.strikes import PACES_PER_MILLE
+from pipelines.simulation.trading.world import MarketWorld, Process, Trap
 
 MARKET_GAPS = (*ROUND_POINTS, "agreement.sent", "agreement.acknowledged")
 """Where crashes and freezes wait: in a turn in the market, and on the way of its letters."""
@@ -27,7 +29,6 @@ PAUSE_MS = (300, 8_000)
 LINK_MS = (1_000, 12_000)
 FOR_EVER_MS = 10**12
 JUMP_MS = (0, 2_500)
-PACES_PER_MILLE = (993, 1_007)
 SLOW_FACTOR = 20
 
 
@@ -77,11 +78,11 @@ class MarketFaults:
     # processes
 
     def _set_trap(self, spring: Callable[[Process, str], None]) -> None:
-        trap = (self._anybody(), self.world.chance.choice(MARKET_GAPS), spring)
+        trap: Trap = (self._anybody(), self.world.chance.choice(MARKET_GAPS), spring)
         self.world.traps.append(trap)
         self.world.after(TRAP_MS, partial(self._spring_anyway, trap))
 
-    def _spring_anyway(self, trap: tuple[Participant, str, Callable[[Process, str], None]]) -> None:
+    def _spring_anyway(self, trap: Trap) -> None:
         """Nobody came by: a process dies between two turns."""
         if trap not in self.world.traps:
             return
@@ -174,7 +175,6 @@ class MarketFaults:
         self.world.laws.knows[agreement.payer].add(revision)
         self.world.emit(agreement.payer, "REVISION", f"{agreement.contract} {agreement.number}")
 
-    def _change(self, fragment: str, load: int) -> None:
-        name = next(f for f in self.world.loads if f == fragment)
-        self.world.loads[name] = load
-        self.world.emit(self.world.lies_at[name], "LOAD", fragment, f"{load} thousandths")
+    def _change(self, fragment: FragmentName, load: int) -> None:
+        self.world.loads[fragment] = load
+        self.world.emit(self.world.lies_at[fragment], "LOAD", fragment, f"{load} thousandths")

@@ -195,7 +195,7 @@ class MarketLaws:
 
     def _look_at_parts(self, agreement: Agreement, items: tuple[Item, ...]) -> None:
         for item in items:
-            if not reckoning.may_move(agreement, item):
+            if not reckoning.may_move(agreement, item.fragment):
                 raise Violation("S4", f"{agreement.contract} does not let {item.fragment} move")
 
     def look_at_tables(self, home: MarketHome) -> None:

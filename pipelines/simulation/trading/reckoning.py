@@ -7,7 +7,7 @@ held against. Loads are in cores, prices in currency per hour and core.
 from __future__ import annotations
 
 from medusa_core.market.costs import PiecewiseLinear, Queue
-from medusa_core.market.messages import Item
+from medusa_core.names import FragmentName
 from pipelines.simulation.trading.scenario import Agreement, Trader
 
 SAME = 1e-9
@@ -53,9 +53,9 @@ def price_of(agreement: Agreement, level: int) -> float | None:
     return agreement.prices[level] / 100
 
 
-def may_move(agreement: Agreement, item: Item) -> bool:
+def may_move(agreement: Agreement, fragment: FragmentName) -> bool:
     """Whether the contract names this fragment."""
-    return agreement.fragments is None or item.fragment in agreement.fragments
+    return agreement.fragments is None or fragment in agreement.fragments
 
 
 def no_more_than(one: float, other: float) -> bool:

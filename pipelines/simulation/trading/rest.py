@@ -1,11 +1,12 @@
 """L3: after all has healed, load that pays to move has moved within N rounds, and then none moves.
 
-    N = silence + lapse + 2 * (levels + 1) * contracts + fragments
+    N = silence + lapse + 2 * levels + fragments
 
 `silence` is the longest that one leaves a partner alone which has not answered (17 rounds), `lapse`
-how many rounds an agreed move may block room before it lapses. A payer asks each of its contracts
-at each of its levels (3.7.7), and what is asked in a round is answered before the next but one.
-Each further round moves a fragment (3.7.2). Rounds are those of the slowest participant.
+how many rounds an agreed move may block room before it lapses. `levels` counts those of all
+contracts of a payer, of the one that has most: each may have to be asked for (3.7.7), and what is
+asked in a round is answered before the next but one. Each further round moves a fragment (3.7.2).
+Rounds are those of the slowest participant.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from medusa_core.names import Participant
+from medusa_core.names import FragmentName, Participant
 from pipelines.catalog.memory_round_rows import MoveState
 from pipelines.simulation.events import Violation
-from pipelines.simulation.trading.reckoning import SAME_LOAD, adds, cost_of, price_of
+from pipelines.simulation.trading.reckoning import SAME_LOAD, adds, cost_of, may_move, price_of
 from pipelines.simulation.trading.scenario import Agreement, Market
 from pipelines.simulation.trading.world import MarketWorld
 
@@ -110,11 +111,13 @@ def could_gain(world: MarketWorld) -> Iterator[str]:
                 )
 
 
-def _gains_at(world: MarketWorld, agreement: Agreement, fragment: str, item: float) -> int | None:
+def _gains_at(
+    world: MarketWorld, agreement: Agreement, fragment: FragmentName, item: float
+) -> int | None:
     """At which level both gain by more than their dead bands, if any."""
     payer, provider = (world.market.traders[p] for p in (agreement.payer, agreement.provider))
     load, there = (world.load(t.name) / 1_000 for t in (payer, provider))
-    if agreement.fragments is not None and fragment not in agreement.fragments:
+    if not may_move(agreement, fragment):
         return None
     if there + item > provider.threshold * (1 - SAME_LOAD):
         return None
@@ -122,12 +125,14 @@ def _gains_at(world: MarketWorld, agreement: Agreement, fragment: str, item: flo
         return None
     saves = (cost_of(payer, load) - cost_of(payer, load - item)) * (1 - SAME_LOAD)
     costs = adds(provider, there, item) * (1 + SAME_LOAD)
-    for level in range(len(agreement.prices)):
-        paid = (price_of(agreement, level) or 0.0) * item
+    level = 0
+    while (price := price_of(agreement, level)) is not None:
+        paid = price * item
         if saves > paid * (1 + payer.trading.dead_band) and costs < paid * (
             1 - provider.trading.dead_band
         ):
             return level
+        level += 1
     return None
 
 

@@ -24,19 +24,16 @@ from pipelines.catalog.memory_round_rows import MoveRow, MoveState
 from pipelines.rounds.turns import MarketTurns
 from pipelines.simulation.events import Event, Violation
 from pipelines.simulation.links import Links
+from pipelines.simulation.strands import Killed
 from pipelines.simulation.trading.homes import HomeClient, MarketHome
 from pipelines.simulation.trading.laws import MarketLaws
 from pipelines.simulation.trading.post import Desk
 from pipelines.simulation.trading.scenario import Market
+from pipelines.simulation.world import Tell
 
-Tell = Callable[[Event], None]
 TRANSFER_MS = (100, 900)
 RESTART_MS = (50, 1_500)
 FREEZES_MAX = 4
-
-
-class Killed(BaseException):
-    """The process ends here, whatever it was about to do."""
 
 
 @dataclass(eq=False, slots=True)
@@ -48,6 +45,10 @@ class Process:
     turns: MarketTurns
     is_alive: bool = True
     is_busy: bool = False
+
+
+Trap = tuple[Participant, str, Callable[[Process, str], None]]
+"""Whose process is waited for at which failpoint, and what happens to it there."""
 
 
 class MarketWorld:
@@ -66,9 +67,8 @@ class MarketWorld:
         self.homes = {name: MarketHome(t, self) for name, t in market.traders.items()}
         self.processes: list[Process] = []
         self.orders: list[tuple[str, str]] = []
-        self.traps: list[tuple[Participant, str, Callable[[Process, str], None]]] = []
+        self.traps: list[Trap] = []
         self.happens: Callable[..., None] = lambda *given, **told: None
-        self.moves = 0
         self.last_move_ms = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -273,7 +273,6 @@ class MarketWorld:
             if leaf.state is MoveState.ACCEPTED:
                 self._move(provider, leaf)
         self.lies_at[fragment] = provider
-        self.moves += 1
         self.last_move_ms = self.now_ms
         self._leaves_what_it_lay_under(fragment)
         ends[0].rounds.moved(move.move_id)

@@ -1,0 +1,61 @@
+"""Homes on the suite's server, emptied before each test, of participants that know each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Engine
+
+from medusa_core.names import Participant
+from pipelines.catalog.homes import HomeUrls, create_home, drop_home
+from pipelines.catalog.server import EmbeddedServer
+from pipelines.exchange.in_process import Partner
+from tests.agreements.building import Party, a_key
+from tests.catalog.homes_under_test import watcher_of, wipe
+
+Urls = dict[Participant, HomeUrls]
+Watchers = dict[Participant, Engine]
+Parties = dict[Participant, Party]
+
+
+@contextmanager
+def homes_of(server: EmbeddedServer, names: Iterable[Participant], prefix: str) -> Iterator[Urls]:
+    """Homes of these, whose databases' names begin alike; they are dropped at the end."""
+    admin_url, databases = server.superuser_url(), {name: f"{prefix}_{name}" for name in names}
+    yield {name: create_home(admin_url, name, database) for name, database in databases.items()}
+    for database in databases.values():
+        drop_home(admin_url, database)
+
+
+@contextmanager
+def watchers_of(server: EmbeddedServer, homes: Urls) -> Iterator[Watchers]:
+    """A superuser on each."""
+    with ExitStack() as stack:
+        yield {
+            name: stack.enter_context(watcher_of(server.superuser_url(urls.database)))
+            for name, urls in homes.items()
+        }
+
+
+@contextmanager
+def parties_in(homes: Urls, watchers: Watchers) -> Iterator[Parties]:
+    """A party in each home, which is emptied before; they know each other's keys and have agreed
+    on nothing."""
+    partners = {
+        name: Partner(reader_url=urls.reader, storage=Path("/nowhere"))
+        for name, urls in homes.items()
+    }
+    parties = {}
+    for name, urls in homes.items():
+        wipe(watchers[name], name)
+        parties[name] = Party(urls, a_key(name), partners)
+    try:
+        for party in parties.values():
+            for name in homes:
+                party.agreements.learn_key(name, a_key(name).public_key, "a test")
+        yield parties
+    finally:
+        for party in parties.values():
+            party.close()
