@@ -2,7 +2,7 @@
 
 Units are Prometheus' base units. Labels are names of the home (participant, fragment, stream,
 phase): there are as many series as there are of these, never one per record, error text or commit.
-How the home stands is read when it is asked for: `home_collector`. docs/watching.md lists all.
+How the home stands is read when it is asked for: `home_collector`. docs/metrics.md lists all.
 """
 
 from __future__ import annotations

@@ -1,0 +1,89 @@
+"""The page on alarms has what can be red or raised: by name, as the code has it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from medusa_core import errors
+from pipelines.settings import REPOSITORY
+from pipelines.spark.failures import SparkEnded
+from tests.docs.pages import page
+
+CHECK_OF_HOME = re.compile(r'check = f"([\w ]+) \{name\}"|fail\(f"([\w ]+) \{name\}"')
+CHECK_OF_MACHINE = re.compile(r'^ +(?:\*\*.*\{)?"([a-z ]+)": _\w+', re.MULTILINE)
+
+
+def source(path: str) -> str:
+    return (REPOSITORY / path).read_text(encoding="utf-8")
+
+
+def first_cells() -> set[str]:
+    """What stands at the left of the rows of the page's tables."""
+    return {cell.strip(" `") for cell in re.findall(r"^\|([^|]+)\|", page("alarms"), re.MULTILINE)}
+
+
+def test_every_class_of_error_is_there_with_its_exit_code() -> None:
+    classes = [
+        kind
+        for kind in (*vars(errors).values(), SparkEnded)
+        if isinstance(kind, type) and issubclass(kind, errors.MedusaError)
+    ]
+    assert len(classes) > 7
+    for kind in classes:
+        if kind is not errors.MedusaError:
+            assert f"| `{kind.__name__}` | {kind.exit_code} |" in page("alarms")
+
+
+def test_every_dag_is_there() -> None:
+    dags = {
+        name
+        for path in (REPOSITORY / "dags").glob("*.py")
+        for name in re.findall(r'dag_id="(\w+)"', path.read_text(encoding="utf-8"))
+    }
+    assert len(dags) > 6
+    assert dags <= first_cells()
+
+
+def test_every_check_of_the_doctor_is_there() -> None:
+    of_homes = {
+        f"{one or other} NAME"
+        for one, other in CHECK_OF_HOME.findall(source("pipelines/commands/doctor_homes.py"))
+    }
+    of_machine = set(CHECK_OF_MACHINE.findall(source("pipelines/commands/doctor.py")))
+    of_machine |= {"metrics port", "homes", "test data"}
+    assert len(of_homes) == 5
+    assert len(of_machine) == 10
+    assert of_homes | of_machine <= first_cells()
+
+
+@pytest.mark.parametrize(
+    ("sentence", "said_in"),
+    [
+        ("is given up, ", "pipelines/commands/supervise.py"),
+        ("have changed since they were planned", "pipelines/orders/deploying.py"),
+        ("no process took it up within", "medusa_core/supervising.py"),
+        ("which no supervisor started", "medusa_core/supervising.py"),
+        ("was not heard of for", "medusa_core/supervising.py"),
+        ("was made with", "pipelines/works.py"),
+        ("its home was set back", "medusa_core/exchange.py"),
+        ("nothing runs here now", "pipelines/commands/status_text.py"),
+        ("does not go on: ", "pipelines/commands/status_text.py"),
+        ("its database does not answer", "pipelines/commands/up_status.py"),
+        ("its supervisor was lost", "pipelines/commands/up_status.py"),
+        ("the catalog's disk is full", "pipelines/catalog/postgres_errors.py"),
+        ("the catalog has no connection left", "pipelines/catalog/postgres_errors.py"),
+        ("the catalog does not accept this login", "pipelines/catalog/postgres_errors.py"),
+        ("install the ", "pipelines/catalog/migrations.py"),
+        ("was edited after this home had applied it", "pipelines/catalog/migrations.py"),
+        ("has no key to sign with", "pipelines/agreements/keys.py"),
+        ("may be read by others (mode ", "pipelines/agreements/keys.py"),
+        ("is not by the key of", "pipelines/agreements/verifying.py"),
+        ("than their digests tell: nothing was compacted", "pipelines/compacting.py"),
+        ("stood still, or the clock was set", "pipelines/hosting/keeping.py"),
+    ],
+)  # fmt: skip
+def test_sentences_by_which_an_operator_looks_are_said_so(sentence: str, said_in: str) -> None:
+    assert sentence.strip() in page("alarms")
+    assert sentence in source(said_in)
