@@ -66,4 +66,4 @@ def test_the_script_that_is_submitted_refuses_a_participant_without_a_home(tmp_p
         env=os.environ | {"MEDUSA_DIR": str(tmp_path), "MEDUSA_CATALOG_URL": ""},
     )
     assert told.returncode == Refused.exit_code
-    assert "there is no home of nobody" in told.stderr
+    assert "there is no participant 'nobody'" in told.stderr
