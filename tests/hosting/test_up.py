@@ -183,6 +183,7 @@ def test_after_a_lost_supervisor_down_ends_all_that_it_had_started_and_nothing_e
     up: Up,
 ) -> None:
     platform = up.platform
+    # For longer than `down` may take: one that is gone was ended.
     sleeps = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"]
     with contextlib.ExitStack() as stack:
         # As a task of Airflow starts a participant's job; and as a user starts one by hand.
