@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -207,14 +206,16 @@ class Live:
         """
         wrong: dict[str, str] = {}
         for _ in range(STRETCHES_MAX):
-            begins_us = {where: self._final_us(*where) for where in ANSWERED}
-            until(partial(self._have_gone_on, begins_us), "answers go on", RUNS_S_MAX)
+            self._wait_until_final(_now_us())  # whoever was away has caught up
+            from_us = _now_us()
+            to_us = from_us + STRETCH_US
+            self._wait_until_final(to_us)
             ended = {
                 stream: self.run(
                     "medusa_quality", participant=name, stream=stream,
-                    **{"from": iso(from_us), "to": iso(from_us + STRETCH_US)},
+                    **{"from": iso(from_us), "to": iso(to_us)},
                 )
-                for (name, stream), from_us in begins_us.items()
+                for name, stream in ANSWERED
             }  # fmt: skip
             broken = {s: one for s, one in ended.items() if one["state"] != "success"}
             wrong = {s: str(one["note"] or one["state"]) for s, one in broken.items()}
@@ -222,15 +223,18 @@ class Live:
                 break
         return wrong
 
-    def _have_gone_on(self, begins_us: Mapping[tuple[Participant, str], int]) -> bool:
-        return all(
-            self._final_us(*where) >= from_us + STRETCH_US for where, from_us in begins_us.items()
-        )
+    def _wait_until_final(self, time_us: int) -> None:
+        """Event time is the clock's here."""
 
-    def _final_us(self, participant: Participant, stream: str) -> int:
-        through_us = self.stable_us(participant, stream)
-        assert through_us is not None, f"{stream} was answered before"
-        return through_us
+        def is_final() -> bool:
+            return all((self.stable_us(*where) or 0) >= time_us for where in ANSWERED)
+
+        until(is_final, f"all is final through {iso(time_us)}", RUNS_S_MAX)
+
+
+def _now_us() -> int:
+    """The beginning of this second, and of a bucket."""
+    return time.time_ns() // 1_000_000_000 * 1_000_000
 
 
 def _laws_broken(ended: Mapping[str, Any]) -> set[str]:
