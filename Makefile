@@ -42,7 +42,7 @@ crash: setup  ## kill participants at every gap of the protocol, ten times (long
 		-m "crash or not crash" $(ARGS)
 
 crash-airflow: setup  ## kill each process of Airflow, one at a time and in any order (long)
-	@.venv/bin/python -m pytest tests/hosting tests/airflow -m "airflow_long" $(ARGS)
+	@.venv/bin/python -m pytest tests/hosting -m "airflow_long" $(ARGS)
 
 test-compose: setup  ## build and start docker-compose.yml, cut a participant off, end it (root; long)
 	@.venv/bin/python -m pytest tests/compose -s -m "compose or not compose" $(ARGS)

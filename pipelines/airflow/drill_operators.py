@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -41,9 +42,9 @@ class DrillStepOperator(MedusaOperator):
             raise AirflowSkipException("there is no drill: it was refused, see the first task")
         return self.step(settings, context)
 
+    @abstractmethod
     def step(self, settings: Settings, context: Context) -> Any:
         """What this step does."""
-        raise NotImplementedError(type(self).__name__)
 
 
 class StrikeOperator(DrillStepOperator):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -36,15 +36,6 @@ class MedusaHook(BaseHook):
     def __init__(self, medusa_conn_id: str = DEFAULT) -> None:
         super().__init__()
         self.medusa_conn_id = medusa_conn_id
-
-    @classmethod
-    def get_ui_field_behaviour(cls) -> dict[str, Any]:
-        """How the form of a connection looks: a URL with a password is a password."""
-        return {
-            "hidden_fields": ["host", "port", "login", "schema", "extra"],
-            "relabeling": {"password": "Catalog URL"},
-            "placeholders": {"password": "postgresql://user:password@host:5432/postgres"},
-        }
 
     def environment(self) -> dict[str, str]:
         """What the environment would say if it said what the connection does."""

@@ -20,7 +20,7 @@ class _Pages:
 
 
 class MedusaPlugin(AirflowPlugin):
-    """Registered by `plugins/medusa.py`, or by an entry point of the package."""
+    """Registered by `plugins/medusa.py`."""
 
     name = "medusa"
     operator_extra_links = [ReportLink(), CertificateLink()]  # noqa: RUF012 - as Airflow has it

@@ -32,8 +32,9 @@ class CorrectOperator(MedusaOperator):
 
         form = context["params"]
         document = open_backlog(
-            settings, Participant(self.participant), who=who(context), always=form["always"]
-        )
+            settings, Participant(self.participant), self.hook.environment(),
+            who=who(context), always=form["always"],
+        )  # fmt: skip
         self.say(f"{self.participant}: {document['because']}")
         return document
 

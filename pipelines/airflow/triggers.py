@@ -118,8 +118,8 @@ def _event(payload: dict[str, Any]) -> TriggerEvent:
     return TriggerEvent(payload)  # type: ignore[no-untyped-call]
 
 
-async def watched(settings: Settings, look_s: float = LOOK_S) -> AsyncIterator[Marks]:
-    """The marks of all homes: at once, whenever one of them rings, and every `look_s`.
+async def watched(settings: Settings) -> AsyncIterator[Marks]:
+    """The marks of all homes: at once, whenever one of them rings, and every `LOOK_S`.
 
     Ends when a connection breaks. Raises MedusaError while a catalog is away.
     """
@@ -143,7 +143,7 @@ async def watched(settings: Settings, look_s: float = LOOK_S) -> AsyncIterator[M
                 rings.clear()
                 yield await asyncio.to_thread(_marks, settings)
                 try:
-                    await asyncio.wait_for(rings.wait(), look_s)
+                    await asyncio.wait_for(rings.wait(), LOOK_S)
                 except TimeoutError:
                     continue
         except psycopg.Error as error:

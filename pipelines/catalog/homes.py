@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 import psycopg2.extensions
-from psycopg2.sql import SQL, Composed, Identifier, Literal
-from sqlalchemy import Connection, create_engine, text
+from psycopg2.sql import SQL, Identifier, Literal
+from sqlalchemy import create_engine, text
 from sqlalchemy.engine import URL
 
 from medusa_core.errors import Refused
@@ -31,6 +31,15 @@ from pipelines.catalog.migrations import migrate
 from pipelines.catalog.postgres import catalog_url
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.role_bounds import bounds_of
+from pipelines.catalog.roles import (
+    ask,
+    close_to_public,
+    join,
+    make_database,
+    make_login,
+    make_owner,
+    run,
+)
 
 ROLES = ("owner", "job", "airflow", "analyst", "reader")
 KEEPER = "home"
@@ -79,9 +88,9 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
     passwords = {role: _password(admin, database, role) for role in ROLES}
     with _administrator(admin) as connection:
         for role in ROLES:
-            _create_role(connection, f"{database}_{role}", passwords[role])
-        _create_keeper(connection, database)
-        _create_database(connection, database)
+            make_login(connection, f"{database}_{role}", passwords[role])
+        make_owner(connection, f"{database}_{KEEPER}")
+        make_database(connection, database, f"{database}_{KEEPER}")
     _hand_over(admin, database)
     with _administrator(admin) as connection:
         _admit(connection, database)
@@ -127,72 +136,37 @@ def drop_home(admin_url: str, database: str) -> None:
     """Remove a home with all that is in it, and its roles; nothing if there is none."""
     check_name("database", database)
     with _administrator(catalog_url(admin_url)) as connection:
-        _run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
+        run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
         for role in (*ROLES, KEEPER):
-            _run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(f"{database}_{role}"))
+            run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(f"{database}_{role}"))
 
 
-def _create_role(connection: Connection, role: str, password: str) -> None:
-    there = text("SELECT 1 FROM pg_roles WHERE rolname = :role")
-    if not connection.execute(there, {"role": role}).scalar():
-        _run(connection, SQL("CREATE ROLE {} LOGIN"), Identifier(role))
-    secret = psycopg2.extensions.encrypt_password(
-        password, role, _driver(connection), "scram-sha-256"
-    )
-    _run(connection, SQL("ALTER ROLE {} PASSWORD {}"), Identifier(role), Literal(secret))
-
-
-def _create_keeper(connection: Connection, database: str) -> None:
-    """The role that owns everything; an administrator that is no superuser becomes a member."""
-    role = f"{database}_{KEEPER}"
-    there = text("SELECT 1 FROM pg_roles WHERE rolname = :role")
-    if not connection.execute(there, {"role": role}).scalar():
-        _run(connection, SQL("CREATE ROLE {} NOLOGIN"), Identifier(role))
-    if not _is_superuser(connection):
-        _run(connection, SQL("GRANT {} TO CURRENT_USER"), Identifier(role))
-
-
-def _is_superuser(connection: Connection) -> bool:
-    asked = text("SELECT rolsuper FROM pg_roles WHERE rolname = current_user")
-    return bool(connection.execute(asked).scalar())
-
-
-def _create_database(connection: Connection, database: str) -> None:
-    keeper, name = Identifier(f"{database}_{KEEPER}"), Identifier(database)
-    there = text("SELECT 1 FROM pg_database WHERE datname = :database")
-    if not connection.execute(there, {"database": database}).scalar():
-        create = SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0")
-        _run(connection, create, name, keeper)
-
-
-def _admit(connection: Connection, database: str) -> None:
+def _admit(connection: psycopg2.extensions.connection, database: str) -> None:
     """Nobody but the home's own logins connects to its database."""
-    name = Identifier(database)
-    _run(connection, SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC"), name)
+    close_to_public(connection, database)
     for role in ROLES:
-        _run(connection, SQL("GRANT CONNECT ON DATABASE {} TO {}"), name,
-             Identifier(f"{database}_{role}"))  # fmt: skip
+        run(connection, SQL("GRANT CONNECT ON DATABASE {} TO {}"), Identifier(database),
+            Identifier(f"{database}_{role}"))  # fmt: skip
 
 
-def _bound(connection: Connection, database: str) -> None:
+def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
     """What each login may hold; the keeper may end sessions of partners."""
     for role in ROLES:
         for statement in bounds_of(database, role):
-            _run(connection, statement)
+            run(connection, statement)
     reader, keeper = Identifier(f"{database}_reader"), Identifier(f"{database}_{KEEPER}")
-    _run(connection, SQL("GRANT {} TO {}"), reader, keeper)
+    run(connection, SQL("GRANT {} TO {}"), reader, keeper)
 
 
 def _hand_over(admin: URL, database: str) -> None:
     """A home in which the owner's login owned everything is the keeper's from now on."""
     owner, keeper = f"{database}_owner", f"{database}_{KEEPER}"
-    owned = text("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = :database")
+    owned = SQL("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = {}")
     with _administrator(admin.set(database=database)) as connection:
-        if connection.execute(owned, {"database": database}).scalar() != owner:
+        if ask(connection, owned, Literal(database)) != owner:
             return
-        if not _is_superuser(connection):
-            _run(connection, SQL("GRANT {} TO CURRENT_USER"), Identifier(owner))
-        _run(connection, SQL("REASSIGN OWNED BY {} TO {}"), Identifier(owner), Identifier(keeper))
+        join(connection, owner)
+        run(connection, SQL("REASSIGN OWNED BY {} TO {}"), Identifier(owner), Identifier(keeper))
 
 
 def _password(admin: URL, database: str, role: str) -> str:
@@ -203,23 +177,14 @@ def _password(admin: URL, database: str, role: str) -> str:
 
 
 @contextmanager
-def _administrator(url: URL) -> Iterator[Connection]:
+def _administrator(url: URL) -> Iterator[psycopg2.extensions.connection]:
     engine = create_engine(url, isolation_level="AUTOCOMMIT")
     try:
         with errors_of_catalog(), engine.connect() as connection:
             # Roles are rows that two administrators must not write at once; gone with the session.
             connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
-            yield connection
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg2.extensions.connection)
+            yield driver
     finally:
         engine.dispose()
-
-
-def _driver(connection: Connection) -> psycopg2.extensions.connection:
-    driver = connection.connection.driver_connection
-    assert isinstance(driver, psycopg2.extensions.connection)
-    return driver
-
-
-def _run(connection: Connection, statement: SQL | Composed, *parts: Identifier | Literal) -> None:
-    with _driver(connection).cursor() as cursor:
-        cursor.execute(statement.format(*parts) if isinstance(statement, SQL) else statement)

@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from medusa_core.commits import Lane
-from medusa_core.errors import Refused
 from medusa_core.names import Participant
 from medusa_core.supervision import Job
 from pipelines.commands.tables import table
-from pipelines.home import known_homes
 from pipelines.report.times import iso
 from pipelines.settings import Settings
-from pipelines.supervising.opening import JobsOfHomes, known_participant, open_jobs
+from pipelines.supervising.opening import JobsOfHomes, known_participants, open_jobs
 from pipelines.supervising.telling import job_document
 
 
@@ -37,12 +35,7 @@ class Asked:
 
 def run_job(settings: Settings, asked: Asked) -> int:
     """Write down what shall run, or print what does; Refused for a participant unknown."""
-    names = [known_participant(settings, name) for name in asked.names]
-    names = names or sorted(known_homes(settings.directory))
-    if not names:
-        raise Refused(
-            f"there is no home in {settings.directory}: apply contracts with medusa apply"
-        )
+    names = known_participants(settings, asked.names)
     with open_jobs(settings) as jobs:
         if asked.what == "list":
             return _list(jobs, names, as_json=asked.as_json)

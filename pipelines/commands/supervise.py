@@ -11,12 +11,17 @@ import sys
 import time
 from collections.abc import Sequence
 
-from medusa_core.errors import CheckFailed, Conflict, Refused, Unavailable
+from medusa_core.errors import CheckFailed, Conflict, Unavailable
 from medusa_core.names import Participant
 from pipelines.home import known_homes
 from pipelines.settings import Settings
 from pipelines.supervising.launching import Launch, launch_of
-from pipelines.supervising.opening import JobsOfHomes, known_participant, open_jobs
+from pipelines.supervising.opening import (
+    JobsOfHomes,
+    known_participant,
+    known_participants,
+    open_jobs,
+)
 from pipelines.supervising.telling import decision_line, turn_document
 from pipelines.supervising.turn import Turn, explain_home, supervise_home
 
@@ -38,10 +43,8 @@ def run_supervise(
     Raises CheckFailed, with `once`, if something was given up.
     """
     chosen = None if participant is None else known_participant(settings, participant)
-    if chosen is None and not known_homes(settings.directory):
-        raise Refused(
-            f"there is no home in {settings.directory}: apply contracts with medusa apply"
-        )
+    if chosen is None:
+        known_participants(settings)  # refused while there is none
     launch = launch_of(settings, os.environ, lease_s=lease_s)
     if once or explain:
         with open_jobs(settings) as jobs:

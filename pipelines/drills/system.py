@@ -1,4 +1,4 @@
-"""What the machine says of a process: since when it runs, whether it stands still, its group.
+"""What the machine says of a process: since when it runs, whether it stands still, group, session.
 
 A number of a process is given again after its end; number and start together never are, on one
 boot. Linux is asked through /proc, other systems through `ps`.
@@ -6,6 +6,8 @@ boot. Linux is asked through /proc, other systems through `ps`.
 
 from __future__ import annotations
 
+import functools
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,16 +15,17 @@ from pathlib import Path
 
 PROC = Path("/proc")
 BOOT = PROC / "sys/kernel/random/boot_id"
-_STATE, _GROUP, _STARTED = 0, 2, 19
+_STATE, _GROUP, _SESSION, _STARTED = 0, 2, 3, 19
 """Where these stand in `/proc/PID/stat`, behind the name in brackets (proc(5) counts from 3)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process as it is now; `started` is only to be compared."""
+    """A process as it is now; `started` is only to be compared, a `session` that is hidden is 0."""
 
     started: str
     group: int
+    session: int
     is_frozen: bool
 
 
@@ -33,7 +36,7 @@ def look_at(pid: int) -> Seen | None:
 
 def _on_linux(pid: int) -> Seen | None:
     try:
-        boot = BOOT.read_text().strip()
+        boot = _boot()
         text = (PROC / str(pid) / "stat").read_text(errors="replace")
     except OSError:
         return None
@@ -42,7 +45,17 @@ def _on_linux(pid: int) -> Seen | None:
     state = fields[_STATE]
     if state in "ZX":
         return None
-    return Seen(f"{boot} {fields[_STARTED]}", int(fields[_GROUP]), state in "Tt")
+    return Seen(
+        started=f"{boot} {fields[_STARTED]}",
+        group=int(fields[_GROUP]),
+        session=int(fields[_SESSION]),
+        is_frozen=state in "Tt",
+    )
+
+
+@functools.cache
+def _boot() -> str:
+    return BOOT.read_text().strip()
 
 
 def _by_ps(pid: int) -> Seen | None:
@@ -52,4 +65,13 @@ def _by_ps(pid: int) -> Seen | None:
     fields = told.stdout.split(maxsplit=2)
     if len(fields) < 3 or fields[0].startswith("Z"):
         return None
-    return Seen(fields[2].strip(), int(fields[1]), fields[0].startswith("T"))
+    try:
+        session = os.getsid(pid)
+    except OSError:
+        session = 0
+    return Seen(
+        started=fields[2].strip(),
+        group=int(fields[1]),
+        session=session,
+        is_frozen=fields[0].startswith("T"),
+    )

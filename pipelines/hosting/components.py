@@ -91,7 +91,7 @@ class Children:
         return self.end(list(self._started))
 
 
-def end_recorded(folder: PlatformFolder, *, grace_ms: int = GRACE_MS) -> int:
+def end_recorded(folder: PlatformFolder) -> int:
     """End what a supervisor that is gone has left behind; returns how many processes that were.
 
     Only what is written down, by number, start and session.
@@ -99,7 +99,7 @@ def end_recorded(folder: PlatformFolder, *, grace_ms: int = GRACE_MS) -> int:
     recorded = [one for one in folder.started() if one.pid != os.getpid()]
     found = left_of(recorded)
     if found:
-        end(lambda: left_of(recorded), grace_ms=grace_ms)
+        end(lambda: left_of(recorded), grace_ms=GRACE_MS)
     if recorded:
         folder.write_started([])
     return len(found)

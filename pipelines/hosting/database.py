@@ -11,11 +11,12 @@ from contextlib import contextmanager, suppress
 
 import psycopg2
 import psycopg2.extensions
-from psycopg2.sql import SQL, Composable, Identifier, Literal
+from psycopg2.sql import SQL, Literal
 from sqlalchemy.engine import URL
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import check_name
+from pipelines.catalog import roles
 from pipelines.catalog.postgres import catalog_url
 from pipelines.catalog.postgres_errors import error_of
 
@@ -31,29 +32,19 @@ def make_database(admin_url: str, database: str, password: str) -> str:
     check_name("database", database)
     admin = catalog_url(admin_url)
     with _connected(admin) as connection:
-        may = "SELECT rolsuper OR (rolcreatedb AND rolcreaterole) FROM pg_roles WHERE rolname = {}"
-        if not _one(connection, SQL(may).format(Literal(_one(connection, SQL("SELECT user"))))):
+        may = (
+            "SELECT rolsuper OR (rolcreatedb AND rolcreaterole) FROM pg_roles WHERE rolname = user"
+        )
+        if not roles.ask(connection, SQL(may)):
             raise Refused(
                 "the login of MEDUSA_CATALOG_URL may not make Airflow's database: have it granted "
                 "CREATEDB and CREATEROLE, or unset the variable for the embedded server"
             )
-        _one(connection, SQL("SELECT pg_advisory_lock({})").format(Literal(_ADVISORY_LOCK)))
-        name = Identifier(database)
-        there = SQL("SELECT 1 FROM pg_roles WHERE rolname = {}").format(Literal(database))
-        if not _one(connection, there):
-            _run(connection, SQL("CREATE ROLE {} LOGIN").format(name))
-        secret = psycopg2.extensions.encrypt_password(
-            password, database, connection, "scram-sha-256"
-        )
-        _run(connection, SQL("ALTER ROLE {} PASSWORD {}").format(name, Literal(secret)))
-        is_super = _one(connection, SQL("SELECT rolsuper FROM pg_roles WHERE rolname = user"))
-        if not is_super:  # only a member may make databases of a role
-            _run(connection, SQL("GRANT {} TO CURRENT_USER").format(name))
-        there = SQL("SELECT 1 FROM pg_database WHERE datname = {}").format(Literal(database))
-        if not _one(connection, there):
-            make = SQL("CREATE DATABASE {} OWNER {} ENCODING 'UTF8' TEMPLATE template0")
-            _run(connection, make.format(name, name))
-        _run(connection, SQL("REVOKE ALL ON DATABASE {} FROM PUBLIC").format(name))
+        roles.ask(connection, SQL("SELECT pg_advisory_lock({})"), Literal(_ADVISORY_LOCK))
+        roles.make_login(connection, database, password)
+        roles.join(connection, database)
+        roles.make_database(connection, database, database)
+        roles.close_to_public(connection, database)
     url = admin.set(username=database, password=password, database=database)
     return url.render_as_string(hide_password=False)
 
@@ -61,9 +52,9 @@ def make_database(admin_url: str, database: str, password: str) -> str:
 def revision_of(url: str) -> str | None:
     """Which schema Airflow's database has, as Airflow's own migrations name it; None: none yet."""
     with _connected(catalog_url(url)) as connection:
-        if not _one(connection, SQL("SELECT to_regclass('alembic_version') IS NOT NULL")):
+        if not roles.ask(connection, SQL("SELECT to_regclass('alembic_version') IS NOT NULL")):
             return None
-        return str(_one(connection, SQL("SELECT min(version_num) FROM alembic_version")))
+        return str(roles.ask(connection, SQL("SELECT min(version_num) FROM alembic_version")))
 
 
 class Pulse:
@@ -78,7 +69,7 @@ class Pulse:
         try:
             if self._connection is None:
                 self._connection = _connect(self._url)
-            _one(self._connection, SQL("SELECT 1"))
+            roles.ask(self._connection, SQL("SELECT 1"))
         except psycopg2.Error:
             self.close()
             return False
@@ -120,15 +111,3 @@ def _connected(url: URL) -> Iterator[psycopg2.extensions.connection]:
         if isinstance(known, Unavailable):
             raise Unavailable(f"Airflow's database cannot be used: {known}") from error
         raise known from error
-
-
-def _run(connection: psycopg2.extensions.connection, statement: Composable) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-
-
-def _one(connection: psycopg2.extensions.connection, statement: Composable) -> object:
-    with connection.cursor() as cursor:
-        cursor.execute(statement)
-        row = cursor.fetchone()
-        return row[0] if row else None

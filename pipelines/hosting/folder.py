@@ -172,6 +172,11 @@ class PlatformFolder:
         """How the platform stood when its supervisor last wrote; empty if there never was one."""
         return self._read(self.root / "state.json") or {}
 
+    @property
+    def has_state(self) -> bool:
+        """Whether it was said how the platform stands."""
+        return (self.root / "state.json").exists()
+
     def write_state(self, state: Mapping[str, Any]) -> None:
         """Say how it stands."""
         self._write(self.root / "state.json", state)

@@ -19,6 +19,7 @@ HEARTBEATS = {
     "dag_processor": "latest_dag_processor_heartbeat",
     "triggerer": "latest_triggerer_heartbeat",
 }
+HEALTH_S_MAX, DAGS_S_MAX = 3.0, 10.0
 _ANSWER_BYTES_MAX = 10_000_000
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -31,9 +32,9 @@ class Read:
     broken: Mapping[str, str]
 
 
-def read_health(url: str, *, timeout_s: float = 3) -> Mapping[str, int] | None:
+def read_health(url: str) -> Mapping[str, int] | None:
     """Component -> when it was last heard of; None if the API server does not answer."""
-    document = _ask(f"{url}/api/v2/monitor/health", timeout_s=timeout_s)
+    document = _ask(f"{url}/api/v2/monitor/health", timeout_s=HEALTH_S_MAX)
     if document is None:
         return None
     heard = {}
@@ -50,15 +51,15 @@ def read_health(url: str, *, timeout_s: float = 3) -> Mapping[str, int] | None:
     return heard
 
 
-def read_dags(url: str, user: str, password: str, *, timeout_s: float = 10) -> Read | None:
+def read_dags(url: str, user: str, password: str) -> Read | None:
     """What Airflow has read of the folder of DAGs; None if it does not tell now."""
     login = {"username": user, "password": password}
-    token = _ask(f"{url}/auth/token", timeout_s=timeout_s, body=login)
+    token = _ask(f"{url}/auth/token", timeout_s=DAGS_S_MAX, body=login)
     if token is None or not isinstance(token.get("access_token"), str):
         return None
     bearer = token["access_token"]
-    dags = _ask(f"{url}/api/v2/dags?limit=1000", timeout_s=timeout_s, bearer=bearer)
-    errors = _ask(f"{url}/api/v2/importErrors?limit=1000", timeout_s=timeout_s, bearer=bearer)
+    dags = _ask(f"{url}/api/v2/dags?limit=1000", timeout_s=DAGS_S_MAX, bearer=bearer)
+    errors = _ask(f"{url}/api/v2/importErrors?limit=1000", timeout_s=DAGS_S_MAX, bearer=bearer)
     if dags is None or errors is None:
         return None
     return Read(

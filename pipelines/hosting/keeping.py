@@ -65,7 +65,6 @@ class Keeping:
         pulse: Pulse,
         children: Children,
         telling: Telling,
-        patience: Patience | None = None,
     ) -> None:
         self._settings = settings
         self._folder = folder
@@ -75,7 +74,7 @@ class Keeping:
         self._pulse = pulse
         self._children = children
         self._telling = telling
-        self._patience = patience or Patience()
+        self._patience = Patience()
         self._standing = {name: Standing(name=name) for name in COMPONENTS}
         self._because: dict[str, str] = {}
         self._began_ms = self._turned_ms = now_ms()
@@ -232,8 +231,15 @@ class Keeping:
     def _clean(self) -> None:
         """Once a day, forget in Airflow's database the runs whose logs are gone."""
         if self._children.pid(CLEANING) is not None:
-            if self._children.exit_code(CLEANING) is not None:
-                self._children.end((CLEANING,), grace_ms=0)
+            code = self._children.exit_code(CLEANING)
+            if code is None:
+                return
+            self._children.end((CLEANING,), grace_ms=0)
+            if code != 0:
+                log(
+                    f"old runs were not forgotten (exit code {code}): see "
+                    f"{self._children.log(CLEANING)}; it is tried again in a day"
+                )
             return
         cleaned_ms = self._folder.chosen().get("cleaned_ms")
         if not isinstance(cleaned_ms, int):  # made just now

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import socket
-from pathlib import Path
 
 from medusa_core.errors import Conflict, Refused
+from pipelines.drills.system import PROC
 
-_PROC = Path("/proc")
 _LISTENS = "0A"
 
 
@@ -31,7 +31,7 @@ def require_port(host: str, port: int) -> None:
     except socket.gaierror as error:
         raise Refused(f"{host} is no address of this machine: correct --host") from error
     except OSError as error:
-        if error.errno == 99:  # EADDRNOTAVAIL
+        if error.errno == errno.EADDRNOTAVAIL:
             raise Refused(f"{host} is no address of this machine: correct --host") from error
         raise Conflict(
             f"port {port} is in use{_by(port)}: end that, or take another, `medusa up --port "
@@ -52,13 +52,13 @@ def _by(port: int) -> str:
     sockets = set()
     for table in ("net/tcp", "net/tcp6"):
         with contextlib.suppress(OSError):
-            for line in (_PROC / table).read_text().splitlines()[1:]:
+            for line in (PROC / table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
                     sockets.add(f"socket:[{fields[9]}]")
     if not sockets:
         return ""
-    for process in _PROC.glob("[0-9]*"):
+    for process in PROC.glob("[0-9]*"):
         with contextlib.suppress(OSError):
             for handle in (process / "fd").iterdir():
                 with contextlib.suppress(OSError):

@@ -10,7 +10,6 @@ Airflow's do, are found by their sessions.
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import signal
 import subprocess
@@ -20,14 +19,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
-from pipelines.drills.system import BOOT, PROC, look_at
+from pipelines.drills.system import PROC, look_at
 from pipelines.hosting.decisions import Process, Started, leftovers
 
 MARK = "MEDUSA_UP"
 LOOK_AGAIN_S = 0.05
 KILL_MS_MAX = 10_000
-_STATE, _SESSION, _STARTED = 0, 3, 19
-"""Where these stand in `/proc/PID/stat`, behind the name in brackets (proc(5) counts from 3)."""
 
 GATE = """
 import os, sys
@@ -80,10 +77,10 @@ def own(name: str) -> Started:
     return _started(name, os.getpid())
 
 
-def is_there(started: Started) -> bool:
-    """Whether the process itself lives."""
-    found = look_at(started.pid)
-    return found is not None and found.started == started.since
+def is_there(one: Started | Process) -> bool:
+    """Whether the very process lives."""
+    found = look_at(one.pid)
+    return found is not None and found.started == one.since
 
 
 def left_of(started: Iterable[Started]) -> tuple[Process, ...]:
@@ -117,7 +114,7 @@ def end(find: Callable[[], Sequence[Process]], *, grace_ms: int) -> int:
     leaders = [one for one in found if one.session == one.pid]
     waits_until_s = time.monotonic() + grace_ms / 1000
     # What has lost its leader waits for nothing.
-    while any(map(_lives, leaders)) and time.monotonic() < waits_until_s:
+    while any(map(is_there, leaders)) and time.monotonic() < waits_until_s:
         time.sleep(LOOK_AGAIN_S)
     forced: set[tuple[int, str]] = set()
     gives_up_s = time.monotonic() + KILL_MS_MAX / 1000
@@ -148,36 +145,18 @@ def _numbers_by_ps() -> list[int]:
 
 
 def _process(pid: int) -> Process | None:
-    if sys.platform != "linux":
-        found = look_at(pid)
-        try:
-            return found and Process(pid, os.getsid(pid), found.started, os.geteuid())
-        except OSError:
-            return None
+    found = look_at(pid)
+    if found is None:
+        return None
     try:
-        path = PROC / str(pid)
-        # The name may hold anything, brackets and spaces too; nothing behind it does.
-        fields = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        user = path.stat().st_uid
+        user = (PROC / str(pid)).stat().st_uid if sys.platform == "linux" else os.geteuid()
     except OSError:
-        return None
-    if fields[_STATE] in "ZX":
-        return None
-    return Process(pid, int(fields[_SESSION]), f"{_boot()} {fields[_STARTED]}", user)
-
-
-@functools.cache
-def _boot() -> str:
-    return BOOT.read_text().strip()
-
-
-def _lives(process: Process) -> bool:
-    found = look_at(process.pid)
-    return found is not None and found.started == process.since
+        return None  # it has just ended
+    return Process(pid, found.session, found.started, user)
 
 
 def _signal(process: Process, number: signal.Signals) -> None:
-    if not _lives(process):
+    if not is_there(process):
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(process.pid, number)

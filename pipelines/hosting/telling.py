@@ -13,8 +13,6 @@ from pipelines.hosting.decisions import Standing
 from pipelines.hosting.folder import PlatformFolder
 from pipelines.hosting.processes import own
 
-WRITE_EVERY_MS = 5_000
-
 
 def now_ms() -> int:
     """This machine's clock, which Airflow's heartbeats are told by."""
@@ -45,12 +43,11 @@ class Shown:
 
 
 class Telling:
-    """Writes `state.json`, when something has changed and every few seconds."""
+    """Writes `state.json` when something has changed, and where somebody has removed it."""
 
     def __init__(self, folder: PlatformFolder) -> None:
         self._folder = folder
         self._written: dict[str, Any] = {}
-        self._written_ms = 0
         me = own("supervisor")
         self._state: dict[str, Any] = {
             "supervisor": {"pid": os.getpid(), "since": me.since},
@@ -101,7 +98,8 @@ class Telling:
         self._write()
 
     def _write(self) -> None:
-        if self._state == self._written and now_ms() - self._written_ms < WRITE_EVERY_MS:
+        # `down` finds a supervisor by this file.
+        if self._state == self._written and self._folder.has_state:
             return
-        self._written, self._written_ms = dict(self._state), now_ms()
-        self._folder.write_state({**self._state, "written_ms": self._written_ms})
+        self._folder.write_state(self._state)
+        self._written = dict(self._state)

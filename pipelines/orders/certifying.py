@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from medusa_core.certificates import Suite
@@ -101,14 +100,12 @@ def certify(
     stream: str | None,
     from_us: int | None,
     to_us: int | None,
-    *,
-    report: Path | None = None,
 ) -> Mapping[str, Any]:
     """Check closed windows and write certificates; what was found, whether it passed or not.
 
     Raises Refused where they cannot be checked, Unavailable where a file is damaged.
     """
-    _, document = told_by(
+    document = told_by(
         quality_run,
         settings,
         participant,
@@ -116,7 +113,7 @@ def certify(
         from_=None if from_us is None else iso(from_us),
         to=None if to_us is None else iso(to_us),
         break_mode=None,
-        report=report,
+        report=None,
         as_json=True,
     )
     return dict(document)

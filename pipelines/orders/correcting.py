@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from medusa_core.certificates import Suite
@@ -12,34 +12,25 @@ from medusa_core.errors import CheckFailed
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant
 from medusa_core.states import State
-from pipelines.catalog.interface import LineStatus
+from medusa_core.supervising import lane_of
 from pipelines.commands.job import Asked, desire
 from pipelines.commands.supervise import check_given_up
 from pipelines.home import Home, open_home
 from pipelines.orders.certifying import WINDOW_US, broken_of, certify
-from pipelines.orders.supervising import supervise
+from pipelines.orders.lines import computed_line, computed_lines
 from pipelines.settings import Settings
-from pipelines.supervising.launching import launch_of
+from pipelines.supervising.launching import Launch, launch_of
 from pipelines.supervising.opening import open_jobs
-from pipelines.supervising.turn import explain_home
+from pipelines.supervising.turn import explain_home, supervise_home
 
 
 def owed_in(home: Home) -> dict[str, int]:
     """The home's own streams with tentative rows behind their stable prefix, from when on."""
     return {
-        line.stream.name: line.tentative_us for line in _own(home) if line.tentative_us is not None
+        line.stream.name: line.tentative_us
+        for line in computed_lines(home)
+        if line.tentative_us is not None
     }
-
-
-def _own(home: Home) -> list[LineStatus]:
-    """What is computed here."""
-    return [
-        line
-        for line in home.catalog.lines()
-        if line.producer.participant == home.participant
-        and not line.producer.is_import
-        and line.stream.kind == "derived"
-    ]
 
 
 def _last_window(home: Home) -> dict[str, int]:
@@ -48,19 +39,25 @@ def _last_window(home: Home) -> dict[str, int]:
         line.stream.name: max(
             line.kept_from_us, floor_us(line.stable_through_us - WINDOW_US, line.stream.width_us)
         )
-        for line in _own(home)
+        for line in computed_lines(home)
         if line.kept_from_us is not None and line.stable_through_us is not None
     }
 
 
 def open_backlog(
-    settings: Settings, participant: Participant, *, who: str, always: bool
+    settings: Settings,
+    participant: Participant,
+    environ: Mapping[str, str],
+    *,
+    who: str,
+    always: bool,
 ) -> Mapping[str, Any]:
     """Have a job correct what is owed, beside the live one, if anything is (or `always`).
 
     `desired` is None where there was nothing to do: where nothing is tentative, and where an input
     is still missing, which no correction can mend. `streams` is from when on each is to be
-    certified.
+    certified. That it was given up is told by `backlog_standing`. Raises Refused where the
+    environment names no master of a cluster.
     """
     with open_home(settings, participant) as home:
         owed = owed_in(home)
@@ -77,9 +74,10 @@ def open_backlog(
         because=(", ".join(owed)[:900] + " owed") if owed else "it was asked for",
         who=who,
     )
+    launch = launch_of(settings, environ)
     with open_jobs(settings) as jobs:
-        number = desire(jobs, participant, asked, renews=True)
-    supervise(settings, participant)
+        number = desire(jobs, participant, asked)
+        supervise_home(participant, jobs.of(participant), launch)
     return {
         "participant": participant,
         "desired": number,
@@ -93,11 +91,11 @@ def backlog_standing(settings: Settings, participant: Participant, desired: int)
 
     Raises CheckFailed if they were given up, with the reason and the log.
     """
-    launch = launch_of(settings, os.environ)
     with open_jobs(settings) as jobs:
         turn = explain_home(participant, jobs.of(participant))
         known = jobs.of(participant).read()
-    check_given_up([turn], launch)
+    corrections = [one for one in turn.standing if lane_of(one) is Lane.BACKLOG]
+    check_given_up([replace(turn, standing=tuple(corrections))], Launch(settings=settings))
     tried = [job for job in known.jobs if job.desired == desired]
     if tried and tried[0].exit_code == 0:
         return "what was owed is corrected"
@@ -113,12 +111,13 @@ def certify_corrected(
     """Certificates of streams from when they were owed on, as far as they are final now.
 
     Raises CheckFailed, naming the laws that are broken, S6 apart: what was corrected had been late.
+    Unavailable if one of the streams is not computed here any more.
     """
     broken: list[str] = []
     checks, page = 0, ""
     for stream, from_us in streams.items():
         with open_home(settings, participant) as home:
-            line = next(one for one in _own(home) if one.stream.name == stream)
+            line = computed_line(home, stream)
         from_us = max(from_us, line.kept_from_us or from_us)
         through_us = line.stable_through_us
         if through_us is None or through_us <= from_us:

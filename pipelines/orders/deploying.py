@@ -90,7 +90,7 @@ def _applied(
     *,
     explain: bool,
 ) -> Any:
-    _, document = told_by(
+    return told_by(
         run_apply,
         settings,
         contracts=contracts,
@@ -99,7 +99,6 @@ def _applied(
         explain=explain,
         as_json=True,
     )
-    return document
 
 
 def _fingerprint(homes: Any) -> str:

@@ -11,10 +11,10 @@ from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, StreamName
-from pipelines.catalog.interface import LineStatus
 from pipelines.drills.processes import running_in
 from pipelines.home import Home, known_homes, open_home
 from pipelines.orders import forms
+from pipelines.orders.lines import computed_lines
 from pipelines.settings import Settings
 
 LINKS, PROCESSES = ("cut", "one-way", "slow"), ("kill", "freeze")
@@ -84,8 +84,7 @@ def _judged(settings: Settings, names: Sequence[Participant], network: Any) -> l
         with open_home(settings, name) as home:
             catalog = home.catalog
             known |= {str(record.network) for record in catalog.plans()}
-            lines = catalog.lines()
-            senders = {line.producer.participant for line in lines}
+            senders = {line.producer.participant for line in catalog.lines()}
             if name not in names and not senders & set(names):
                 continue
             of_network = _streams_of(home, wanted)
@@ -96,8 +95,9 @@ def _judged(settings: Settings, names: Sequence[Participant], network: Any) -> l
                     "from_us": line.stable_through_us,
                     "clock_ms": catalog.read_clock_ms(),
                 }
-                for line in _computed(lines, name)
-                if of_network is None or line.stream.name in of_network
+                for line in computed_lines(home)
+                if line.stable_through_us is not None
+                and (of_network is None or line.stream.name in of_network)
             ]
     forms.network_of("network", wanted, known)
     if not found:
@@ -117,14 +117,3 @@ def _streams_of(home: Home, network: str | None) -> set[StreamName] | None:
     mine = {a.fragment for a in home.catalog.assignments() if a.plan in plans}
     fragments = fragments_in_force(home.catalog)
     return {s for name, f in fragments.items() if name in mine for s in f.outputs}
-
-
-def _computed(lines: Sequence[LineStatus], here: Participant) -> list[LineStatus]:
-    return [
-        line
-        for line in lines
-        if line.producer.participant == here
-        and not line.producer.is_import
-        and line.stream.kind == "derived"
-        and line.stable_through_us is not None
-    ]

@@ -13,16 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.certificates import Suite
-from medusa_core.errors import CheckFailed, Unavailable
+from medusa_core.errors import CheckFailed
 from medusa_core.first_answers import FirstAnswer, first_answers
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import State
-from pipelines.catalog.interface import LineStatus
 from pipelines.commands.fault import Asked, run_fault
-from pipelines.home import Home, open_home
+from pipelines.home import open_home
 from pipelines.orders.certifying import broken_of, certify
 from pipelines.orders.drill_forms import Drill
+from pipelines.orders.lines import computed_line
 from pipelines.orders.telling import said_by
 from pipelines.report.answer_figures import Mark, read_answers
 from pipelines.report.answer_page import write_answer_page
@@ -99,7 +99,7 @@ def recover(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Map
 
 def _unsettled(settings: Settings, one: Mapping[str, Any]) -> Iterator[str]:
     with open_home(settings, Participant(one["home"])) as home:
-        line = _line(home, one["stream"])
+        line = computed_line(home, one["stream"])
         if line.tentative_us is not None:
             yield "is tentative"
         elif (line.stable_through_us or 0) <= one["from_us"] and not line.has_ended:
@@ -124,7 +124,7 @@ def judge(settings: Settings, drill: Drill, pages: Path, title: str) -> Mapping[
     ranges: dict[str, list[tuple[str, int, int]]] = {}
     for one in drill["judged"]:
         with open_home(settings, Participant(one["home"])) as home:
-            line = _line(home, one["stream"])
+            line = computed_line(home, one["stream"])
             through_us = line.stable_through_us
         kept_us = line.kept_from_us or 0
         from_us = max(one["from_us"], kept_us)
@@ -168,15 +168,8 @@ def mark(settings: Settings, drill: Drill, label: str) -> Mapping[str, Any]:
 
 def _answers(settings: Settings, one: Mapping[str, Any]) -> list[FirstAnswer]:
     with open_home(settings, Participant(one["home"])) as home:
-        line = _line(home, one["stream"])
+        line = computed_line(home, one["stream"])
         part = Range(one["from_us"], FOREVER_US)
         events = home.catalog.history(line.stream.name, line.producer, part)
         answers = first_answers(part, events)
     return [answer for answer in answers if answer.came_at_ms >= one["clock_ms"]]
-
-
-def _line(home: Home, stream: str) -> LineStatus:
-    for line in home.catalog.lines(StreamName(stream)):
-        if line.producer.participant == home.participant and not line.producer.is_import:
-            return line
-    raise Unavailable(f"{stream} is not computed by {home.participant} any more: begin anew")

@@ -12,10 +12,9 @@ from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import Participant
 from medusa_core.nearest import did_you_mean
-from pipelines.home import known_homes
 from pipelines.report.times import parse_time_us
 from pipelines.settings import Settings
-from pipelines.supervising.opening import known_participant
+from pipelines.supervising.opening import known_participant, known_participants
 
 TEXT_MAX = 4_000
 
@@ -38,13 +37,7 @@ def participants_of(field: str, settings: Settings, value: Any) -> list[Particip
         names = [name for name in (text_of(field, one) for one in value) if name]
     else:
         names = [name.strip() for name in (text_of(field, value) or "").split(",") if name.strip()]
-    found = [known_participant(settings, name) for name in dict.fromkeys(names)]
-    found = found or sorted(known_homes(settings.directory))
-    if not found:
-        raise Refused(
-            f"there is no home in {settings.directory}: apply contracts with medusa_deploy"
-        )
-    return found
+    return known_participants(settings, names)
 
 
 def participant_of(field: str, settings: Settings, value: Any) -> Participant:

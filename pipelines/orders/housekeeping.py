@@ -26,8 +26,10 @@ def keep_house(
     Raises Refused for a duration that is none.
     """
     with open_home(settings, participant) as home:
-        trims = keep is not None or bool(home.catalog.retentions())
-        has_begun = any(line.version > 0 for line in home.catalog.lines())
+        lines, retentions = home.catalog.lines(), home.catalog.retentions()
+        # A retention may be declared of a stream that this home has no line of.
+        trims = keep is not None or any(line.stream.name in retentions for line in lines)
+        has_begun = any(line.version > 0 for line in lines)
     document: dict[str, Any] = {"participant": participant, "explained": explain}
     if not has_begun:
         return document
@@ -40,5 +42,5 @@ def keep_house(
 
 
 def _trimmed(settings: Settings, participant: Participant, wanted: Wanted) -> Mapping[str, Any]:
-    _, document = told_by(run_trim, settings, participant, wanted, as_json=True)
+    document = told_by(run_trim, settings, participant, wanted, as_json=True)
     return dict(document)

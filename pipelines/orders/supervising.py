@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,24 +16,18 @@ from pipelines.supervising.turn import supervise_home
 
 
 def supervise(
-    settings: Settings, participant: Participant, environ: Mapping[str, str] | None = None
+    settings: Settings, participant: Participant, environ: Mapping[str, str]
 ) -> Mapping[str, Any]:
     """Start and stop jobs of a participant as they are desired.
 
     Raises CheckFailed, with the reason and the log, if something was given up.
     """
-    launch = launch_of(settings, os.environ if environ is None else environ)
+    launch = launch_of(settings, environ)
     with open_jobs(settings) as jobs:
         turn = supervise_home(participant, jobs.of(participant), launch)
     check_given_up([turn], launch)
     lines = [decision_line(turn, one) for one in (*turn.done, *turn.standing)]
     return {**turn_document(turn), "said": lines}
-
-
-def mark_of(settings: Settings, participant: Participant) -> tuple[int, int]:
-    """A number that grows with what is desired, and one with jobs that end."""
-    with open_jobs(settings) as jobs:
-        return jobs.of(participant).mark()
 
 
 def lane_is_held(settings: Settings, participant: Participant, lane: Lane) -> bool:

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 
-def told_by(command: Callable[..., int], *args: Any, **values: Any) -> tuple[int, Any]:
-    """The exit code and the document of a command that prints one; raises what it raises."""
+def told_by(command: Callable[..., int], *args: Any, **values: Any) -> Any:
+    """The document of a command that prints one; raises what it raises."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        code = command(*args, **values)
-    return code, json.loads(said.getvalue())
+        command(*args, **values)
+    return json.loads(said.getvalue())
 
 
 def said_by(command: Callable[..., int], *args: Any, **values: Any) -> str:

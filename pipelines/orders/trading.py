@@ -29,5 +29,5 @@ def trade(
     except Unavailable:
         # A home that no contract was applied to has none, and nobody to trade with.
         return {"participant": participant, "is_left": True, "because": "it has no key"}
-    _, document = told_by(run_round, settings, participant, explain=explain, as_json=True)
+    document = told_by(run_round, settings, participant, explain=explain, as_json=True)
     return dict(document)

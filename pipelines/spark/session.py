@@ -7,6 +7,7 @@ milliseconds. What is set here and could change a result is part of every plan's
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -15,7 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import Refused, Unavailable
 from pipelines.spark.java import check_memory, java_home, java_version
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ SEMANTIC_SETTINGS = {
 
 MASTER, LOOPBACK = "MEDUSA_SPARK_MASTER", "127.0.0.1"
 """Of a cluster on which steps run; without it they run in the driver's own JVM."""
+_CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
+_LOCAL = re.compile(r"local(\[[\w*]+(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]")
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -52,6 +55,19 @@ appender.file.strategy.max = 3
 """
 
 
+def master_of(environ: Mapping[str, str], *, may_be_local: bool) -> str | None:
+    """The master that the environment names, None if none; Refused for what is none.
+
+    A local one is of use only in a driver that is there already.
+    """
+    master = environ.get(MASTER, "").strip()
+    if not master or _CLUSTER.fullmatch(master) or (may_be_local and _LOCAL.fullmatch(master)):
+        return master or None
+    raise Refused(
+        f"{MASTER} is no master of a cluster: write spark://HOST:PORT, yarn or k8s://HOST:PORT"
+    )
+
+
 def engine_settings(directory: Path) -> Mapping[str, str]:
     """What of the engine enters a plan: versions of Spark and Java and the semantic settings.
 
@@ -66,8 +82,10 @@ def engine_settings(directory: Path) -> Mapping[str, str]:
 def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     """A session whose scratch files and log lie in `directory` (which is made).
 
-    Raises Unavailable if Java or memory is missing or the JVM does not start.
+    Raises Unavailable if Java or memory is missing or the JVM does not start, Refused for a master
+    that is none.
     """
+    named = master_of(os.environ, may_be_local=True)
     check_memory()
     cores = cores or len(os.sched_getaffinity(0))
     directory = directory.resolve()
@@ -78,7 +96,7 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     log4j.write_text(_LOG4J.format(log=_escaped(log)))
     os.environ["JAVA_HOME"] = java_home(directory)
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    master = os.environ.get(MASTER) or f"local[{cores}]"
+    master = named or f"local[{cores}]"
     is_here = master.startswith("local") or "//127.0.0.1:" in master
     if is_here:
         os.environ["SPARK_LOCAL_IP"] = LOOPBACK

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
-from medusa_core.errors import Conflict, MedusaError, Refused
-from medusa_core.names import Participant
+from medusa_core.errors import Conflict, MedusaError
 from pipelines.catalog.postgres_supervision import PostgresSupervision
 from pipelines.cli import main as medusa
-from pipelines.home import known_homes, open_homes
+from pipelines.home import open_homes
 from pipelines.settings import Settings
+from pipelines.supervising.opening import known_participant
 from pipelines.supervising.processes import Process, own_process
 
 BEAT_S = 5.0
@@ -35,12 +35,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _options(arguments)
     try:
         settings = Settings.from_environment(os.environ)
-        if options.participant not in known_homes(settings.directory):
-            raise Refused(
-                f"there is no home of {options.participant} in {settings.directory}: apply its "
-                "contracts with medusa apply"
-            )
-        participant = Participant(options.participant)
+        participant = known_participant(settings, options.participant)
         # What holds the server stays open with us: a job may be who has started it.
         with open_homes(settings, alone=False) as homes:
             urls = homes.urls(participant)

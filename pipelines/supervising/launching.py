@@ -7,23 +7,20 @@ started by spark-submit in client mode, so that its steps run on the cluster.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.commits import Lane
-from medusa_core.errors import Refused
 from medusa_core.names import Participant
 from medusa_core.supervision import DesiredJob
 from pipelines.settings import REPOSITORY, Settings
 from pipelines.spark.java import java_home
-from pipelines.spark.session import MASTER
+from pipelines.spark.session import MASTER, master_of
 from pipelines.supervising.processes import Process, make_process
 
 SCRIPT = REPOSITORY / "pipelines" / "jobs" / "participant.py"
-_MASTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,9 +83,5 @@ def launch_of(
     settings: Settings, environ: Mapping[str, str], *, lease_s: float | None = None
 ) -> Launch:
     """As the environment says; Refused for a master that is none."""
-    master = environ.get(MASTER, "").strip()
-    if master and not _MASTER.fullmatch(master):
-        raise Refused(
-            f"{MASTER} is no master of a cluster: write spark://HOST:PORT, yarn or k8s://HOST:PORT"
-        )
-    return Launch(settings=settings, master=master or None, lease_s=lease_s)
+    master = master_of(environ, may_be_local=False)
+    return Launch(settings=settings, master=master, lease_s=lease_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from medusa_core.errors import Refused, Unavailable
@@ -25,6 +25,21 @@ def known_participant(settings: Settings, name: object) -> Participant:
     raise Refused(
         f"there is no participant {name!r} in {settings.directory} (there: {there}): {hint}"
     )
+
+
+def known_participants(settings: Settings, names: Iterable[object] = ()) -> list[Participant]:
+    """The participants of these names, each once, or all of the folder if none is named.
+
+    Refused for a name that no home has, and where there is no home at all.
+    """
+    found = [known_participant(settings, name) for name in dict.fromkeys(names)]
+    found = found or sorted(known_homes(settings.directory))
+    if not found:
+        raise Refused(
+            f"there is no home in {settings.directory}: apply contracts with medusa apply, or "
+            "medusa_deploy"
+        )
+    return found
 
 
 class JobsOfHomes:

@@ -6,7 +6,6 @@ session: what ends its maker does not end it, and it is ended with all that it h
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import socket
@@ -18,8 +17,7 @@ from pathlib import Path
 from medusa_core.errors import Unavailable
 from medusa_core.supervision import Job, Seen
 from pipelines.drills.system import look_at
-
-LOG_BYTES_MAX = 10_000_000
+from pipelines.hosting.logs import turn_logs
 
 _made: list[subprocess.Popen[bytes]] = []
 """Processes of ours that have yet to be buried."""
@@ -59,9 +57,7 @@ def make_process(
     bury()
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            if log.stat().st_size > LOG_BYTES_MAX:
-                log.replace(log.with_name(f"{log.name}.1"))
+        turn_logs([log])
         with log.open("ab") as words:
             made = subprocess.Popen(
                 command,
@@ -86,8 +82,8 @@ def bury() -> None:
     _made[:] = [made for made in _made if made.poll() is None]
 
 
-def see(job: Job) -> Seen:
-    """What is to be seen of a job's process from here."""
+def see(job: Job | Process) -> Seen:
+    """What is to be seen of a process from here, or of a job's."""
     if job.pid is None:
         return Seen.NONE
     if job.host != host_here():
@@ -98,8 +94,8 @@ def see(job: Job) -> Seen:
     return Seen.FROZEN if found.is_frozen else Seen.RUNS
 
 
-def signal_process(job: Job, number: signal.Signals) -> None:
-    """Signal a job's process and what it leads, if it is the one that was written down.
+def signal_process(job: Job | Process, number: signal.Signals) -> None:
+    """Signal a process, or a job's, and what it leads, if it is the one that was written down.
 
     Nothing is done for one that is gone or on another host; Unavailable if this user may not.
     """

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from medusa_core.errors import Conflict
@@ -60,10 +59,8 @@ def supervise_home(
     jobs: PostgresSupervision,
     launch: Launch,
     patience: Patience | None = None,
-    *,
-    told: Callable[[SupervisingDecision], None] = lambda decision: None,
 ) -> Turn:
-    """Make what runs of a participant what shall run; `told` hears of each thing that is done.
+    """Make what runs of a participant what shall run.
 
     Raises Unavailable if the catalog is away, or a process cannot be made or ended.
     """
@@ -80,16 +77,13 @@ def supervise_home(
             except Conflict:
                 continue  # another supervisor was first: what stands now is read again
             done.append(decision)
-            told(decision)
     return Turn(participant=participant, done=tuple(done), standing=decided, now_ms=known.now_ms)
 
 
-def explain_home(
-    participant: Participant, jobs: PostgresSupervision, patience: Patience | None = None
-) -> Turn:
+def explain_home(participant: Participant, jobs: PostgresSupervision) -> Turn:
     """What would be done now; nothing is."""
     known = read_supervision(jobs)
-    decided = decide_supervision(known, patience)
+    decided = decide_supervision(known)
     return Turn(participant=participant, done=(), standing=decided, now_ms=known.now_ms)
 
 
@@ -123,8 +117,7 @@ def _apply(
                 job, process.host, process.pid, process.started, begins=False
             )
             if not is_ours:
-                signal_process(_as_job(job, decision, process.host, process.pid, process.started),
-                               signal.SIGKILL)  # fmt: skip
+                signal_process(process, signal.SIGKILL)
         case Stop(job=job_, because=because):
             jobs.stop(job_.id, because)
             signal_process(job_, signal.SIGTERM)
@@ -142,10 +135,3 @@ def _let_go(job: Job) -> None:
         if see(job) not in (Seen.RUNS, Seen.FROZEN):
             return
         time.sleep(LOOK_S)
-
-
-def _as_job(job: int, start: Start, host: str, pid: int, started: str) -> Job:
-    return Job(
-        id=job, lane=start.desired.lane, desired=start.desired.number, intended_at_ms=0,
-        host=host, pid=pid, started=started,
-    )  # fmt: skip

@@ -462,6 +462,7 @@ def test_clean_ends_what_up_has_started(project: Project) -> None:
     started: list[Started] = []
     child = start(
         "a component",
+        # For longer than cleaning may take: that it has ended is cleaning's doing.
         [sys.executable, "-I", "-S", "-c", "import time; time.sleep(600)"],
         environment=dict(os.environ),
         folder=folder.root,

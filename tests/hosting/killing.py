@@ -43,7 +43,6 @@ class Killing:
     live: Live
     observer: Observer
     random: Random
-    bound_s: float = BOUND_S
     done: list[Killed] = field(default_factory=list)
     _sessions: set[int] = field(default_factory=set)
 
@@ -72,13 +71,13 @@ class Killing:
         until(
             lambda: self.observer.renewed_since(began_s, other),
             f"each lease is new after {' and '.join(victims)}",
-            self.bound_s - (time.time() - began_s),
+            BOUND_S - (time.time() - began_s),
         )
         lease_s = time.time() - began_s
         until(
             lambda: not self._orphans() and not any(is_alive(*one) for one in children),
             "no process is left without what it belongs to",
-            max(1.0, self.bound_s - lease_s),
+            max(1.0, BOUND_S - lease_s),
         )
         clean_s = time.time() - began_s
         until(self._is_well, f"all is well after {' and '.join(victims)}", 240)
@@ -119,7 +118,7 @@ class Killing:
             ended, _ = self._kill_job(name, other)
             until(
                 lambda: any(j.id > ended.id and j.pid is None for j in self.observer.jobs(name)),
-                "a task has written its intent", self.bound_s,
+                "a task has written its intent", BOUND_S,
             )  # fmt: skip
             intent = next(job for job in self.observer.jobs(name) if job.id > ended.id)
             task = int(intent.intended_by.rpartition("-")[2])

@@ -154,9 +154,14 @@ class Platform:
         return {self.pid(name) for name in names}
 
     def remove(self) -> None:
-        if self.home.exists():
-            self.type("down")
-        shutil.rmtree(self.base, ignore_errors=True)
+        """End and remove all of it; fails where `down` does, or has left something running."""
+        try:
+            if self.home.exists():
+                self.succeed("down")
+                assert self.folder.started() == ()
+                assert not (self.folder.root / "secrets.json").exists() or not marked(self.mark())
+        finally:
+            shutil.rmtree(self.base, ignore_errors=True)
 
 
 def finished(command: subprocess.Popen[str]) -> subprocess.CompletedProcess[str]:

@@ -16,6 +16,7 @@ from pipelines.hosting.environment import Place, airflow_environment
 from pipelines.hosting.folder import PlatformFolder
 from pipelines.hosting.logs import remove_old, turn_logs
 from pipelines.hosting.ports import require_port
+from pipelines.hosting.telling import Telling
 
 
 @pytest.fixture
@@ -73,6 +74,21 @@ def test_a_spoilt_file_is_told_of_or_read_as_it_is(
     else:
         with pytest.raises(Refused, match=name):
             read()
+
+
+def test_how_it_stands_is_written_when_it_changes_and_again_if_somebody_removed_it(
+    folder: PlatformFolder,
+) -> None:
+    telling, file = Telling(folder), folder.root / "state.json"
+    telling.say("up")
+    written = file.stat().st_ino
+    telling.say("up")
+    assert file.stat().st_ino == written
+    telling.note(psql="psql -h there")
+    assert folder.state()["psql"] == "psql -h there"
+    file.unlink()
+    telling.say("up")
+    assert folder.state()["supervisor"]["pid"] == os.getpid(), "`down` finds it"
 
 
 # ---------------------------------------------------------------- one at a time

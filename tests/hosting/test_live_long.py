@@ -51,8 +51,8 @@ def test_whatever_is_killed_each_lane_has_its_one_job_again(
     with_a_job = [(victim, JOB) for victim in chance.sample(TOGETHER, len(TOGETHER))]
     for victims in [*alone, *with_a_job]:
         killing.kill(*victims)
-    through = {s: live.stable_us(n, s) for n, s in ((BETA, "lower"),)}
-    until(lambda: live.stable_us(BETA, "lower") != through["lower"], "answers go on", 60)
+    through_us = live.stable_us(BETA, "lower")
+    until(lambda: live.stable_us(BETA, "lower") != through_us, "answers go on", 60)
     assert live.certify() == {}
     told = table(killing.done, observer)
     Path(live.platform.home / "killed.md").write_text(told)

@@ -19,6 +19,7 @@ from pipelines.hosting.processes import MARK, end, is_there, left_of, marked, st
 from tests.waiting import until
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
+# They sleep for longer than any test waits: what ends them is what is tested.
 SLEEPS = "import time; print('began', flush=True); time.sleep(600)"
 # A leader with a child that, like an idle worker of Airflow, hears no SIGTERM.
 WITH_A_DEAF_CHILD = """

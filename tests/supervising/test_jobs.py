@@ -9,11 +9,11 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict
-from medusa_core.supervising import Close, Keep, Start, Stop, Wait, lane_of
-from medusa_core.supervision import Seen
+from medusa_core.supervising import Close, Keep, Kill, Patience, Start, Stop, Wait, lane_of
+from medusa_core.supervision import Job, Seen
 from pipelines.failpoints import FILE, POINT
 from pipelines.supervising.processes import host_here, own_process, see, signal_process
-from pipelines.supervising.turn import Turn
+from pipelines.supervising.turn import Turn, supervise_home
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
@@ -153,14 +153,33 @@ def test_nothing_but_the_process_that_was_written_down_is_signalled(
     supervised.store().end(intent, None, "a test")
 
 
-def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
+def frozen(supervised: Supervised) -> Job:
     supervised.wants()
     supervised.turn()
     job = supervised.begun()
     signal_process(job, signal.SIGSTOP)
     until(lambda: see(job) is Seen.FROZEN, "it stands still")
+    return job
+
+
+def test_a_job_that_stands_still_for_a_moment_is_left_alone(supervised: Supervised) -> None:
+    job = frozen(supervised)
     assert live(supervised.turn()) is Keep, "drills may be short"
     signal_process(job, signal.SIGCONT)
+
+
+def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
+    job = frozen(supervised)
+
+    def is_killed() -> bool:
+        turn = supervise_home(
+            ALPHA, supervised.store(), supervised.launch, Patience(quiet_ms_max=1_000)
+        )
+        return [one.job for one in turn.done if isinstance(one, Kill)] != []
+
+    until(is_killed, "it is ended", SOON_S)
+    assert see(job) is Seen.GONE
+    assert supervised.begun().id != job.id
 
 
 def test_the_backlog_lane_is_done_when_it_has_ended_well(supervised: Supervised) -> None:

@@ -14,6 +14,7 @@ from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.supervision import DesiredJob
 from pipelines.settings import Settings
+from pipelines.spark.session import master_of, open_session
 from pipelines.supervising.launching import MASTER, SCRIPT, launch_of
 from tests.supervising.conftest import ALPHA
 
@@ -44,6 +45,23 @@ def test_a_master_that_is_none_is_refused(master: str) -> None:
         launch_of(SETTINGS, {MASTER: master})
 
 
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,4]", " yarn "])
+def test_a_driver_that_is_there_may_have_a_local_master(master: str) -> None:
+    assert master_of({MASTER: master}, may_be_local=True) == master.strip()
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://", "yarn; rm -rf /", "spark://a b", "-x", "local[", "mesos://a"]
+)
+def test_a_driver_that_is_there_refuses_a_master_that_is_none(
+    master: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(MASTER, master)
+    with pytest.raises(Refused, match="no master of a cluster"):
+        open_session(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_of_airflow_and_no_port_of_one_reaches_a_job() -> None:
     made = launch_of(SETTINGS, {}).environment(
         {"AIRFLOW__CORE__FERNET_KEY": "x", "_AIRFLOW_X": "y", "MEDUSA_METRICS_PORT": "9464",
@@ -66,4 +84,4 @@ def test_the_script_that_is_submitted_refuses_a_participant_without_a_home(tmp_p
         env=os.environ | {"MEDUSA_DIR": str(tmp_path), "MEDUSA_CATALOG_URL": ""},
     )
     assert told.returncode == Refused.exit_code
-    assert "there is no home of nobody" in told.stderr
+    assert "there is no participant 'nobody'" in told.stderr
