@@ -9,7 +9,7 @@ rows as final for longer than X.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from medusa_core.commits import OutputSegment
@@ -209,17 +209,29 @@ class ChoiceLaws:
 
     # in the end
 
-    def check_noted(self) -> None:
-        """CHOICE: where final rows of producers differ in the end, that was noted."""
+    def check_noted(self, gone: Collection[Participant]) -> None:
+        """CHOICE: where final rows of producers differ in the end, that was noted.
+
+        A copy that has come is compared in the reader's next turn, not with its last row: so this
+        is true only once every home but those that are `gone` for good has had its turns since,
+        for which `liveness.let_compare` gives the time.
+        """
+        for unnoted in self.unnoted(gone):
+            raise Violation("CHOICE", f"{unnoted}, and it is not noted")
+
+    def unnoted(self, gone: Collection[Participant]) -> list[str]:
+        """Where final rows of producers differ in a home as it is now, and that is not noted."""
+        found = []
         for home in self._homes.values():
             for stream in self._scenario.chosen(home.participant):
                 noted_us = min((d.bucket_us for d in _noted(home, stream)), default=FOREVER_US)
                 at_us = self._first_difference(home.lines(), stream)
-                if at_us < noted_us:
-                    raise Violation(
-                        "CHOICE", f"producers of {stream} differ in the bucket at {at_us} in the "
-                        f"home of {home.participant}, and it is not noted",
-                    )  # fmt: skip
+                if at_us < noted_us and home.participant not in gone:
+                    found.append(
+                        f"producers of {stream} differ in the bucket at {at_us} in the home of "
+                        f"{home.participant}"
+                    )
+        return found
 
     def _first_difference(self, lines: Lines, stream: StreamName) -> int:
         for at_us in self._buckets(self._scenario.whole, stream):

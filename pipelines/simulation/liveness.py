@@ -94,3 +94,22 @@ def settle(world: World, healed_ms: int) -> Settled:
     if open_:
         raise Violation("L1", f"not settled within {bound}: {', '.join(open_)}")
     return Settled(-((from_ms - world.now_ms) // POLL_MS), ticks_max)
+
+
+def let_compare(world: World) -> None:
+    """Let every home compare what came to it last, one turn for each chunk of a line at most.
+
+    A copy may be final in the moment in which all is settled: its reader has not had a turn since.
+    """
+    scenario = world.scenario
+    turns = -(-scenario.buckets // scenario.limits.buckets_per_step_max) + MORE_TICKS
+    last_ms, look_ms = world.now_ms + turns * POLL_MS, 0
+
+    def is_compared() -> bool:
+        nonlocal look_ms
+        if world.now_ms < look_ms:
+            return False
+        look_ms = world.now_ms + LOOK_MS
+        return world.now_ms >= last_ms or not world.choices.unnoted(world.gone_for_good)
+
+    world.run(until=is_compared)

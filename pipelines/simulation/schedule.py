@@ -15,7 +15,7 @@ from medusa_core.errors import MedusaError
 from pipelines.failpoints import visited_by
 from pipelines.simulation.events import Violation
 from pipelines.simulation.faults import Faults
-from pipelines.simulation.liveness import Settled, excused_in, settle
+from pipelines.simulation.liveness import Settled, excused_in, let_compare, settle
 from pipelines.simulation.outcome import check_outcome
 from pipelines.simulation.scenario import draw_scenario
 from pipelines.simulation.shapes import WHOLE, Shape
@@ -59,7 +59,8 @@ def run_schedule(seed: int, tell: Tell | None = None, shape: Shape = WHOLE) -> S
         try:
             world.run(until=lambda: world.now_ms > faults.last_ms and faults.is_over)
             settled = settle(world, faults.healed_ms)
-            world.choices.check_noted()
+            let_compare(world)
+            world.choices.check_noted(world.gone_for_good)
             rows = check_outcome(scenario, world.homes, excused_in(world))
         except (Violation, AssertionError, MedusaError) as broken:
             # A broken invariant or a refusal of the product is a finding like a broken law.
