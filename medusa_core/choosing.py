@@ -4,7 +4,8 @@ From the import's boundary on a final row is read if a producer has one, else th
 lacks the fewest inputs; a tentative choice is replaced only by a final one, so a bucket is chosen
 twice at most (S12). Final means that as many producers as are to verify it have the same content;
 until then it is waited for like a missing input. From a bucket on over which producers disagree
-nothing becomes final. A loss is declared only once every producer has lost the range.
+nothing becomes final. Outside of its line's life a producer has every bucket as final, and empty,
+though no row says so. A loss is declared only once every producer has lost the range.
 """
 
 from __future__ import annotations
@@ -159,7 +160,7 @@ def _due_ms(picked: _Picked, patience: Patience | None, without: frozenset[Produ
 def _pick(knowledge: ImportKnowledge, piece: Range, held: Sequence[Held]) -> _Picked | None:
     """What is best of a piece; None if no producer has anything of it."""
     agreeing = _agreeing(held)
-    stable = min((h for h in agreeing if h.segment is not None), key=_by_producer, default=None)
+    stable = min(agreeing, key=_by_row, default=None)
     is_disputed = piece.from_us >= _disputed_us(knowledge)
     if stable is not None and not is_disputed:
         if len(agreeing) >= knowledge.verify:
@@ -184,8 +185,8 @@ def _pick(knowledge: ImportKnowledge, piece: Range, held: Sequence[Held]) -> _Pi
     lost = [h for h in held if h.is_lost]
     if not lost:
         return None
-    first = min(lost, key=lambda h: (h.segment is None, h.producer))
-    silent = frozenset(h.producer for h in held if not (h.is_lost or h.is_outside))
+    first = min(lost, key=_by_row)
+    silent = frozenset(h.producer for h in held if not h.is_lost)
     if not silent and not is_disputed:
         return _Picked(Stability.GAP, first, "every producer has lost it")
     return _Picked(Stability.TENTATIVE, first, "who was heard has lost it, others were not heard",
@@ -193,7 +194,8 @@ def _pick(knowledge: ImportKnowledge, piece: Range, held: Sequence[Held]) -> _Pi
 
 
 def _agreeing(held: Sequence[Held]) -> list[Held]:
-    """The final rows under one plan that most producers have, those that are empty for good too.
+    """The final rows under one plan that most producers have, those that are empty for good too;
+    these alone where no final row is there: what others have lost is known to be empty by them.
 
     Where contents differ under one plan the piece is disputed, which is seen before.
     """
@@ -206,11 +208,11 @@ def _agreeing(held: Sequence[Held]) -> list[Held]:
     def first(plan: PlanId) -> Producer:
         return min(h.producer for h in of(plan) if h.segment is not None)
 
-    return max((of(plan) for plan in sorted(plans, key=first)), key=len, default=[])
+    return max((of(plan) for plan in sorted(plans, key=first)), key=len, default=stable)
 
 
-def _by_producer(held: Held) -> Producer:
-    return held.producer
+def _by_row(held: Held) -> tuple[bool, Producer]:
+    return (held.segment is None, held.producer)
 
 
 def _by_missing(held: Held) -> tuple[int, Producer]:

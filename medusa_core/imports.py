@@ -113,7 +113,8 @@ class ImportKnowledge:
 class Choose:
     """Read a range of a stream as a producer has it, or less sure than that.
 
-    `producer` and `version` are None where a gap is declared that no producer has as a row.
+    `producer` and `version` are None where no producer has a row of what is read: of a gap, or of
+    what is empty, since it lies outside of a line's life.
     `fresh_ms` goes along, so that age never shrinks (S11).
     """
 

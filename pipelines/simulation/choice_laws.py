@@ -252,7 +252,8 @@ class ChoiceLaws:
         ]
         outside = sum(segment is None for _, segment in had)
         return max(
-            (found.count(one) + (outside if one[1] is None else 0) for one in found), default=0
+            (found.count(one) + (outside if one[1] is None else 0) for one in found),
+            default=outside,
         )
 
     def _buckets(self, part: Range, stream: StreamName) -> range:

@@ -14,7 +14,7 @@ from medusa_core.grid import FOREVER_US
 from medusa_core.imports import ChosenRows
 from medusa_core.names import Epoch
 from medusa_core.patience import Patience
-from medusa_core.segments import Producer
+from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Assignment
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
@@ -102,6 +102,37 @@ def test_a_loss_is_declared_only_once_every_producer_has_lost_it(reading: Readin
     reading.hear()
     reading.settle()
     assert reading.shown() == ["0-1 stable gamma", "1-2 gap beta"]
+
+
+@pytest.mark.parametrize("last", [G, T])
+def test_behind_the_end_of_one_nothing_is_lost_nor_stays_tentative(
+    reading: Reading, last: Stability
+) -> None:
+    reading.patience = Patience(3_000)
+    reading[BETA].commit(0, 1)
+    reading[BETA].commit(1, 2, last, rows={})
+    reading.hear(BETA)
+    reading.settle()
+    waits_ms = reading.choose().waits_until_ms
+    reading.choose(now_ms=waits_ms)
+    assert [row.stability for row in reading.rows()] == [S, T]
+    reading[GAMMA].commit(0, 1, ends=True)
+    reading.hear()
+    reading.settle()
+    assert reading.shown() == ["0-1 stable beta", "1-2 stable"]
+    assert digests_of(reading.rows()).keys() == {0}
+
+
+def test_a_loss_that_too_few_know_to_be_empty_is_not_verified(home: HomeUnderTest) -> None:
+    reading = Reading(home.catalog, verify=2)
+    reading.patience = Patience(3_000)
+    reading[BETA].commit(0, 1)
+    reading[BETA].commit(1, 2, G)
+    reading[GAMMA].commit(0, 1, ends=True)
+    reading.hear()
+    reading.settle()
+    reading.choose(now_ms=reading.choose().waits_until_ms)
+    assert reading.shown() == ["0-1 stable beta", "1-2 tentative without sums unverified"]
 
 
 def test_what_one_has_lost_and_others_were_not_heard_of_is_answered_in_time_and_then_corrected(

@@ -47,6 +47,11 @@ NOT_COMPARED_YET = (
     "schedule that ends in between has noted no divergence, and none was overlooked"
 )
 
+LOST_BEHIND_THE_END_OF_ANOTHER = (
+    "a producer had computed one more empty bucket before it knew its end, and a reader lost it: "
+    "that was declared a gap, although the reader's own line, which ended before it, tells it empty"
+)
+
 NO_ROOM_FOR_A_LARGE_ONE = (
     "who has no room for a large fragment was never asked for a smaller one: its payer stayed over "
     "its threshold although both would have gained"
@@ -81,6 +86,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (2_080, REPLICAS, ENDED_BEFORE_THE_OTHERS),
     (6_048, REPLICAS, NOT_COMPARED_YET),
     (30_028, REPLICAS, TENTATIVE_ACROSS_A_DIVERGENCE),
+    (9_364, REPLICAS, LOST_BEHIND_THE_END_OF_ANOTHER),
     (4, MARKETS, NO_ROOM_FOR_A_LARGE_ONE),
     (44, MARKETS, LESS_ROOM_THAN_ANY_NEEDS),
     (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),
