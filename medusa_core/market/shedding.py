@@ -353,7 +353,7 @@ class _Shed:
         total = knowledge.capacity
         is_any = standing.contract.fragments is None
         chosen: list[int] = []
-        for at, carried in enumerate(self._left):
+        for at, carried in self._in_turn(small if candidate.level else 0.0):
             load = carried.item.load
             is_small = load <= small
             if load > rooms[is_small] or load >= candidate.below * (1.0 - SAME_LOAD):
@@ -371,4 +371,19 @@ class _Shed:
             chosen.append(at)
             now, now_cost = after, after_cost
             rooms[is_small] -= load
+        chosen.sort()
         return chosen
+
+    def _in_turn(self, small: float) -> Iterator[tuple[int, Carried]]:
+        """What is left, by its place, in the order in which it is looked whether it pays: what is
+        no larger than `small` first.
+
+        Room told at a dearer level is sure for those alone. A larger one that brought the load down
+        to where they need not go as well, and was declined, would take that word of room with it,
+        and all sizes would be asked for from the lowest level on, for ever.
+        """
+        if not small:
+            yield from enumerate(self._left)
+            return
+        yield from ((at, c) for at, c in enumerate(self._left) if c.item.load <= small)
+        yield from ((at, c) for at, c in enumerate(self._left) if c.item.load > small)

@@ -57,6 +57,21 @@ def test_room_counted_in_small_fragments_is_offered_as_many_of_them_beside_a_lar
     assert loads(knowledge) == [0.3, 0.1, 0.1, 0.1]
 
 
+def test_at_a_dearer_level_a_large_one_does_not_hide_one_as_small_as_the_room_was_counted_in() -> (
+    None
+):
+    # Either would do: it carries 0.05 more than its threshold.
+    standing = told([(1, 0.4)], 0.1, prices=[1.0, 2.0])
+    knowledge = knowing([LARGE, SMALL], background=0.45, as_payer=[standing])
+    assert loads(knowledge) == [0.1]
+
+
+def test_at_a_dearer_level_larger_ones_go_beside_what_is_too_little_to_end_an_overload() -> None:
+    standing = told([(1, 0.4)], 0.1, prices=[1.0, 2.0])
+    knowledge = knowing([LARGE, SMALL], background=0.55, as_payer=[standing])
+    assert loads(knowledge) == [0.3, 0.1]
+
+
 def test_what_was_said_is_remembered_with_the_size_that_it_was_said_of() -> None:
     standing = paying("b")
     knowledge = knowing([LARGE, SMALL], background=0.55, as_payer=[standing])

@@ -77,6 +77,12 @@ NOBODY_ELSE_PAYS = (
     "was left to ask at whose price nothing paid by difference"
 )
 
+A_LARGE_ONE_HIDES_A_SMALL_ONE = (
+    "a large fragment that alone would have ended an overload was offered at the dearer level at "
+    "which there was room for a small one; declined, it took that word of room with it, and all "
+    "sizes were asked for from the lowest level on, again and again"
+)
+
 KEPT: tuple[tuple[int, Shape, str], ...] = (
     (266, WHOLE, CLOSED_BY_ANOTHER),
     (7149, WHOLE, LATE_BEGINNING),
@@ -92,6 +98,7 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
     (114, MARKETS, ROOM_MADE_PIECE_BY_PIECE),
     (1_673, MARKETS, A_DEARER_LEVEL_DOES_NOT_PAY),
     (4_055, MARKETS, NOBODY_ELSE_PAYS),
+    (10_035, MARKETS, A_LARGE_ONE_HIDES_A_SMALL_ONE),
 )
 
 
