@@ -47,6 +47,16 @@ class Person:
         self.page.screenshot(path=picture, full_page=whole, animations="disabled")
         return picture
 
+    def finds(self, words: str | re.Pattern[str]) -> None:
+        """Wait until the words are on the page; what is there instead is kept, too."""
+        from playwright.sync_api import TimeoutError as TooLate
+
+        try:
+            self.page.get_by_text(words).first.wait_for()
+        except TooLate:
+            self.see("instead")
+            raise
+
     def go(self, path: str) -> None:
         self.page.goto(f"{self.url}{path}", wait_until="domcontentloaded")
 
@@ -81,7 +91,7 @@ class Person:
         field.fill(value)
 
     def follows(self, link: str) -> None:
-        """Press one of a task's links, which lead to pages of ours."""
+        """Press one of a task's links (among its details), which lead to pages of ours."""
         self.page.get_by_role("link", name=link, exact=True).click()
         self.page.wait_for_url("**/medusa/pages/**")
 
