@@ -104,7 +104,11 @@ def test_a_drill_is_triggered_by_its_form_seen_to_be_corrected_and_certified(
     operator.see("report", whole=True)
     operator.go(judge)
     operator.follows("Certificate")
-    operator.finds("converged")
+    page.get_by_placeholder("Search").fill("beta_lower_converged")
+    page.get_by_role("link", name=re.compile("beta_lower_converged")).first.wait_for()
+    operator.see("certificates")
+    page.get_by_role("link", name=re.compile("beta_lower_converged")).first.click()
+    operator.finds("Succeeded")
     operator.see("certificate", whole=True)
 
 
