@@ -271,7 +271,7 @@ class Replay:
             base,
             round=self._round,
             nonce=self._nonce(),
-            load=self._lying.load(base, loads),
+            load=self._lying.load(base.load, loads),
             carried=tuple(self._lying.marked(carried) for carried in base.carried),
             as_payer=tuple(
                 replace(self._standing(c), load_there=self._lying.lies(loads, under=c.name))
