@@ -46,8 +46,8 @@ from pipelines.catalog.memory_round_rows import (
 from pipelines.catalog.rounds import (
     LastSaid,
     LastTold,
-    Lying,
     MarketFacts,
+    MovedLoad,
     OpenOffer,
     Silence,
     Trading,
@@ -57,7 +57,6 @@ SILENT_DOUBLINGS_MAX = 4
 AN_HOUR_MS = 3_600_000
 SAME_LOAD = 1e-6
 CHANGED = "others have offered or answered meanwhile: read again"
-SAYS_NOTHING_OF_ROOM = (Reason.REVISION, Reason.STALE)
 
 
 class MemoryRounds:
@@ -120,7 +119,6 @@ class MemoryRounds:
             name: said
             for name, said in tables.told.items()
             if tables.offers[said[1]].offer.revision == revisions.get(name)
-            and said[0].reason not in SAYS_NOTHING_OF_ROOM
         }
         return MarketFacts(
             participant=letters.participant,
@@ -139,7 +137,7 @@ class MemoryRounds:
             ),
             moves=tuple(agreed_move(m) for m in self._agreed()),
             lying=tuple(
-                Lying(m.is_given, m.contract, m.item, m.since_ms)
+                MovedLoad(m.is_given, m.contract, m.item, m.since_ms)
                 for m in tables.moves.values()
                 if m.state is MoveState.MOVED
             ),
