@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import assert_never
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, Diverged, Refused
@@ -121,8 +122,10 @@ def lane_of(decision: SupervisingDecision) -> Lane:
             return decision.desired.lane
         case Stop() | Kill() | Close():
             return decision.job.lane
-        case _:
+        case Keep() | Wait() | GiveUp():
             return decision.lane
+        case _:
+            assert_never(decision)
 
 
 # ------------------------------------------------------------ a job that is open

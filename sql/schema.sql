@@ -7968,6 +7968,15 @@ COMMENT ON FUNCTION medusa.guard_offer() IS
 CREATE TRIGGER guard BEFORE INSERT ON medusa.offer
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_offer();
 
+CREATE FUNCTION medusa.may_move(terms medusa.contract_revision, fragment text) RETURNS boolean
+LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT (terms).fragments IS NULL OR EXISTS (
+        SELECT FROM unnest((terms).fragments) AS f WHERE medusa.is_fragment_of(fragment, f))
+$$;
+COMMENT ON FUNCTION medusa.may_move(medusa.contract_revision, text) IS
+    'Whether a contract lets a fragment move, by either of its names: FRAGMENT stands for '
+    'NETWORK.FRAGMENT too, of which network it is the payer knows.';
+
 CREATE FUNCTION medusa.guard_move() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -8000,7 +8009,7 @@ BEGIN
             (CASE WHEN NEW.is_given THEN here ELSE NEW.partner END),
             (CASE WHEN NEW.is_given THEN NEW.partner ELSE here END))
         OR NEW.price IS DISTINCT FROM medusa.price_of(terms, NEW.level)
-        OR NOT coalesce(NEW.fragment = ANY (terms.fragments), true)
+        OR NOT medusa.may_move(terms, NEW.fragment)
     THEN
         RAISE EXCEPTION 'a move of % at level % of contract % is refused: the contract does not allow '
             'it (S4)', NEW.fragment, NEW.level, NEW.contract USING ERRCODE = 'MD001';
@@ -8195,7 +8204,8 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.take_offer(bigint) IS
     'A verified offer waits for an answer; refused if the sender may make none, or has made it '
-    'before, or has another one open. Its number.';
+    'before, or has another one open, or has made 64 in this round of this home. A sender''s share '
+    '(charge_share) is of a time as long as a round, which begins anywhere in one. Its number.';
 
 CREATE FUNCTION medusa.take_answer(envelope_id bigint, keeps jsonb, judged_at bigint)
 RETURNS bigint
@@ -8288,7 +8298,7 @@ DECLARE
 BEGIN
     terms := medusa.terms_in_force(given->>'contract', given->>'revision');
     SELECT i.fragment INTO other FROM jsonb_to_recordset(given->'items') AS i (fragment text)
-    WHERE NOT coalesce(i.fragment = ANY (terms.fragments), true) LIMIT 1;
+    WHERE NOT medusa.may_move(terms, i.fragment) LIMIT 1;
     IF terms.revision IS NULL OR other IS NOT NULL THEN
         RAISE EXCEPTION 'contract % does not let % move: read it again', given->>'contract',
             coalesce(other, 'anything') USING ERRCODE = 'MD002';
@@ -8479,7 +8489,7 @@ REVOKE ALL ON medusa.market, medusa.offer, medusa.open_offer, medusa.open_item, 
     medusa.answer, medusa.agreed_move, medusa.wanted_load, medusa.last_word, medusa.silent_partner,
     medusa_api.offers, medusa_api.answers, medusa_api.agreed_moves, medusa_api.trading FROM PUBLIC;
 REVOKE ALL ON FUNCTION medusa.price_of, medusa.terms_in_force, medusa.guard_offer,
-    medusa.guard_move, medusa.begin_market, medusa.this_round, medusa.lapse_offer,
+    medusa.may_move, medusa.guard_move, medusa.begin_market, medusa.this_round, medusa.lapse_offer,
     medusa.expire_market, medusa.take_offer, medusa.take_answer, medusa.make_offer,
     medusa.give_answer, medusa.apply_round FROM PUBLIC;
 

@@ -51,7 +51,7 @@ class Lying:
     def take_back(self, base: MarketKnowledge, at_ms: int, loads: Loads) -> list[ContractName]:
         """What has been away for the residence and costs less at home than its price comes back,
         the dearest first; under which contracts it lay. No overload comes of it."""
-        limits, load = base.limits, self.load(base, loads)
+        limits, load = base.limits, self.load(base.load, loads)
         back = []
         for part, away in sorted(self.away.items(), key=lambda one: (-one[1].price, one[0])):
             own = loads.get(part, 0.0)
@@ -64,9 +64,10 @@ class Lying:
                 back.append(away.contract.name)
         return back
 
-    def load(self, base: MarketKnowledge, loads: Loads) -> float:
-        """What is carried at home: `base` has all own load, as if nothing were away."""
-        return max(base.load - self.lies(loads), 0.0) + self.lies_here()
+    def load(self, all_load: float, loads: Loads) -> float:
+        """What is carried at home of all own load, which is `all_load` as if nothing were away, and
+        of what was taken."""
+        return max(all_load - self.lies(loads), 0.0) + self.lies_here()
 
     def lies(
         self, loads: Loads, *, under: ContractName | None = None, to: Participant | None = None

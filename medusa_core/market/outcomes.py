@@ -120,7 +120,7 @@ class Tally:
             outcome = self.of[name]
             outcome.load_s_in += taken.item.load * seconds
             outcome.earned += taken.price * taken.item.load * hours
-        home = max(load - lying.lies(loads), 0.0) + lying.lies_here()
+        home = lying.load(load, loads)
         self._recorded_ms += length_ms
         self._load_s += load * seconds
         self._home_load_s += home * seconds

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from medusa_core.frozen import freeze
 from medusa_core.market.decide import decide_answers, decide_offers
@@ -33,7 +34,12 @@ from medusa_core.market.knowledge import (
     ProviderStanding,
     Received,
 )
-from medusa_core.market.learning import after_being_answered, after_being_told, after_offering
+from medusa_core.market.learning import (
+    after_being_answered,
+    after_being_told,
+    after_offering,
+    lowest_taken,
+)
 from medusa_core.market.lying import Away, Loads, Lying, Taken
 from medusa_core.market.messages import Answer, Nonce, Offer, Reason, Room
 from medusa_core.market.outcomes import Outcome, Tally
@@ -94,6 +100,7 @@ class Replay:
         self._smallest: dict[ContractName, float] = {}
         self._before_ms: int | None = None
         self._round = 0
+        self._taken_at = inf
         self._tally = Tally(self._contracts)
         self.offers: tuple[Offer, ...] = ()
         """What was offered in the last round."""
@@ -101,6 +108,7 @@ class Replay:
     def step(self, recorded: RecordedRound) -> None:
         """One round, and the time until the next."""
         self._round += 1
+        self._taken_at = inf
         loads = {
             (c.item.fragment, c.item.partition): c.item.load for c in recorded.knowledge.carried
         }
@@ -213,6 +221,8 @@ class Replay:
                     item, contract.prices[level], until_ms
                 )
                 outcome.moves_in += 1
+            if answer.accepted:
+                self._taken_at = lowest_taken((self._taken_at, contract.prices[level]))
             outcome.note(decision.because, sum(item.load for item in answer.accepted))
             left = tuple(item for item in asked.items if item not in answer.accepted)
             higher = level_for(left, answer.rooms, level, contract, asked.price)
@@ -261,7 +271,7 @@ class Replay:
             base,
             round=self._round,
             nonce=self._nonce(),
-            load=self._lying.load(base, loads),
+            load=self._lying.load(base.load, loads),
             carried=tuple(self._lying.marked(carried) for carried in base.carried),
             as_payer=tuple(
                 replace(self._standing(c), load_there=self._lying.lies(loads, under=c.name))
@@ -274,6 +284,7 @@ class Replay:
                 if c.provider == me
             ),
             received=received,
+            taken_at=self._taken_at,
             limits=replace(base.limits, relay_rounds=0),
         )
 

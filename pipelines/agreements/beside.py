@@ -13,7 +13,7 @@ from concurrent.futures import Future, wait
 from threading import Thread
 from typing import Protocol
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import MedusaError, Unavailable
 
 LOOK_S = 0.5
 WAITS_S = 2.0
@@ -123,9 +123,8 @@ class TurnsBeside:
             return
         if not isinstance(error, Exception):
             raise error
-        # Also what is a fault of ours: streams go on without the market.
         self._next_s = self._now_s() + AGAIN_S
-        self._tell(error)
+        self._tell(error if isinstance(error, MedusaError) else _fault(error))
 
     def _tell(self, error: Exception) -> None:
         alike, now_s = str(error)[:TOLD_ALIKE], self._now_s()
@@ -134,3 +133,13 @@ class TurnsBeside:
             self._told(error)
         if len(self._told_at_s) > 1_000:
             self._told_at_s.clear()
+
+
+def _fault(error: Exception) -> Exception:
+    """What is told of an error that nobody foresaw: streams go on without the market, and nobody
+    is to take it for a partner's doing."""
+    said = " ".join(str(error).split())
+    what = f"{type(error).__name__}: {said}" if said else type(error).__name__
+    fault = RuntimeError(f"a fault of Medusa's own in a turn about contracts: {what}")
+    fault.__cause__ = error
+    return fault

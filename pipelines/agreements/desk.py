@@ -63,7 +63,11 @@ OPEN_MS_MAX = 15_000
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a turn did; `waiting` envelopes and messages are looked at again."""
+    """What a turn did; `waiting` envelopes and messages are looked at again.
+
+    What waits for a partner that is left alone for now is not in `waiting`: nothing is done about
+    it before it is that partner's time.
+    """
 
     expired: int = 0
     taken: int = 0
@@ -81,8 +85,9 @@ class Turn:
 class AgreementDesk:
     """Makes a participant's turns; `told` hears what is refused and who is away.
 
-    `to_all`, `draw_jitter`: see `Deliveries`. `now_s` is a clock that never goes back.
-    One that greets tells partners in its first turn what is agreed with them, as one hash.
+    `draw_jitter`: see `Deliveries`. `now_s` is a clock that never goes back. A command is `to_all`:
+    its user waits for the answer of partners that are left alone otherwise (see `Deliveries`). A
+    loop greets: in its first turn it tells partners what is agreed with them, as one hash.
     """
 
     def __init__(

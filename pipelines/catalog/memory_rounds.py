@@ -27,8 +27,8 @@ from medusa_core.market.messages import (
     answer_from,
     offer_from,
 )
-from medusa_core.market.terms import ContractName, Revision, Terms
-from medusa_core.names import Participant
+from medusa_core.market.terms import ContractName, Revision, Terms, is_named
+from medusa_core.names import FragmentName, Participant
 from pipelines.catalog.memory_letters import Letter, MemoryLetters
 from pipelines.catalog.memory_round_rows import (
     MoveRow,
@@ -46,8 +46,8 @@ from pipelines.catalog.memory_round_rows import (
 from pipelines.catalog.rounds import (
     LastSaid,
     LastTold,
-    Lying,
     MarketFacts,
+    MovedLoad,
     OpenOffer,
     Silence,
     Trading,
@@ -57,7 +57,6 @@ SILENT_DOUBLINGS_MAX = 4
 AN_HOUR_MS = 3_600_000
 SAME_LOAD = 1e-6
 CHANGED = "others have offered or answered meanwhile: read again"
-SAYS_NOTHING_OF_ROOM = (Reason.REVISION, Reason.STALE)
 
 
 class MemoryRounds:
@@ -120,7 +119,6 @@ class MemoryRounds:
             name: said
             for name, said in tables.told.items()
             if tables.offers[said[1]].offer.revision == revisions.get(name)
-            and said[0].reason not in SAYS_NOTHING_OF_ROOM
         }
         return MarketFacts(
             participant=letters.participant,
@@ -139,7 +137,7 @@ class MemoryRounds:
             ),
             moves=tuple(agreed_move(m) for m in self._agreed()),
             lying=tuple(
-                Lying(m.is_given, m.contract, m.item, m.since_ms)
+                MovedLoad(m.is_given, m.contract, m.item, m.since_ms)
                 for m in tables.moves.values()
                 if m.state is MoveState.MOVED
             ),
@@ -354,7 +352,7 @@ class MemoryRounds:
         offer = offer_from(body)
         terms = self._terms_in_force(offer.contract, offer.revision)
         fragments = None if terms is None else movement_of(terms).fragments
-        if terms is None or (fragments and any(i.fragment not in fragments for i in offer.items)):
+        if terms is None or not all(_may_move(i.fragment, fragments) for i in offer.items):
             raise Conflict(f"contract {offer.contract} does not let it move: read it again")
         if terms.payer != self.participant or price_at(terms, offer.level) is None:
             raise Refused("an offer is refused: it is none of the prices of the contract (S4)")
@@ -416,8 +414,7 @@ class MemoryRounds:
             if self.revision(t) == offer.revision
         )  # fmt: skip
         price, movement = price_at(terms, offer.level), movement_of(terms)
-        fragments = movement.fragments
-        if price is None or (fragments is not None and item.fragment not in fragments):
+        if price is None or not _may_move(item.fragment, movement.fragments):
             raise Refused(f"a move of {item.fragment} is refused: the contract does not allow it")
         same = [m for m in tables.moves.values() if m.is_given == is_given]
         lies = sum(m.item.load for m in same if m.contract == offer.contract)
@@ -467,3 +464,7 @@ class MemoryRounds:
             expires_at_ms=expires_at_ms,
             offer=row.offer,
         )
+
+
+def _may_move(fragment: FragmentName, fragments: frozenset[FragmentName] | None) -> bool:
+    return fragments is None or is_named(fragment, fragments)

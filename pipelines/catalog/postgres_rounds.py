@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, text
+from sqlalchemy import Engine, RowMapping
 
 from medusa_core.market.documents import terms_of
 from medusa_core.market.knowledge import ContractInForce, Wanted, contract_in_force
@@ -15,7 +14,6 @@ from medusa_core.market.loads import WINDOW_MS
 from medusa_core.market.messages import Item, Nonce, answer_from, offer_from
 from medusa_core.market.terms import ContractName, Kind, Revision
 from medusa_core.names import FragmentName, Participant
-from pipelines.catalog.postgres import SNAPSHOT
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_loads import declared_of, recorded_of
 from pipelines.catalog.postgres_statements import NamedStatements, patient_engine
@@ -92,18 +90,6 @@ class PostgresRounds(NamedStatements):
     def apply(self, request: Mapping[str, Any]) -> None:
         """See `Rounds.apply`."""
         self._value("apply_round", request=json.dumps(request))
-
-    # ------------------------------------------------------------ how statements are sent
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            connection.execute(SNAPSHOT)
-            try:
-                yield connection
-            finally:
-                if not connection.invalidated:
-                    connection.execute(text("ROLLBACK"))
 
     # ------------------------------------------------------------ reading
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Engine, RowMapping
+from sqlalchemy import Connection, Engine, RowMapping, text
 
-from pipelines.catalog.postgres import catalog_engine
+from pipelines.catalog.postgres import SNAPSHOT, catalog_engine
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.queries import query
 
-PATIENCE = {"options": "-c jit=off -c statement_timeout=30000"}
 
-
-def patient_engine(url: str) -> Engine:
-    """An engine of one connection, which gives a statement up after half a minute."""
-    return catalog_engine(url, pool_size=1, connect_args=PATIENCE)
+def patient_engine(url: str, *, patience_ms: int = 30_000) -> Engine:
+    """An engine of one connection, which gives a statement up after so long."""
+    options = f"-c jit=off -c statement_timeout={patience_ms}"
+    return catalog_engine(url, pool_size=1, connect_args={"options": options})
 
 
 class NamedStatements:
@@ -37,3 +37,14 @@ class NamedStatements:
         (row,) = self._rows(name, **values)
         (value,) = row.values()
         return value
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        """A connection that sees one moment, and cannot write."""
+        with self._engine.connect() as connection:
+            connection.execute(SNAPSHOT)
+            try:
+                yield connection
+            finally:
+                if not connection.invalidated:
+                    connection.execute(text("ROLLBACK"))

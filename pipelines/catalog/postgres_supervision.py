@@ -5,20 +5,19 @@ The database keeps one open job for a lane, whoever asks; see `sql/migrations/*_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, RowMapping, text
+from sqlalchemy import RowMapping
 
 from medusa_core.commits import Lane
 from medusa_core.supervision import DesiredJob, HeldLane, Job
-from pipelines.catalog.postgres import SNAPSHOT, catalog_engine
 from pipelines.catalog.postgres_errors import errors_of_catalog
+from pipelines.catalog.postgres_statements import NamedStatements, patient_engine
 from pipelines.catalog.queries import query
 
-PATIENCE = {"options": "-c jit=off -c statement_timeout=15000"}
+PATIENCE_MS = 15_000
 TRIED_MAX = 50
 """How many jobs of what is desired are looked at: more than are tried before it is given up."""
 
@@ -34,15 +33,11 @@ class Standing:
     held: tuple[HeldLane, ...]
 
 
-class PostgresSupervision:
+class PostgresSupervision(NamedStatements):
     """Jobs of the participant whose home is at `url`, as owner, job or airflow logs in."""
 
     def __init__(self, url: str) -> None:
-        self._engine = catalog_engine(url, pool_size=1, connect_args=PATIENCE)
-
-    def close(self) -> None:
-        """Let go of the connection."""
-        self._engine.dispose()
+        super().__init__(patient_engine(url, patience_ms=PATIENCE_MS))
 
     def read(self) -> Standing:
         """All of it, as of one moment."""
@@ -66,9 +61,8 @@ class PostgresSupervision:
 
     def mark(self) -> tuple[int, int]:
         """Two counts that grow: what was said to run, and jobs that have ended."""
-        with errors_of_catalog(), self._engine.connect() as connection:
-            (row,) = connection.execute(query("supervision_mark"))
-            return int(row.desired), int(row.ended)
+        (row,) = self._rows("supervision_mark")
+        return int(row["desired"]), int(row["ended"])
 
     def desire(
         self,
@@ -104,26 +98,11 @@ class PostgresSupervision:
         """It has ended; False if that was known."""
         return bool(self._value("end_job", job_id=job, exit_code=exit_code, because=because))
 
-    def _value(self, name: str, **values: Any) -> Any:
-        with errors_of_catalog(), self._engine.connect() as connection:
-            (row,) = connection.execute(query(name), values)
-            return row[0]
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            connection.execute(SNAPSHOT)
-            try:
-                yield connection
-            finally:
-                if not connection.invalidated:
-                    connection.execute(text("ROLLBACK"))
-
 
 def _desired_of(row: RowMapping) -> DesiredJob:
     return DesiredJob(**{**row, "lane": Lane(row["lane"])})
 
 
 def _job_of(row: RowMapping) -> Job:
-    values = {key: row[key] for key in row if key not in ("job_id", "intended_by")}
+    values = {key: row[key] for key in row if key != "job_id"}
     return Job(**{**values, "id": row["job_id"], "lane": Lane(row["lane"])})

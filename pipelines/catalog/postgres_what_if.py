@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, text
+from sqlalchemy import RowMapping
 
 from medusa_core.market.documents import terms_of
 from medusa_core.market.estimating import Asked, Priced, Word
@@ -18,9 +17,9 @@ from medusa_core.market.loads import Recorded
 from medusa_core.market.messages import offer_from
 from medusa_core.market.terms import ContractName, Terms
 from medusa_core.names import Participant
-from pipelines.catalog.postgres import SNAPSHOT, catalog_engine
 from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.postgres_loads import recorded_of
+from pipelines.catalog.postgres_statements import NamedStatements, patient_engine
 from pipelines.catalog.queries import query
 
 WORDS_MAX = 20_000
@@ -31,18 +30,14 @@ MOVES_MAX = 200_000
 SLICE_MS = 6 * 3_600_000
 """Samples are read for so much time at once: what is read of them is larger than what is kept."""
 
-PATIENCE = {"options": "-c jit=off -c statement_timeout=120000"}
+PATIENCE_MS = 120_000
 
 
-class PostgresWhatIf:
+class PostgresWhatIf(NamedStatements):
     """A home as the owner's question reads it, logged in as its job."""
 
     def __init__(self, url: str) -> None:
-        self._engine: Engine = catalog_engine(url, pool_size=1, connect_args=PATIENCE)
-
-    def close(self) -> None:
-        """Give the connection back."""
-        self._engine.dispose()
+        super().__init__(patient_engine(url, patience_ms=PATIENCE_MS))
 
     def agreed(self) -> dict[ContractName, Terms]:
         """What was agreed on last, of contracts that have not ended."""
@@ -99,21 +94,6 @@ class PostgresWhatIf:
     def _rows(self, name: str, **values: Any) -> Sequence[RowMapping]:
         with errors_of_catalog(), self._snapshot() as connection:
             return connection.execute(query(name), values).mappings().all()
-
-    def _value(self, name: str, **values: Any) -> Any:
-        (row,) = self._rows(name, **values)
-        (value,) = row.values()
-        return value
-
-    @contextmanager
-    def _snapshot(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection:
-            connection.execute(SNAPSHOT)
-            try:
-                yield connection
-            finally:
-                if not connection.invalidated:
-                    connection.execute(text("ROLLBACK"))
 
 
 def with_what_lay(

@@ -59,7 +59,7 @@ class AgreedMove:
 
 
 @dataclass(frozen=True, slots=True)
-class Lying:
+class MovedLoad:
     """A fragment that was given to a partner, or taken from one, and has moved: since when."""
 
     is_given: bool
@@ -92,7 +92,9 @@ class MarketFacts:
     """All that a home knows of the market, in one snapshot.
 
     `round` is 0 before the first; `changes` is what a decision from these facts rests on. `told`
-    is what each provider said last. `currencies` are those of `contracts`.
+    is what each provider said last. `currencies` are those of `contracts`. `lying` is what has
+    moved already, which only the simulator's homes know of: one in Postgres has nothing in it,
+    since what was agreed there does not move yet.
     """
 
     participant: Participant
@@ -111,7 +113,7 @@ class MarketFacts:
     told: Mapping[ContractName, LastTold] = field(default_factory=dict)
     wanted: Mapping[ContractName, Wanted] = field(default_factory=dict)
     silent: Mapping[Participant, Silence] = field(default_factory=dict)
-    lying: tuple[Lying, ...] = ()
+    lying: tuple[MovedLoad, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

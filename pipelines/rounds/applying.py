@@ -60,31 +60,40 @@ def declined_unweighed(facts: MarketFacts) -> list[GiveAnswer]:
     for waiting in received(facts):
         if can_be_weighed(waiting, facts):
             continue
-        offer = waiting.offer
+        contract = waiting.offer.contract
         if waiting.is_stale:
             reason, why = Reason.STALE, "it lay here for longer than a round"
-        elif offer.contract not in in_force:
+        elif contract not in in_force:
             reason, why = Reason.REVISION, "no revision of the contract is in force here"
         else:
             reason = Reason.UNWEIGHED
             why = "what load costs is not declared in the contract's currency"
-        answer = Answer(
-            contract=offer.contract,
-            nonce=offer.nonce,
-            round=facts.round,
-            accepted=(),
-            rooms=(),
-            reason=reason,
-        )
-        decisions.append(
-            GiveAnswer(
-                to=waiting.partner,
-                received=Received(offer, waiting.round),
-                answer=answer,
-                because=Because(why, {"offered": len(offer.items), "accepted": 0}),
-            )
-        )
+        asked = Received(waiting.offer, waiting.round)
+        decisions.append(_declined(waiting.partner, asked, facts.round, reason, why))
     return decisions
+
+
+def declined_instead(refused: GiveAnswer) -> GiveAnswer:
+    """What is answered where the home will not have an offer accepted."""
+    why = "this home's catalog does not allow it"
+    said = refused.answer.round
+    return _declined(refused.to, refused.received, said, Reason.TERMS, why)
+
+
+def _declined(
+    to: Participant, received: Received, round_: int, reason: Reason, why: str
+) -> GiveAnswer:
+    offer = received.offer
+    answer = Answer(
+        contract=offer.contract,
+        nonce=offer.nonce,
+        round=round_,
+        accepted=(),
+        rooms=(),
+        reason=reason,
+    )
+    because = Because(why, {"offered": len(offer.items), "accepted": 0})
+    return GiveAnswer(to=to, received=received, answer=answer, because=because)
 
 
 class _Writing:

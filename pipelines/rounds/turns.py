@@ -12,18 +12,18 @@ Numbered, and the same numbers stand in the code:
 
 A round is this home's own: nobody waits for a partner's. All lies in the home, so that a turn may
 be cut short anywhere; what was decided by two at once is written down once, and decided again by
-the other one from what there is then.
+the other one from what there is then. What the home refuses is told, and keeps nothing else.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.market.decide import decide_answers, decide_offers
-from medusa_core.market.decisions import KeepOpen, MarketDecision
+from medusa_core.market.decisions import GiveAnswer, KeepOpen, MarketDecision
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.knowledge import MarketKnowledge
 from medusa_core.market.messages import Answer, Item, Nonce, answer_from, offer_from
@@ -33,7 +33,7 @@ from pipelines.agreements.desk import AgreementDesk, Turn
 from pipelines.catalog.agreements import Agreements, Received
 from pipelines.catalog.rounds import MarketFacts, Rounds
 from pipelines.failpoints import reached
-from pipelines.rounds.applying import declined_unweighed, request_of
+from pipelines.rounds.applying import declined_instead, declined_unweighed, request_of
 from pipelines.rounds.knowing import knowledge_of, own_offer, received
 
 ENVELOPES_MAX = 128
@@ -145,7 +145,9 @@ class MarketTurns:
                     self._told(Refused(f"an {kind.value} of {sender} is refused: {error}"))
                     refused += 1
                 except Conflict:
-                    continue  # somebody else has taken it
+                    # Somebody else has taken it, or the market has changed: the next turn looks
+                    # again.
+                    continue
                 reached("round.taken")
         return taken, refused
 
@@ -221,7 +223,10 @@ class MarketTurns:
             if not (decides or any(request[of] for of in ("offers", "answers", "leaves"))):
                 return decisions
             try:
-                self._rounds.apply(request)
+                try:
+                    self._rounds.apply(request)
+                except Refused:
+                    decisions = self._each_alone(facts, knowledge, decisions, decides=decides)
             except Conflict:
                 if tried + 1 == TRIES:
                     raise
@@ -229,6 +234,49 @@ class MarketTurns:
             reached("round.applied")
             return decisions
         raise AssertionError("unreachable")
+
+    def _each_alone(
+        self,
+        facts: MarketFacts,
+        knowledge: MarketKnowledge | None,
+        decisions: Iterable[MarketDecision],
+        *,
+        decides: bool,
+    ) -> list[MarketDecision]:
+        """Write down one by one what the home has refused as a whole: one offer that it will not
+        have must not keep the others unanswered. What was written."""
+        made: list[MarketDecision] = []
+
+        def is_written(one: MarketDecision) -> bool:
+            try:
+                self._apply_at(facts.changes + len(made), facts, knowledge, [one], decides=False)
+            except Refused as error:
+                self._told(error)
+                return False
+            made.append(one)
+            return True
+
+        for decision in decisions:
+            if isinstance(decision, KeepOpen) or is_written(decision):
+                continue
+            if isinstance(decision, GiveAnswer) and decision.answer.accepted:
+                is_written(declined_instead(decision))
+        if decides:
+            self._apply_at(facts.changes + len(made), facts, knowledge, [], decides=True)
+        return made
+
+    def _apply_at(
+        self,
+        changes: int,
+        facts: MarketFacts,
+        knowledge: MarketKnowledge | None,
+        decisions: Iterable[MarketDecision],
+        *,
+        decides: bool,
+    ) -> None:
+        """Write down some of what was decided, if nothing but the rest of it was since."""
+        request = request_of(facts, knowledge, decisions, decides=decides)
+        self._rounds.apply(request | {"changes": changes})
 
     def _read(self) -> tuple[MarketFacts, MarketKnowledge | None]:
         facts = self._rounds.read()

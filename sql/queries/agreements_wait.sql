@@ -16,5 +16,8 @@ SELECT EXISTS (SELECT FROM medusa.inbox AS i WHERE i.state = 'received')
                 WHERE s.revision = p.revision AND s.party = h.participant
                     AND r.provider = h.participant)
             AND (r.provider = h.participant OR EXISTS (
-                SELECT FROM medusa.contract_signature AS s
-                WHERE s.revision = p.revision AND s.party = r.provider))))
+                SELECT FROM medusa.contract_proposal AS o
+                JOIN medusa.contract_signature AS s
+                    ON s.revision = o.revision AND s.party = r.provider
+                WHERE o.revision = p.revision AND o.proposed_by = r.provider
+                    AND o.state = 'open' AND o.expires_at > clock_timestamp()))))

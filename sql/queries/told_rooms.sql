@@ -4,4 +4,4 @@ FROM medusa_api.contract_in_force AS c
 JOIN medusa.last_word AS w ON w.contract = c.contract AND NOT w.is_own
 JOIN medusa.answer AS a ON a.answer_id = w.answer_id
 JOIN medusa.offer AS o ON o.offer_id = a.offer_id
-WHERE o.revision = c.revision AND a.reason NOT IN ('revision', 'stale')
+WHERE o.revision = c.revision

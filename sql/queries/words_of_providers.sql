@@ -1,5 +1,6 @@
 -- What providers said to this home's offers, and where they said nothing, the newest first, with
--- the prices of the revision that was quoted.
+-- the prices of the revision that was quoted. That a contract does not allow an offer (terms) says
+-- nothing of what its provider would carry, and at which price.
 SELECT o.partner, r.currency, medusa.to_ms(s.said_at) AS at_ms, o.level, o.price, s.is_more,
     s.reason, s.load, s.rooms, r.price_low, r.price_high, r.price_step
 FROM (

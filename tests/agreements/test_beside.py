@@ -163,6 +163,34 @@ def test_a_turn_that_never_ends_keeps_no_program_from_ending(clock: Clock) -> No
     let_go.set()
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [(KeyError(), "KeyError"), (ValueError("no\nnumber"), "ValueError: no number")],
+)
+def test_a_fault_of_our_own_is_told_as_one_and_ends_no_turns(
+    clock: Clock, error: Exception, said: str
+) -> None:
+    class Faulty:
+        turns = 0
+
+        def turn(self) -> Turn:
+            self.turns += 1
+            raise error
+
+    faulty, told = Faulty(), list[Exception]()
+    turns = TurnsBeside(faulty, deque(), told.append, now_s=clock)
+
+    def is_made_again() -> bool:
+        clock.now_s += AGAIN_S
+        turns.look()
+        return faulty.turns > 1
+
+    until(is_made_again, "the next turn is made")
+    turns.close()
+    assert str(told[0]) == f"a fault of Medusa's own in a turn about contracts: {said}"
+    assert told[0].__cause__ is error
+
+
 def test_a_home_makes_turns_once_it_has_a_key_that_is_its_own(
     alpha: Party, beta: Party, tmp_path: Path
 ) -> None:

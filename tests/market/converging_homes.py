@@ -12,18 +12,15 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from medusa_core.market.converging import (
-    Ending,
     HeldAgreement,
     Holding,
     ToldAgreement,
     Verdict,
     differences,
-    end_of,
-    heard_end,
-    is_heard_in_time,
     judge,
 )
 from medusa_core.market.terms import ContractName, Revision
+from tests.market.ending import Ending, end_of, heard_end, is_heard_in_time
 
 CONTRACT = ContractName("spare_load")
 PAYER, PROVIDER = "payer", "provider"

@@ -8,16 +8,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from medusa_core.market.converging import (
     CLOCK_MS_MAX,
-    Ending,
     HeldAgreement,
     ToldAgreement,
     Verdict,
-    end_of,
-    is_heard_in_time,
     judge,
 )
 from medusa_core.market.terms import Revision
 from tests.market.converging_homes import PAYER, PROVIDER, Home, Message, numbers
+from tests.market.ending import Ending, end_of, is_heard_in_time
 
 SIDES = st.sampled_from([PAYER, PROVIDER])
 ROUNDS_MAX = 200

@@ -97,12 +97,15 @@ class MemoryTrader:
         return (Recorded(from_ms=from_ms, to_ms=self.now_ms, shares=Shares(works=works)),)
 
 
-def in_memory(terms: Terms) -> tuple[MemoryTrader, MemoryTrader]:
-    """Alpha and beta, who have agreed on the contract."""
+def in_memory(*agreed: Terms) -> dict[Participant, MemoryTrader]:
+    """The parties of these contracts, who have agreed on them."""
     others: dict[Participant, MemoryLetters] = {}
-    found = MemoryTrader(ALPHA, others), MemoryTrader(BETA, others)
-    for trader in found:
-        trader.letters.agree(terms)
+    found: dict[Participant, MemoryTrader] = {}
+    for terms in agreed:
+        for name in terms.parties:
+            trader = found.get(name) or found.setdefault(name, MemoryTrader(name, others))
+            trader.letters.agree(terms)
+    for trader in found.values():
         trader.letters.open_round(0)
     return found
 
@@ -140,7 +143,7 @@ def test_what_a_home_in_postgres_knows_after_each_step_one_in_memory_knows(
     stored = {ALPHA: alpha, BETA: beta}
     for trader in stored.values():
         trader.declares(1.0, 0.9)
-    modelled = dict(zip((ALPHA, BETA), in_memory(terms), strict=True))
+    modelled = in_memory(terms)
     for who in (ALPHA, BETA):
         _both(stored, modelled, who, "carries", parts(9 if who == ALPHA else 3))
     seen = [

@@ -130,6 +130,15 @@ def test_load_that_a_payer_offered_is_taken_where_it_pays_and_is_paid_for() -> N
     assert cheap.cost > dear.cost
 
 
+def test_what_is_taken_on_top_in_a_round_costs_no_more_than_what_came_in_it_for_least() -> None:
+    items = tuple(Item(FragmentName(name), 0, 0.2) for name in ("first", "second"))
+    asked = [Asked(at_ms=90_000, price=20.0, items=items, for_overload=True)]
+    partners = Partners(payers={FROM_FAR: PayerEstimate(asked)})
+    contract = a_contract("from_far", [5.0, 20.0], payer="far")
+    found = replay_both(a_recording([[0.3]] * 5), [contract], [contract], partners)[0]
+    assert found.contracts[FROM_FAR].moves_in == 1, "the second costs more than 5"
+
+
 def test_the_largest_change_has_the_reason_of_its_largest_move() -> None:
     recording = a_recording([BUSY] * 10)
     before, after = replay_both(recording, [selling([2.0])], [selling([25.0])], carrying(0.5, 3.0))

@@ -75,11 +75,6 @@ def least_flows(world: World, units: Sequence[int]) -> dict[int, int]:
     return {int(at): int(whole[at]) for at in np.flatnonzero(whole)}
 
 
-def least_excess(world: World, units: Sequence[int]) -> int:
-    """Excess in units that nobody could place, were everybody connected with everybody."""
-    return max(sum(units) - sum(world.thresholds), 0)
-
-
 def least_cost(world: World, units: Sequence[int], *, connected: bool) -> float:
     """The least sum of costs per hour: with everybody connected, or along contracts, which must
     then go both ways between each two partners (prices aside)."""
