@@ -12,7 +12,8 @@ from pipelines.simulation.schedule import ScheduleFigures
 from pipelines.simulation.trading.faults import MarketFaults
 from pipelines.simulation.trading.rest import Rested, settle
 from pipelines.simulation.trading.scenario import draw_market
-from pipelines.simulation.trading.world import MarketWorld, Tell
+from pipelines.simulation.trading.world import MarketWorld
+from pipelines.simulation.world import Tell
 
 MARKET = "market "
 """What the forms of markets begin with."""
