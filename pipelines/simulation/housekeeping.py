@@ -30,6 +30,8 @@ def keep_house(world: World, process: Process) -> NoReturn:
     catalog = cast("Catalog", CatalogClient(world, process))
     while True:
         world.rest(world.chance.randint(*world.scenario.shape.trim_every_ms), is_timer=True)
+        if not world.is_trimmed:
+            continue
         try:
             needs = trimming.needs_of(catalog, world.scenario.fragments)
             for status in catalog.lines():
@@ -50,7 +52,7 @@ def trim(
         return
     segments_max = world.scenario.segments_per_trim_max
     has_more = True
-    while has_more:
+    while has_more and world.is_trimmed:
         trimmed = trimming.trim_once(catalog, status, before_us, needs, segments_max=segments_max)
         by = trimmed.held_by
         world.emit(

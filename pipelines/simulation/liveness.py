@@ -100,7 +100,9 @@ def let_compare(world: World) -> None:
     """Let every home compare what came to it last, one turn for each chunk of a line at most.
 
     A copy may be final in the moment in which all is settled: its reader has not had a turn since.
+    Nobody trims meanwhile, which would take away what an overlooked divergence is seen by.
     """
+    world.is_trimmed = False
     scenario = world.scenario
     turns = -(-scenario.buckets // scenario.limits.buckets_per_step_max) + MORE_TICKS
     last_ms, look_ms = world.now_ms + turns * POLL_MS, 0

@@ -30,21 +30,18 @@ class Excused:
 
     Where rows are disputed, what follows from them stays tentative, row by row: one that begins
     before is corrected as a whole or not at all. What is chosen of the stream itself (`disputed`)
-    is final up to the bucket; its producers' own lines, and the copies of these, are final to the
-    end, since a dispute lies in the homes that compare and keeps no producer from computing.
+    is final up to the bucket.
     """
 
     gone: frozenset[Participant] = frozenset()
     spoilt_us: Mapping[StreamName, int] = field(default_factory=dict)
     disputed: StreamName | None = None
 
-    def final_us(self, stream: StreamName, producer: Producer) -> int:
-        """Before when all of a line must be final."""
-        if stream not in self.spoilt_us:
-            return FOREVER_US
-        if stream != self.disputed:
+    def final_us(self, stream: StreamName) -> int:
+        """Before when all of a stream must be final."""
+        if stream in self.spoilt_us and stream != self.disputed:
             return BEGINNING_US
-        return self.spoilt_us[stream] if producer.is_import else FOREVER_US
+        return self.spoilt_us.get(stream, FOREVER_US)
 
 
 NOTHING_EXCUSED = Excused()
@@ -56,7 +53,7 @@ def unsettled(scenario: Scenario, homes: Homes, excused: Excused = NOTHING_EXCUS
     for home, stream, producer in kept_lines(scenario, homes, excused):
         line = home.lines().get((stream, producer))
         is_ended = line is not None and line.boundary_us == FOREVER_US
-        final_us = excused.final_us(stream, producer)
+        final_us = excused.final_us(stream)
         if line is None or not is_ended or has_tentative(line.live, final_us):
             open_.append(f"{stream} by {producer} in the home of {home.participant}")
     return open_

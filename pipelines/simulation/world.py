@@ -67,6 +67,7 @@ class World:
         # Who is dead for a while or for good, and whose catalog is away as long.
         self.gone: set[Participant] = set()
         self.gone_for_good: set[Participant] = set()
+        self.is_trimmed = True
         self.dark: set[Participant] = set()
         self.traps: list[Trap] = []
         self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}

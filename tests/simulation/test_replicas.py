@@ -9,14 +9,10 @@ from operator import is_
 
 import pytest
 
-from medusa_core.grid import BEGINNING_US, FOREVER_US
-from medusa_core.names import Participant, StreamName
-from medusa_core.segments import IMPORT, Producer
 from pipelines.cli import main
 from pipelines.simulation.diverging import diverging_in
 from pipelines.simulation.events import Event, Violation
 from pipelines.simulation.liveness import let_compare, settle
-from pipelines.simulation.outcome import Excused
 from pipelines.simulation.replicas import NO_REPLICAS
 from pipelines.simulation.running import run_schedules
 from pipelines.simulation.scenario import Scenario, deployment_for, draw_scenario
@@ -105,16 +101,6 @@ def test_everybody_else_comes_to_the_end_without_a_producer_that_is_gone_for_goo
         if any(e.kind == "GONE" and e.what.endswith("for good") for e in told):
             return
     pytest.fail("nobody was gone for good")
-
-
-def test_a_dispute_excuses_what_is_chosen_and_computed_from_it_and_no_producer() -> None:
-    disputed, behind, beside = StreamName("loud"), StreamName("peaks"), StreamName("counts")
-    excused = Excused(spoilt_us={disputed: 320, behind: 300}, disputed=disputed)
-    writes, chooses = Producer(Participant("beta"), 1), Producer(Participant("gamma"), IMPORT)
-    assert excused.final_us(disputed, writes) == FOREVER_US
-    assert excused.final_us(disputed, chooses) == 320
-    assert excused.final_us(behind, writes) == BEGINNING_US
-    assert excused.final_us(beside, writes) == FOREVER_US
 
 
 def test_what_producers_differ_in_is_noted_in_every_home_that_has_both() -> None:
