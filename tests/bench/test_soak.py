@@ -5,6 +5,7 @@ No test here judges a real process: that takes an hour.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -107,6 +108,7 @@ def test_a_participant_is_sampled_beside_its_server_while_it_runs(tmp_path: Path
     with shipped_federation(folder, tmp_path) as federation:
         samples = list(soak(federation, duration_s=3, every_s=1, warm_up_s=2))
         federation.server.discard()
+    shutil.rmtree(folder)
     _, last = samples[-1]
     assert last[SERVER]["server processes"] > 5
     assert last["alpha"]["threads"] > 1

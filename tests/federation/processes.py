@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -110,6 +111,7 @@ def installation(contracts: Path) -> Iterator[Installation]:
             yield Installation(settings, server)
     finally:
         server.discard()
+        shutil.rmtree(folder)
 
 
 def contents(installed: Installation, name: str) -> dict[str, object]:
