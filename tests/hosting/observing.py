@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg2
+from sqlalchemy import make_url
 
 from medusa_core.names import Participant
 from pipelines.drills.system import look_at
@@ -64,7 +65,8 @@ def is_alive(pid: int, started: str | None) -> bool:
 
 
 class Observer(threading.Thread):
-    """Looks on; `wrong` is every sight of what must not be, `looks` how often it could look."""
+    """Looks on; `wrong` is every sight of what must not be, `looks` how often it looked, `away`
+    which home was away last, and why."""
 
     def __init__(self, urls: Mapping[Participant, str]) -> None:
         super().__init__(name="observer", daemon=True)
@@ -78,6 +80,7 @@ class Observer(threading.Thread):
         self._held_before: dict[tuple[object, ...], list[str]] = {}
         self.wrong: list[str] = []
         self.looks = 0
+        self.away = "none"
 
     def run(self) -> None:
         while not self._over.wait(EVERY_S):
@@ -85,7 +88,8 @@ class Observer(threading.Thread):
                 # A home that is away is looked at again; what it last said stands until then.
                 try:
                     self._look(name)
-                except psycopg2.Error:
+                except psycopg2.Error as error:
+                    self.away = f"{name}: {error}"
                     self._close(name)
             self.looks += 1
 
@@ -136,7 +140,10 @@ class Observer(threading.Thread):
 
     def _look(self, name: Participant) -> None:
         if name not in self._connections:
-            self._connections[name] = psycopg2.connect(self._urls[name], connect_timeout=2)
+            # Taken apart: libpq reads what a URL encodes in another way than SQLAlchemy.
+            url = make_url(self._urls[name])
+            words = url.translate_connect_args(username="user", database="dbname")
+            self._connections[name] = psycopg2.connect(**url.query, **words, connect_timeout=2)
             self._connections[name].autocommit = True
         with self._connections[name].cursor() as cursor:
             cursor.execute(LEASES)
@@ -188,7 +195,10 @@ def observed(urls: Mapping[Participant, str]) -> Iterator[Observer]:
     observer = Observer(urls)
     observer.start()
     try:
-        until(lambda: all(map(observer.job, urls)), "every job is seen", 120)
+        try:
+            until(lambda: all(map(observer.job, urls)), "every job is seen", 120)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; away was last {observer.away}") from error
         yield observer
     finally:
         observer.end()
