@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -134,21 +135,34 @@ class Killing:
         current |= {job.pid for name in ROLES for job in self.observer.jobs(name) if job.pid}
         before = self._sessions | self.observer.sessions()
         left = {*in_sessions(before - current), *marked(platform.mark())}
-        sessions = {one.session for one in in_sessions(current)}
-        return [(one.pid, one.since) for one in left if one.session not in sessions | current]
+        parents = _parents()
+        sessions = {one.pid: one.session for one in all_processes()}
+
+        def belongs(pid: int | None) -> bool:
+            """A job's JVM leads a session of its own, and ends with the job that made it."""
+            while pid in sessions:
+                if sessions[pid] in current:
+                    return True
+                pid = parents.get(pid)
+            return False
+
+        return [(one.pid, one.since) for one in left if not belongs(one.pid)]
+
+
+def _parents() -> dict[int, int]:
+    """Who made each process, and is still there."""
+    found = {}
+    for one in all_processes():
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{one.pid}/stat").read_text(errors="replace")
+            found[one.pid] = int(fields.rpartition(")")[2].split()[1])
+    return found
 
 
 def _children(pid: int) -> list[tuple[int, str]]:
     """Processes that a process has made itself."""
-    found = []
-    for one in all_processes():
-        try:
-            fields = Path(f"/proc/{one.pid}/stat").read_text(errors="replace")
-        except OSError:
-            continue
-        if int(fields.rpartition(")")[2].split()[1]) == pid:
-            found.append((one.pid, one.since))
-    return found
+    parents = _parents()
+    return [(one.pid, one.since) for one in all_processes() if parents.get(one.pid) == pid]
 
 
 @contextmanager
