@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.standard.operators.branch import BaseBranchOperator
+from airflow.providers.standard.triggers.temporal import TimeDeltaTrigger
 from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowSkipException
 
@@ -14,6 +16,9 @@ from pipelines.airflow.medusa_operator import MedusaOperator, who
 
 if TYPE_CHECKING:
     from pipelines.settings import Settings
+
+WAITS_S_MAX, MARGIN_S = 20.0, 0.1
+"""In all, for one task: the next run comes after 30 s, and only two are at once."""
 
 
 class ParticipantsOperator(MedusaOperator):
@@ -101,17 +106,36 @@ class ApplyOperator(MedusaOperator):
 
 
 class SuperviseOperator(MedusaOperator):
-    """Starts and stops the jobs of one participant as they are desired; fails what is given up."""
+    """Starts and stops the jobs of one participant as they are desired; fails what is given up.
+
+    Where it has to wait for less than the time to the next run (a pause, an intent that nobody took
+    up), it looks again then, deferred meanwhile: a lease is to be new soon, whatever was killed.
+    """
 
     def __init__(self, *, participant: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> Sequence[str]:
+        return self._look(settings, waited_s=0.0)
+
+    def look_again(self, context: Context, event: Any = None, waited_s: float = 0.0) -> Any:
+        """Called when what was waited for is due."""
+        return self.told(context, lambda: self._look(self.hook.settings(), waited_s))
+
+    def _look(self, settings: Settings, waited_s: float) -> Sequence[str]:
         from pipelines.orders.supervising import supervise
 
         document = supervise(settings, Participant(self.participant), self.hook.environment())
         self.say(*document["said"])
+        due_s = document["due_s"]
+        if due_s is not None and (waited_s := waited_s + due_s + MARGIN_S) <= WAITS_S_MAX:
+            self.defer(
+                trigger=TimeDeltaTrigger(timedelta(seconds=due_s + MARGIN_S)),
+                method_name=self.look_again.__name__,
+                kwargs={"waited_s": waited_s},
+                timeout=timedelta(seconds=60),
+            )
         return list(document["said"])
 
 
