@@ -200,7 +200,7 @@ class _Taking:
             elif relay.is_empty or not offer.for_overload:
                 continue
             else:
-                made = relay.make_room(self._load, item, limit)
+                made = relay.make_room(self._load, item, limit, on_top)
                 if made is None:
                     continue
                 hand_on, load = made

@@ -268,14 +268,22 @@ class Relay:
         """Whether nothing may leave."""
         return not self._leaving
 
-    def make_room(self, load: float, item: Item, limit: float) -> tuple[HandOn, float] | None:
+    def make_room(
+        self, load: float, item: Item, limit: float, on_top: float
+    ) -> tuple[HandOn, float] | None:
         """What leaves so that the item can be taken below `limit` a unit, carrying `load`, and what
-        is carried then; None if it cannot."""
+        is carried then; None if it cannot. What is more then than before costs less than `on_top` a
+        unit: what was taken for that in the round may come after it."""
         knowledge = self._knowledge
         leaves = [(price, leaving.load) for price, _, leaving in self._leaving[:LEAVE_MAX]]
         found = exchange(knowledge.cost, load, knowledge.threshold, limit, item.load, leaves)
         if found is None:
             return None
+        more = found.load - load
+        if on_top < limit and more > load * SAME_LOAD:
+            adds = knowledge.cost.cost(found.load) - knowledge.cost.cost(load)
+            if adds >= on_top * more:
+                return None
         gone = found.before + found.after
         hand_on = HandOn(item, tuple((name, out) for _, name, out in self._leaving[:gone]))
         del self._leaving[:gone]

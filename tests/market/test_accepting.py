@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -196,6 +197,22 @@ def test_an_answer_that_takes_nothing_tells_of_room_at_higher_levels_alone() -> 
     answer = answers(replace(knowledge, taken_at=15.0))["a"].answer
     assert answer.accepted == ()
     assert [(room.level, round(room.load, 6)) for room in answer.rooms] == [(1, 0.03)]
+
+
+def test_what_leaves_brings_nobody_in_at_a_price_above_the_lowest_of_the_round() -> None:
+    """The next units cost 14.2, 15.4, 16.7 and 18.1: to let one leave for 19 does not pay yet."""
+    granted = Accepted(0, tuple(OWN[:2]))
+    knowledge = knowing(
+        OWN[:73],
+        as_provider=[providing("a", [21.0])],
+        as_payer=[paying("c", [19.0], accepted=granted)],
+        received=[an_offer("a", theirs(4))],
+        threshold=0.78,
+    )
+    for taken_at, taken in ((inf, 4), (16.0, 2)):
+        answer = answers(replace(knowledge, taken_at=taken_at))["a"]
+        assert len(answer.answer.accepted) == taken
+        assert all(hand_on.leaves for hand_on in answer.hands_on)
 
 
 def test_who_is_told_in_vain_again_and_again_is_not_told_for_ever() -> None:

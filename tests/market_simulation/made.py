@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
+from medusa_core.market.costs import CostFunction
 from pipelines.simulation.market.making import UNIT, costs_of, price_range
 from pipelines.simulation.market.worlds import Contract, Outcome, RoundFigures, World
 
 THRESHOLD = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """By what a participant decides."""
+
+    cost: CostFunction
+    threshold: float
 
 
 def a_world(

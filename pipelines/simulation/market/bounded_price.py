@@ -33,11 +33,11 @@ from medusa_core.market.learning import (
     lowest_taken,
 )
 from medusa_core.market.messages import Item, Nonce
-from medusa_core.market.relaying import exchange
 from medusa_core.market.shedding import handed_over
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import FragmentName, Participant
 from pipelines.simulation.market.course import Course
+from pipelines.simulation.market.handing import Agreed, HandingOver
 from pipelines.simulation.market.worlds import HONEST, Outcome, World
 
 ROUND_MS = 10_000
@@ -76,16 +76,6 @@ class _Scaled(NamedTuple):
 
     def slope(self, load: float) -> float:
         return self.factor * self.true.slope(load)
-
-
-class _Agreed(NamedTuple):
-    """A fragment that a provider takes, and the fragments that leave it first."""
-
-    payer: int
-    provider: int
-    contract: ContractName
-    price: float
-    leaves: tuple[int, ...]
 
 
 class _Home:
@@ -242,11 +232,11 @@ class _Rounds:
         self._answers += len(told)
         return got
 
-    def _answer(self, waiting: set[int]) -> tuple[list[int], dict[int, _Agreed]]:
+    def _answer(self, waiting: set[int]) -> tuple[list[int], dict[int, Agreed]]:
         """Everybody's answers: fragments that are handed over, and all that was agreed."""
         firm: list[int] = []
         lowered: list[int] = []
-        agreed: dict[int, _Agreed] = {}
+        agreed: dict[int, Agreed] = {}
         granted: set[int] = set()
         later = {number for number in waiting if self._homes[number].has_asked_on()}
         now = sorted(waiting - later)
@@ -279,7 +269,7 @@ class _Rounds:
             standings[name] = after_handing_on(standings[name], (item,))
 
     def _say(
-        self, decision: GiveAnswer, firm: list[int], agreed: dict[int, _Agreed]
+        self, decision: GiveAnswer, firm: list[int], agreed: dict[int, Agreed]
     ) -> tuple[int, ...]:
         """Pass an answer on; the payer, if it had asked on behalf of others."""
         answer, offer = decision.answer, decision.received.offer
@@ -292,7 +282,7 @@ class _Rounds:
         }
         name_, price = answer.contract, standing.contract.prices[offer.level]
         for item in answer.accepted:
-            agreed[item.partition] = _Agreed(
+            agreed[item.partition] = Agreed(
                 payer, provider, name_, price, leaves.get(item.partition, ())
             )
             homes[provider].coming += item.load
@@ -316,37 +306,24 @@ class _Rounds:
         self._asks.update((payer, provider))
         return (payer,) if standing.relays else ()
 
-    def _move(self, firm_and_agreed: tuple[list[int], dict[int, _Agreed]]) -> None:
+    def _move(self, firm_and_agreed: tuple[list[int], dict[int, Agreed]]) -> None:
         """Hand over what is firm, and before each fragment whatever makes room for it."""
         firm, agreed = firm_and_agreed
         for taking in {agreement.provider for agreement in agreed.values()}:
             self._homes[taking].coming = 0.0
             self._homes[taking].taken_at = inf
+        handing = HandingOver(self.course, self._homes, agreed, self._limits.dead_band)
+        for fragment in firm:
+            if fragment not in self._lowered or handing.still_pays(fragment):
+                handing.hand_over(fragment)
         gone: dict[int, set[int]] = {}
         came: dict[int, list[Carried]] = {}
-
-        def hand_over(fragment: int) -> bool:
-            """Whether it was: what a relay was to hand on may not pay any more."""
-            _, provider, _, _, leaves = agreed[fragment]
-            if not leaves:
-                self._hand_over(fragment, agreed[fragment], gone, came)
-                return True
-            home, unit = self._homes[provider], self.world.unit
-            load = self.course.units[provider] * unit
-            band = 1.0 + self._limits.dead_band
-            out = [(agreed[leaf].price * band, unit) for leaf in leaves]
-            paid = agreed[fragment].price * (1.0 - self._limits.dead_band)
-            how = exchange(home.cost, load, home.threshold, paid, unit, out)
-            if how is None or not all(hand_over(leaf) for leaf in leaves[: how.before]):
-                return False
-            self._hand_over(fragment, agreed[fragment], gone, came)
-            for leaf in leaves[: how.after]:
-                hand_over(leaf)
-            return True
-
-        for fragment in firm:
-            if fragment not in self._lowered or self._still_pays(agreed[fragment]):
-                hand_over(fragment)
+        for fragment, of in handing.moved:
+            gone.setdefault(of.payer, set()).add(fragment)
+            name = FragmentName(self._homes[self.world.homes[fragment]].name)
+            item = Item(name, fragment, self.world.unit)
+            taken = Carried(item, of.contract, self.course.round * ROUND_MS)
+            came.setdefault(of.provider, []).append(taken)
         for number, fragments in gone.items():
             home = self._homes[number]
             home.carried = [c for c in home.carried if c.item.partition not in fragments]
@@ -354,24 +331,3 @@ class _Rounds:
             self._homes[number].carried.extend(carried)
         self._asks.update(gone)
         self._asks.update(came)
-
-    def _still_pays(self, agreed: _Agreed) -> bool:
-        """Whether a relay gains by handing on a fragment now, by itself."""
-        home, unit = self._homes[agreed.payer], self.world.unit
-        load = self.course.units[agreed.payer] * unit
-        saves = home.cost.cost(load) - home.cost.cost(max(load - unit, 0.0))
-        return saves > agreed.price * (1.0 + self._limits.dead_band) * unit
-
-    def _hand_over(
-        self,
-        fragment: int,
-        agreed: _Agreed,
-        gone: dict[int, set[int]],
-        came: dict[int, list[Carried]],
-    ) -> None:
-        self.course.move(fragment, agreed.payer, agreed.provider, agreed.price)
-        gone.setdefault(agreed.payer, set()).add(fragment)
-        name = self._homes[self.world.homes[fragment]].name
-        item = Item(FragmentName(name), fragment, self.world.unit)
-        taken = Carried(item, agreed.contract, self.course.round * ROUND_MS)
-        came.setdefault(agreed.provider, []).append(taken)
