@@ -285,3 +285,18 @@ def test_a_job_that_is_given_up_is_told_of_with_reason_and_log(
     assert run.states("supervise") == ["failed"]
     assert "is given up, job" in str(run.note)
     assert "job-alpha-live.out" in str(run.note)
+
+
+def test_an_intent_that_nobody_took_up_is_followed_by_the_task_that_waited_for_it(
+    airflow: Airflow, settings: Settings
+) -> None:
+    with open_jobs(settings) as jobs:
+        number = jobs.of(ALPHA).desire(
+            Lane.LIVE, is_wanted=True, is_lasting=True, because="a test", who="a test"
+        )
+        left = jobs.of(ALPHA).intend(number, "a supervisor that died")
+    run = airflow.run("medusa_supervise", participants=["alpha"])
+    assert run.states("supervise") == ["success"], run
+    with open_jobs(settings) as jobs:
+        newest = max(job.id for job in jobs.of(ALPHA).read().jobs)
+    assert newest > left, "one run was enough"
