@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +86,11 @@ class Stack:
         return int(self.stream()["tentative_through_us"] or 0)
 
 
+def waits(condition: Callable[[], object], what: str) -> None:
+    """Look again every two seconds: a look starts a process or two, and there are two cores."""
+    until(condition, what, WAIT_S_MAX, every_s=2)
+
+
 def say(sentence: str) -> None:
     """For who runs it."""
     print(f"\n    {sentence}", end="", flush=True)
@@ -107,10 +112,10 @@ def stack() -> Iterator[Stack]:
         began = time.monotonic()
         try:
             made.compose("up", "--detach", "--no-build")
-            until(
+            waits(
                 lambda: all(made.health(name) == "healthy" for name in LASTING),
-                "everything is healthy", WAIT_S_MAX,
-            )  # fmt: skip
+                "everything is healthy",
+            )
             say(f"{len(LASTING)} containers healthy after {time.monotonic() - began:.0f} s")
             yield made
         except AssertionError:
@@ -137,7 +142,7 @@ def test_nothing_of_ours_runs_as_root_or_can_write_the_image(stack: Stack) -> No
 
 
 def test_the_steps_of_delta_run_on_both_workers(stack: Stack) -> None:
-    until(lambda: stack.stable_us() > 0, "first results", WAIT_S_MAX)
+    waits(lambda: stack.stable_us() > 0, "first results")
     ask = f"from urllib.request import urlopen; print(urlopen('{MASTER}').read().decode())"
     master = json.loads(stack.inside("spark-master", "python3", "-c", ask))
     assert [(one["state"], one["coresused"]) for one in master["workers"]] == [("ALIVE", 1)] * 2
@@ -150,16 +155,16 @@ def test_a_participant_that_is_cut_off_is_answered_without_and_corrected_when_it
     stack: Stack,
 ) -> None:
     # What came while Spark started was late, and what queued up behind it.
-    until(lambda: stack.behind_s() < KEEPS_UP_S, "delta keeps up with what comes", WAIT_S_MAX)
+    waits(lambda: stack.behind_s() < KEEPS_UP_S, "delta keeps up with what comes")
     from_s = stack.stable_us() // 1_000_000
     network, beta = f"{PROJECT}_federation", stack.container("beta")
     stack.engine.docker("network", "disconnect", network, beta)
     cut = time.monotonic()
     try:
-        until(lambda: stack.tentative_us() > stack.stable_us(), "tentative answers", WAIT_S_MAX)
+        waits(lambda: stack.tentative_us() > stack.stable_us(), "tentative answers")
         say(f"{time.monotonic() - cut:.0f} s after the cut of beta: answers without it, tentative")
         before_us = stack.stable_us()
-        until(lambda: stack.health("beta") == "unhealthy", "beta is not healthy", WAIT_S_MAX)
+        waits(lambda: stack.health("beta") == "unhealthy", "beta is not healthy")
         said = stack.inside("beta", "python3", "-c", "print('it runs')")
         assert said == "it runs\n", "it was cut off, not ended"
         owed_us = stack.tentative_us()
@@ -168,12 +173,12 @@ def test_a_participant_that_is_cut_off_is_answered_without_and_corrected_when_it
     finally:
         stack.engine.docker("network", "connect", network, beta)
     healed = time.monotonic()
-    until(lambda: stack.stable_us() > owed_us, "all of it is corrected", WAIT_S_MAX)
+    waits(lambda: stack.stable_us() > owed_us, "all of it is corrected")
     say(
         f"{(owed_us - before_us) / 1e6:.0f} s of event time were tentative, and stable "
         f"{time.monotonic() - healed:.0f} s after it healed"
     )
-    until(lambda: stack.health("beta") == "healthy", "beta is healthy again", WAIT_S_MAX)
+    waits(lambda: stack.health("beta") == "healthy", "beta is healthy again")
     check = ("medusa", "quality", "run", "counted", "--participant", "delta")
     told = stack.inside("delta", *check, "--from", str(from_s), "--json")
     checks = {one["law"]: one for one in json.loads(told)["certificates"]}
@@ -184,13 +189,13 @@ def test_a_participant_that_is_cut_off_is_answered_without_and_corrected_when_it
 
 
 def test_a_participant_whose_process_dies_is_started_again_and_goes_on(stack: Stack) -> None:
-    until(lambda: stack.stable_us() > 0, "first results", WAIT_S_MAX)
+    waits(lambda: stack.stable_us() > 0, "first results")
     stack.inside("delta", "python3", "-c", KILL)
     count = ("inspect", "-f", "{{.RestartCount}}", stack.container("delta"))
-    until(lambda: stack.engine.docker(*count).strip() == "1", "it is restarted", WAIT_S_MAX)
-    until(lambda: stack.health("delta") == "healthy", "it runs again", WAIT_S_MAX)
+    waits(lambda: stack.engine.docker(*count).strip() == "1", "it is restarted")
+    waits(lambda: stack.health("delta") == "healthy", "it runs again")
     behind_us = stack.stable_us()
-    until(lambda: stack.stable_us() > behind_us, "it goes on", WAIT_S_MAX)
+    waits(lambda: stack.stable_us() > behind_us, "it goes on")
 
 
 def test_airflow_has_read_every_dag_and_knows_the_homes(stack: Stack) -> None:
