@@ -188,7 +188,7 @@ def _sheds(knowledge: MarketKnowledge) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What leaves before an item is taken, and what after it; by how much the load has changed."""
+    """How many leave before an item is taken, or else after it, and the load carried then."""
 
     before: int
     after: int

@@ -353,7 +353,12 @@ class _Shed:
         total = knowledge.capacity
         is_any = standing.contract.fragments is None
         chosen: list[int] = []
-        for at, carried in self._in_turn(small if candidate.level else 0.0):
+        # Room told at a dearer level is sure for what is no larger than `small`, which therefore is
+        # looked at first. A larger one that brought the load down to where those need not go as
+        # well, and was declined, would take that word of room with it, and all sizes would be asked
+        # for from the lowest level on, for ever.
+        sure = small if candidate.level else 0.0
+        for at, carried in sorted(enumerate(self._left), key=lambda one: one[1].item.load > sure):
             load = carried.item.load
             is_small = load <= small
             if load > rooms[is_small] or load >= candidate.below * (1.0 - SAME_LOAD):
@@ -373,17 +378,3 @@ class _Shed:
             rooms[is_small] -= load
         chosen.sort()
         return chosen
-
-    def _in_turn(self, small: float) -> Iterator[tuple[int, Carried]]:
-        """What is left, by its place, in the order in which it is looked whether it pays: what is
-        no larger than `small` first.
-
-        Room told at a dearer level is sure for those alone. A larger one that brought the load down
-        to where they need not go as well, and was declined, would take that word of room with it,
-        and all sizes would be asked for from the lowest level on, for ever.
-        """
-        if not small:
-            yield from enumerate(self._left)
-            return
-        yield from ((at, c) for at, c in enumerate(self._left) if c.item.load <= small)
-        yield from ((at, c) for at, c in enumerate(self._left) if c.item.load > small)
