@@ -32,6 +32,9 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = dropped
+        left_s, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    if left_s:  # the command was faster than what was to come again
+        raise KeyboardInterrupt
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
