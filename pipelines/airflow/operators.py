@@ -128,14 +128,15 @@ class SuperviseOperator(MedusaOperator):
 
         document = supervise(settings, Participant(self.participant), self.hook.environment())
         self.say(*document["said"])
-        due_s = document["due_s"]
-        if due_s is not None and (waited_s := waited_s + due_s + MARGIN_S) <= WAITS_S_MAX:
-            self.defer(
-                trigger=TimeDeltaTrigger(timedelta(seconds=due_s + MARGIN_S)),
-                method_name=self.look_again.__name__,
-                kwargs={"waited_s": waited_s},
-                timeout=timedelta(seconds=60),
-            )
+        if document["due_ms"] is not None:
+            waits_s = document["due_ms"] / 1_000 + MARGIN_S
+            if waited_s + waits_s <= WAITS_S_MAX:
+                self.defer(
+                    trigger=TimeDeltaTrigger(timedelta(seconds=waits_s)),
+                    method_name=self.look_again.__name__,
+                    kwargs={"waited_s": waited_s + waits_s},
+                    timeout=timedelta(seconds=60),
+                )
         return list(document["said"])
 
 

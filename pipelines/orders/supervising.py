@@ -7,7 +7,6 @@ from typing import Any
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
-from medusa_core.supervising import Wait
 from pipelines.commands.supervise import check_given_up
 from pipelines.settings import Settings
 from pipelines.supervising.launching import launch_of
@@ -19,8 +18,8 @@ from pipelines.supervising.turn import supervise_home
 def supervise(
     settings: Settings, participant: Participant, environ: Mapping[str, str]
 ) -> Mapping[str, Any]:
-    """Start and stop jobs of a participant as they are desired; `due_s` tells when to look again
-    for what is waited for, None if nothing is.
+    """Start and stop jobs of a participant as they are desired; `due_ms` tells after how long
+    something that is waited for is due, None if nothing is.
 
     Raises CheckFailed, with the reason and the log, if something was given up.
     """
@@ -29,9 +28,7 @@ def supervise(
         turn = supervise_home(participant, jobs.of(participant), launch)
     check_given_up([turn], launch)
     lines = [decision_line(turn, one) for one in (*turn.done, *turn.standing)]
-    due_ms = [one.until_ms - turn.now_ms for one in turn.standing if isinstance(one, Wait)]
-    due_s = max(min(due_ms) / 1_000, 0.0) if due_ms else None
-    return {**turn_document(turn), "said": lines, "due_s": due_s}
+    return {**turn_document(turn), "said": lines, "due_ms": turn.due_ms}
 
 
 def lane_is_held(settings: Settings, participant: Participant, lane: Lane) -> bool:

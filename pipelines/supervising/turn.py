@@ -53,6 +53,12 @@ class Turn:
         """What a person has to look at."""
         return tuple(one for one in self.standing if isinstance(one, GiveUp))
 
+    @property
+    def due_ms(self) -> int | None:
+        """After how long something that is waited for is due; None if nothing is."""
+        waits = [one.until_ms - self.now_ms for one in self.standing if isinstance(one, Wait)]
+        return max(min(waits), 0) if waits else None
+
 
 def supervise_home(
     participant: Participant,

@@ -18,7 +18,7 @@ from pipelines.drills.processes import running_in
 from pipelines.home import known_homes, open_home
 from pipelines.orders.drill_forms import prepare
 from pipelines.settings import Settings
-from pipelines.supervising.opening import open_jobs
+from pipelines.supervising.opening import JobsOfHomes, open_jobs
 from pipelines.supervising.processes import see, signal_process
 from tests.airflow.conftest import Airflow
 from tests.waiting import until
@@ -258,11 +258,15 @@ def test_a_round_and_housekeeping_of_all_are_told(airflow: Airflow) -> None:
     assert kept.states("keep_house") == ["success", "success"], kept
 
 
+def desire(jobs: JobsOfHomes, *, is_wanted: bool) -> int:
+    return jobs.of(ALPHA).desire(
+        Lane.LIVE, is_wanted=is_wanted, is_lasting=True, because="a test", who="a test"
+    )
+
+
 def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Settings) -> None:
     with open_jobs(settings) as jobs:
-        jobs.of(ALPHA).desire(
-            Lane.LIVE, is_wanted=False, is_lasting=True, because="a test", who="a test"
-        )
+        desire(jobs, is_wanted=False)
     run = airflow.run("medusa_supervise", participants=["alpha"])
     assert "stop, a test does not want it" in " ".join(run.told("supervise"))
     until(
@@ -276,9 +280,7 @@ def test_a_job_that_is_given_up_is_told_of_with_reason_and_log(
     airflow: Airflow, settings: Settings
 ) -> None:
     with open_jobs(settings) as jobs:
-        number = jobs.of(ALPHA).desire(
-            Lane.LIVE, is_wanted=True, is_lasting=True, because="a test", who="a test"
-        )
+        number = desire(jobs, is_wanted=True)
         job = jobs.of(ALPHA).intend(number, "a test")
         jobs.of(ALPHA).end(job, Refused.exit_code, "plan abc was made with another engine")
     run = airflow.run("medusa_supervise", participants=["alpha"])
@@ -291,9 +293,7 @@ def test_an_intent_that_nobody_took_up_is_followed_by_the_task_that_waited_for_i
     airflow: Airflow, settings: Settings
 ) -> None:
     with open_jobs(settings) as jobs:
-        number = jobs.of(ALPHA).desire(
-            Lane.LIVE, is_wanted=True, is_lasting=True, because="a test", who="a test"
-        )
+        number = desire(jobs, is_wanted=True)
         left = jobs.of(ALPHA).intend(number, "a supervisor that died")
     run = airflow.run("medusa_supervise", participants=["alpha"])
     assert run.states("supervise") == ["success"], run
