@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
 import pytest
 
 from pipelines.streams.generate import write_generated
+from tests.conftest import folder_on_memory
 from tests.waiting import until
 
 ANSWERS = ("busy_sources.csv", "scanning_sources.csv", "scanning_prefixes.csv")
@@ -75,19 +79,33 @@ def are_gone(processes: list[psutil.Process]) -> bool:
     return True
 
 
+@contextmanager
+def folder_for_a_server() -> Iterator[Path]:
+    """One that a server's user can enter, so that nothing of it lies elsewhere; gone at the end."""
+    folder = folder_on_memory("medusa-killed-")
+    yield folder
+    shutil.rmtree(folder)
+
+
 @pytest.fixture(scope="module")
-def undisturbed(connections: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("undisturbed")
-    document = run(connections, folder / "keep", folder / "export")
-    assert document["steps_resumed"] == 0
-    return folder
+def undisturbed(connections: Path) -> Iterator[Path]:
+    with folder_for_a_server() as folder:
+        document = run(connections, folder / "keep", folder / "export")
+        assert document["steps_resumed"] == 0
+        yield folder
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    with folder_for_a_server() as folder:
+        yield folder
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
 def test_a_replay_ended_half_way_leaves_no_process_and_goes_on_from_its_last_commit(
-    connections: Path, undisturbed: Path, tmp_path: Path, number: int
+    connections: Path, undisturbed: Path, place: Path, number: int
 ) -> None:
-    keep, export = tmp_path / "keep", tmp_path / "export"
+    keep, export = place / "keep", place / "export"
     process = start(connections, keep, export)
     until_it_computes(process)
     started = descendants(process)
