@@ -56,6 +56,12 @@ class SparkCluster:
                             found[child] = worker
         return found
 
+    def worker_of(self, pid: int) -> subprocess.Popen[bytes]:
+        """The worker on which a process works for a task."""
+        parents = {one.pid for one in psutil.Process(pid).parents()}
+        (found,) = (worker for worker in self.workers if worker.pid in parents)
+        return found
+
 
 @contextmanager
 def spark_cluster(folder: Path, *, workers: int = 2) -> Iterator[SparkCluster]:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pytest
 
@@ -23,7 +21,6 @@ from medusa_core.digest import Digest
 from medusa_core.names import Participant, StreamName
 from medusa_core.supervising import Job, Seen
 from pipelines.commands.apply import run_apply
-from pipelines.failpoints import FILE, POINT
 from pipelines.home import open_home
 from pipelines.quality.running import run_checks
 from pipelines.quality.windows import Asked
@@ -47,17 +44,25 @@ SOLO = Participant("solo")
 OUTPUTS = ("counted", "parities")
 ROWS = 300_000
 ENDS_S_MAX = 900
-TASK_CPU_S = 0.1
-"""More than an executor that does nothing uses between two looks."""
 Answers = Mapping[str, Mapping[int, Digest]]
 NETWORK = """
+import os
+import time
+from pathlib import Path
+
 from medusa_core.network import Aggregate, Function, Network, Output, Source
 
 
 def with_parity(frame):
     from pyspark.sql.functions import col, udf
 
+    hold = Path('HOLD')
+
     def parity(number):
+        if hold.exists():
+            (hold / str(os.getpid())).touch()
+            while hold.exists():
+                time.sleep(0.01)
         return bin(number).count("1") % 2
 
     return frame.select(udf(parity, "int")(col("resp_p")).alias("parity"), "stime")
@@ -77,14 +82,17 @@ network = Network(
     bucket="10s",
 )
 """
-"""One fragment in SQL; one with a function of the user's, which workers have never heard of."""
+"""One fragment in SQL; one with a function of the user's, which workers have never heard of. It
+waits while a folder is there, and says in it in which process."""
+HOLD = "hold"
 
 
 def write_contracts(folder: Path, records: Path) -> Path:
     """One participant that lands a recording, as fast as it can be read, and computes."""
     for kind in ("participants", "streams", "networks"):
         (folder / kind).mkdir(parents=True)
-    (folder / "networks" / "clustered.py").write_text(NETWORK)
+    network = NETWORK.replace("HOLD", str(folder / HOLD))
+    (folder / "networks" / "clustered.py").write_text(network)
     (folder / "participants" / "solo.yaml").write_text(
         "participant: solo\nruns:\n  - network: networks/clustered.py\n"
         "    sources: [given]\n    fragments: [main, hatch]\n"
@@ -207,52 +215,29 @@ def test_steps_on_two_workers_give_the_answers_of_a_local_run(
 
 def test_a_worker_that_is_killed_during_a_step_changes_nothing(
     postgres_server: EmbeddedServer, contracts: Path, cluster: SparkCluster, local: Answers,
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:  # fmt: skip
-    announced = tmp_path / "reached"
-    monkeypatch.setenv(POINT, "step.decided:2")
-    monkeypatch.setenv(FILE, str(announced))
     with home_of(postgres_server, tmp_path / "home", contracts) as settings:
-        with supervised(settings, cluster.url) as job:
-            until(announced.exists, "the second step is decided", ENDS_S_MAX)
-            before = answers(settings)
-            assert before != local
-            with killed_while_it_works(cluster, announced.unlink) as worker:
-                assert answers(settings) == before, "the step was on its way"
+        with held(contracts / HOLD) as at_work, supervised(settings, cluster.url) as job:
+            until(lambda: len(cluster.executors()) == 2, "both have executors", ENDS_S_MAX)
+            until(at_work, "a task runs", ENDS_S_MAX)
+            worker = cluster.worker_of(at_work()[0])
+            assert answers(settings)["parities"] == {}, "no step of the function has ended"
+            end(worker)
             until(lambda: cluster.alive() == 1, "the master has noticed", ENDS_S_MAX)
+            shutil.rmtree(contracts / HOLD)
             wait_for_end(settings, job)
         assert worker.returncode == -signal.SIGKILL
         assert answers(settings) == local
         told = Launch(settings=settings).log(SOLO, Lane.LIVE).read_text()
-        assert "ExecutorLostFailure" in told, "a task was lost with it"
+        assert "Lost executor" in told, "the driver has noticed"
 
 
 @contextmanager
-def killed_while_it_works(
-    cluster: SparkCluster, release: Callable[[], None]
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Let the driver go on, freeze the executors once one of them runs a task, and at the end kill
-    that one and its worker, which is given."""
-    until(lambda: len(cluster.executors()) == 2, "both have executors", ENDS_S_MAX)
-    executors = cluster.executors()
-    before = {one: cpu_s(one) for one in executors}
-
-    def used_s(one: psutil.Process) -> float:
-        return cpu_s(one) - before[one]
-
-    release()
-    until(lambda: max(map(used_s, executors)) > TASK_CPU_S, "a task runs", ENDS_S_MAX)
-    for one in executors:
-        one.suspend()
-    victim = max(executors, key=used_s)
-    yield executors[victim]
-    end(executors[victim])
-    for one in executors:
-        if one != victim:
-            one.resume()
-
-
-def cpu_s(process: psutil.Process) -> float:
-    """What an executor has used, with the Python of its tasks."""
-    times = [one.cpu_times() for one in (process, *process.children(recursive=True))]
-    return float(sum(one.user + one.system for one in times))
+def held(folder: Path) -> Iterator[Callable[[], list[int]]]:
+    """Tasks of the function wait as long as the folder is there; gives which processes do."""
+    folder.mkdir()
+    try:
+        yield lambda: [int(one.name) for one in folder.iterdir()]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
