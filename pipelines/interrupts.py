@@ -32,8 +32,8 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = dropped
-        left_s, _ = signal.setitimer(signal.ITIMER_REAL, 0)
-    if left_s:  # the command was faster than what was to come again
+        is_to_come = _is_to_come()
+    if is_to_come:  # the command was faster
         raise KeyboardInterrupt
 
 
@@ -56,6 +56,12 @@ def _or_again(dropped: Callable[[UnraisableHookArgs], Any]) -> Callable[[Unraisa
         signal.setitimer(signal.ITIMER_REAL, AGAIN_S)
 
     return hook
+
+
+def _is_to_come() -> bool:
+    """Whether an interrupt is still to come again; now it will not. A caller's timer goes on."""
+    is_ours = signal.getsignal(signal.SIGALRM) is _again
+    return is_ours and signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0.0
 
 
 def _again(number: int, frame: object) -> NoReturn:

@@ -48,3 +48,27 @@ def test_an_interrupt_that_python_would_drop_ends_the_command_and_a_second_not_i
         "medusa: ending what was started; this takes a moment",
         "medusa: interrupted; what was committed stays",
     ]
+
+
+DONE_BEFORE_IT_COMES_AGAIN = WHERE_NOTHING_CAN_BE_RAISED.replace("time.sleep(60)", "pass")
+TIMED = """
+import signal
+from pipelines.interrupts import interruptible
+
+signal.alarm(60)
+with interruptible():
+    pass
+print(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
+"""
+
+
+def test_a_command_that_ends_before_its_interrupt_comes_again_is_interrupted_all_the_same() -> None:
+    program = DONE_BEFORE_IT_COMES_AGAIN.format(name="SIGINT")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 130, done.stderr
+    assert done.stderr.splitlines()[-1] == "medusa: interrupted; what was committed stays"
+
+
+def test_a_timer_of_the_caller_goes_on() -> None:
+    done = subprocess.run([sys.executable, "-c", TIMED], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
