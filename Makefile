@@ -9,7 +9,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo up down test test-browser test-compose exact crash crash-airflow cluster \
+.PHONY: help setup classes demo up down test test-browser test-compose exact crash crash-airflow cluster \
 	simulate fuzz bench dpc lint clean
 
 help:  ## show this list
@@ -19,16 +19,19 @@ help:  ## show this list
 setup:  ## make .venv as requirements.lock says (done by the others when needed)
 	@$(PYTHON) bootstrap.py setup
 
+classes: setup  ## archive Spark's classes, so that jobs start sooner (done by those that start many)
+	@.venv/bin/python -m pipelines.spark.classes || :
+
 demo: setup  ## run the main job on Spark: ends with a table here and a report as a file
 	@.venv/bin/medusa demo $(ARGS)
 
-up: setup  ## start Airflow and a database, and keep them running (ARGS="--port 8081")
+up: setup classes  ## start Airflow and a database, and keep them running (ARGS="--port 8081")
 	@.venv/bin/medusa up $(ARGS)
 
 down:  ## end what `make up` has started
 	@if [ -x .venv/bin/medusa ]; then .venv/bin/medusa down; else echo 'nothing is up here'; fi
 
-test: setup  ## run the tests (ARGS="-k name" to choose)
+test: setup classes  ## run the tests (ARGS="-k name" to choose)
 	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-browser: setup  ## an operator's drill in a real Chromium; pictures in .medusa/pictures
@@ -37,11 +40,11 @@ test-browser: setup  ## an operator's drill in a real Chromium; pictures in .med
 exact: setup  ## replay all recorded data in every cut and compare row for row (long)
 	@.venv/bin/python -m pytest tests/end_to_end -m exact $(ARGS)
 
-crash: setup  ## kill participants at every gap of the protocol, ten times (long)
+crash: setup classes  ## kill participants at every gap of the protocol, ten times (long)
 	@.venv/bin/python -m pytest tests/federation/test_crashes.py tests/federation/test_feed_crashes.py \
 		-m "crash or not crash" $(ARGS)
 
-crash-airflow: setup  ## kill each process of Airflow, one at a time and in any order (long)
+crash-airflow: setup classes  ## kill each process of Airflow, one at a time and in any order (long)
 	@.venv/bin/python -m pytest tests/hosting -m "airflow_long" $(ARGS)
 
 test-compose: setup  ## build and start docker-compose.yml, cut a participant off, end it (root; long)

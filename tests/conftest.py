@@ -5,6 +5,7 @@ Fixtures import what they need when they are used: the core's tests run with the
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import tempfile
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pipelines.catalog.server import EmbeddedServer
 
 MEMORY = Path("/dev/shm")
+
+# A JVM of a test lives for seconds: compiling for speed would cost it more than it gives back.
+os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("medusa", deadline=None)

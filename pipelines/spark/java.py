@@ -73,6 +73,15 @@ def java_version(home: str) -> str:
     return _version_in(Path(home)) or "unknown"
 
 
+def java_release(home: str) -> str:
+    """What tells one build of Java from another: its `release`, or what it says of itself."""
+    try:
+        return (Path(home) / "release").read_text(errors="replace")
+    except OSError:
+        told = _told_by(str(Path(home) / "bin" / "java"))
+        return "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", told))
+
+
 def check_memory(bytes_min: int = MEMORY_BYTES_MIN, root: Path = Path("/")) -> None:
     """Raise `Unavailable`, with figures, if a Spark driver would not fit into memory.
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused, Unavailable
+from pipelines.spark.classes import reading
 from pipelines.spark.java import check_memory, java_home, java_version
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ SEMANTIC_SETTINGS = {
 }
 """Settings that give expressions their meaning: part of the plan."""
 
+ENDS_S_MAX = 30.0
 MASTER, LOOPBACK = "MEDUSA_SPARK_MASTER", "127.0.0.1"
 """Of a cluster on which steps run; without it they run in the driver's own JVM."""
 _CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
@@ -79,8 +81,12 @@ def engine_settings(directory: Path) -> Mapping[str, str]:
     return {"spark": pyspark.__version__, "java": java, **SEMANTIC_SETTINGS}
 
 
-def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
+def open_session(
+    directory: Path, *, cores: int | None = None, java_options: tuple[str, ...] | None = None
+) -> SparkSession:
     """A session whose scratch files and log lie in `directory` (which is made).
+
+    Its JVM reads an archive of Spark's classes, if one was made, unless other options are given.
 
     Raises Unavailable if Java or memory is missing or the JVM does not start, Refused for a master
     that is none.
@@ -94,7 +100,8 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     log = directory / "logs" / "spark.log"
     log4j = directory / "spark" / "log4j2.properties"
     log4j.write_text(_LOG4J.format(log=_escaped(log)))
-    os.environ["JAVA_HOME"] = java_home(directory)
+    os.environ["JAVA_HOME"] = home = java_home(directory)
+    options = reading(home) if java_options is None else java_options
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     master = named or f"local[{cores}]"
     is_here = master.startswith("local") or "//127.0.0.1:" in master
@@ -108,7 +115,7 @@ def open_session(directory: Path, *, cores: int | None = None) -> SparkSession:
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("medusa")
-    conf.setAll(list({**SEMANTIC_SETTINGS, **_working_settings(cores, log4j)}.items()))
+    conf.setAll(list({**SEMANTIC_SETTINGS, **_working_settings(cores, log4j, options)}.items()))
     if is_here:
         # Spark would listen on an address of the network; on a cluster, executors need one.
         conf.set("spark.driver.host", LOOPBACK).set("spark.driver.bindAddress", LOOPBACK)
@@ -155,12 +162,13 @@ def _escaped(path: Path) -> str:
     return str(path).replace("\\", "\\\\")
 
 
-def _working_settings(cores: int, log4j: Path) -> dict[str, str]:
+def _working_settings(cores: int, log4j: Path, java_options: tuple[str, ...]) -> dict[str, str]:
     """Settings that change speed and noise, never a result."""
+    java_options = (f"-Dlog4j2.configurationFile={log4j.as_uri()}", *java_options)
     return {
         "spark.medusa.scratch": str(log4j.parent),
         "spark.driver.memory": os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": f'"-Dlog4j2.configurationFile={log4j.as_uri()}"',
+        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in java_options),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.ui.retainedJobs": "20",
@@ -185,7 +193,7 @@ def _working_settings(cores: int, log4j: Path) -> dict[str, str]:
     }
 
 
-def close_session(session: SparkSession) -> None:
+def close_session(session: SparkSession, *, ends_s_max: float = ENDS_S_MAX) -> None:
     """Stop Spark and the JVM under it, and wait until the JVM is gone; it may be so already."""
     from py4j.protocol import Py4JError
 
@@ -194,10 +202,10 @@ def close_session(session: SparkSession) -> None:
             session.stop()
     except (Py4JError, ConnectionError):
         _forget_session()
-    _end_gateway()
+    _end_gateway(ends_s_max)
 
 
-def _end_gateway() -> None:
+def _end_gateway(ends_s_max: float = ENDS_S_MAX) -> None:
     """End the JVM of this process, if there is one, and wait until it is gone."""
     from pyspark import SparkContext
 
@@ -210,7 +218,7 @@ def _end_gateway() -> None:
     if process is not None:
         # The JVM ends when its input does; it must not outlive the command that started it.
         process.stdin.close()
-        process.wait(timeout=30)
+        process.wait(timeout=ends_s_max)
 
 
 def _forget_session() -> None:
