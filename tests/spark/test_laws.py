@@ -30,7 +30,9 @@ from pipelines.spark.ways import Way
 from tests.replaying import Digests, Replayer, coarser, digests, parquet_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
+
+    from pipelines.catalog.server import EmbeddedServer
 
 SECOND_US = 1_000_000
 
@@ -160,14 +162,22 @@ def table() -> pa.Table:
     return events()
 
 
+@pytest.fixture(scope="module")
+def whole(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Digests:
+    """What one replay of one file gives, which every other must give."""
+    replayer = Replayer(postgres_server, spark, tmp_path_factory.mktemp("whole"))
+    return Case(replayer).digests(events())
+
+
 def shuffled(table: pa.Table, seed: int = 3) -> pa.Table:
     return table.take(np.random.default_rng(seed).permutation(table.num_rows))
 
 
 def test_i1_any_cut_into_files_and_any_order_of_rows_gives_the_same_digests(
-    case: Case, table: pa.Table
+    case: Case, table: pa.Table, whole: Digests
 ) -> None:
-    whole = case.digests(table)
     assert all(whole[name] for name in ("loud_events", "windows", "minutes"))
     assert case.digests(shuffled(table), cuts=(1, 700, 701, 2_500), chunk_records=333) == whole
 
@@ -189,18 +199,16 @@ def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have
 
 
 def test_i1_boxes_in_two_fragments_give_the_same_as_boxes_in_one(
-    case: Case, table: pa.Table
+    case: Case, table: pa.Table, whole: Digests
 ) -> None:
-    apart = case.digests(table, network=a_network(second_fragment="later"))
-    assert apart == case.digests(table)
+    assert case.digests(table, network=a_network(second_fragment="later")) == whole
 
 
 def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_driver(
-    case: Case, table: pa.Table, monkeypatch: pytest.MonkeyPatch
+    case: Case, table: pa.Table, whole: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    by_driver = case.digests(table)
     monkeypatch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
-    assert case.digests(table) == by_driver
+    assert case.digests(table) == whole
 
 
 @pytest.mark.parametrize("way", [Way.HANDED_OVER, Way.SCANNED])
