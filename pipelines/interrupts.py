@@ -31,10 +31,10 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     finally:
-        sys.unraisablehook = dropped
         is_to_come = _is_to_come()
-    if is_to_come:  # the command was faster
-        raise KeyboardInterrupt
+        sys.unraisablehook = dropped
+        if is_to_come:  # the command was faster
+            raise KeyboardInterrupt
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:
@@ -60,8 +60,11 @@ def _or_again(dropped: Callable[[UnraisableHookArgs], Any]) -> Callable[[Unraisa
 
 def _is_to_come() -> bool:
     """Whether an interrupt is still to come again; now it will not. A caller's timer goes on."""
-    is_ours = signal.getsignal(signal.SIGALRM) is _again
-    return is_ours and signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0.0
+    if signal.getsignal(signal.SIGALRM) is not _again:
+        return False
+    left_s, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    return left_s > 0.0
 
 
 def _again(number: int, frame: object) -> NoReturn:

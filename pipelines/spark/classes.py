@@ -2,42 +2,48 @@
 
 A JVM of Spark's loads and verifies some 16,000 classes before its first step; from an archive of
 them (class data sharing) it maps them into memory as they were. An archive is for one build of Java
-and one set of jars. A JVM that is given another leaves it alone, says so in `jvm.log` and loads its
-classes as ever, so an archive can make a job start sooner and nothing else.
+and one set of jars. A JVM that is given another leaves it alone and loads its classes as ever, so
+an archive can make a job start sooner and nothing else.
 
     python -m pipelines.spark.classes
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from medusa_core.errors import MedusaError, Unavailable
+from pipelines.interrupts import interruptible
 from pipelines.spark.java import java_home, java_release
 
 FOLDER = Path(sys.prefix) / "share" / "medusa" / "spark-classes"
 END_S_MAX = 300.0
+ELSEWHERE = ("MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY")
+"""Settings of jobs with which no archive is made: neither on a cluster nor for any size of heap."""
 
 
 def archive_for(home: str, folder: Path = FOLDER) -> Path:
     """The archive of a JAVA_HOME's JVMs, whether it is there or not."""
-    import pyspark
+    from pyspark.find_spark_home import _find_spark_home
 
-    of = f"{pyspark.__version__}\n{Path(pyspark.__file__).parent}\n{java_release(home)}"
-    return folder / f"{hashlib.sha256(of.encode()).hexdigest()[:16]}.jsa"
+    jars = Path(_find_spark_home()) / "jars"
+    found = sorted((jar.name, jar.stat().st_size, jar.stat().st_mtime_ns) for jar in jars.iterdir())
+    return folder / f"{_short(home)}-{_short(f'{jars} {found} {java_release(home)}')}.jsa"
 
 
 def reading(home: str, folder: Path = FOLDER) -> tuple[str, ...]:
     """The option by which a JVM reads its archive; none if there is none."""
     archive = archive_for(home, folder)
-    # A JVM takes several archives in one option, parted like the folders of a path.
-    has_one = archive.is_file() and os.pathsep not in str(archive)
-    return (f"-XX:SharedArchiveFile={archive}",) if has_one else ()
+    return (f"-XX:SharedArchiveFile={archive}",) if archive.is_file() else ()
 
 
 def make_archive(directory: Path, folder: Path = FOLDER) -> Path:
@@ -45,39 +51,69 @@ def make_archive(directory: Path, folder: Path = FOLDER) -> Path:
 
     Takes about half a minute and 170 MB. Raises Unavailable where none can be made.
     """
-    home = java_home(directory)
-    archive = archive_for(home, folder)
-    if archive.is_file():
-        return archive
-    _check_java(home)
+    from py4j.protocol import Py4JError
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for old in folder.iterdir():
-            old.unlink()
-        with tempfile.TemporaryDirectory(dir=folder.parent) as unfinished:
-            made = Path(unfinished) / archive.name
-            _plan_something(directory, (f"-XX:ArchiveClassesAtExit={made}",))
-            os.replace(made, archive)
-    except OSError as error:
+        home = java_home(directory)
+        archive = archive_for(home, folder)
+        if not archive.is_file():
+            _check_possible(home, folder)
+            folder.mkdir(parents=True, exist_ok=True)
+            with _alone_in(folder):
+                if not archive.is_file():
+                    _make(directory, archive)
+    except (OSError, subprocess.TimeoutExpired, Py4JError) as error:
+        reason = str(error).splitlines()[0]
         raise Unavailable(
-            f"no archive of Spark's classes was made in {folder} ({error.strerror or error}); "
-            "jobs start as before, only later"
+            f"no archive of Spark's classes was made in {folder} ({reason}); jobs start as before, "
+            f"only later; {directory / 'logs'} says more"
         ) from error
     return archive
 
 
-def _check_java(home: str) -> None:
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _check_possible(home: str, folder: Path) -> None:
     """Raises Unavailable for a Java without an archive of its own classes, which others build
-    upon: the wheel's has none."""
+    upon (the wheel's has none), and for a folder whose name Java would read as two."""
     java = Path(home) / "bin" / "java"
     done = subprocess.run(
-        [java, "-Xshare:on", "-version"], stdin=subprocess.DEVNULL, capture_output=True, check=False
-    )
+        [java, "-Xshare:on", "-version"],
+        stdin=subprocess.DEVNULL, capture_output=True, timeout=END_S_MAX, check=False,
+    )  # fmt: skip
     if done.returncode:
         raise Unavailable(
             f"{home} has no archive of Java's own classes to build upon; jobs start as before, "
             "sooner with a Java of this machine's packages"
         )
+    if os.pathsep in str(folder):
+        raise Unavailable(f"Java takes no archive from {folder}, which has {os.pathsep} in it")
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Another that makes an archive there is waited for."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _make(directory: Path, archive: Path) -> None:
+    """Make it whole or not at all; then those before it, of the same Java's home, go."""
+    unfinished = archive.with_suffix(".unfinished")
+    unfinished.unlink(missing_ok=True)  # of one that was killed
+    _plan_something(directory, (f"-XX:ArchiveClassesAtExit={unfinished}",))
+    if not unfinished.is_file():
+        raise OSError("Java has written none")
+    os.replace(unfinished, archive)
+    for old in archive.parent.glob(f"{archive.name.split('-')[0]}-*"):
+        if old != archive:
+            old.unlink(missing_ok=True)
 
 
 def _plan_something(directory: Path, java_options: tuple[str, ...]) -> None:
@@ -100,13 +136,24 @@ def _plan_something(directory: Path, java_options: tuple[str, ...]) -> None:
 
 def main() -> int:
     """Make it and say where; where none can be made, say why."""
-    with tempfile.TemporaryDirectory(prefix="medusa-classes-") as directory:
-        try:
-            print(f"Spark's classes: {make_archive(Path(directory))}")
-        except MedusaError as error:
-            print(error, file=sys.stderr)
-            return error.exit_code
-    return 0
+    for name in ELSEWHERE:
+        os.environ.pop(name, None)
+    directory = Path(tempfile.mkdtemp(prefix="medusa-classes-"))
+    is_of_use = False
+    try:
+        with interruptible():
+            print(f"Spark's classes: {make_archive(directory)}")
+        return 0
+    except MedusaError as error:
+        is_of_use = (directory / "logs").is_dir()  # to whoever reads why it failed
+        print(error, file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("no archive of Spark's classes was made; jobs start as before", file=sys.stderr)
+        return 130
+    finally:
+        if not is_of_use:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -162,13 +162,19 @@ def _escaped(path: Path) -> str:
     return str(path).replace("\\", "\\\\")
 
 
+def _quoted(option: str) -> str:
+    """An option as one word of a line of options, as Spark parts it."""
+    escaped = option.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
 def _working_settings(cores: int, log4j: Path, java_options: tuple[str, ...]) -> dict[str, str]:
     """Settings that change speed and noise, never a result."""
     java_options = (f"-Dlog4j2.configurationFile={log4j.as_uri()}", *java_options)
     return {
         "spark.medusa.scratch": str(log4j.parent),
         "spark.driver.memory": os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": " ".join(f'"{option}"' for option in java_options),
+        "spark.driver.extraJavaOptions": " ".join(map(_quoted, java_options)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.ui.retainedJobs": "20",

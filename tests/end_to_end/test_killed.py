@@ -83,8 +83,10 @@ def are_gone(processes: list[psutil.Process]) -> bool:
 def folder_for_a_server() -> Iterator[Path]:
     """One that a server's user can enter, so that nothing of it lies elsewhere; gone at the end."""
     folder = folder_on_memory("medusa-killed-")
-    yield folder
-    shutil.rmtree(folder)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
