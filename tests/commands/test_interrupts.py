@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+# The command waits for longer than a test may: what ends it is the interrupt.
+WAIT = "time.sleep(600)"
 WHERE_NOTHING_CAN_BE_RAISED = """
 import argparse, os, signal, sys, time, weakref
 import pipelines.cli as cli
@@ -20,7 +22,7 @@ def command(options, settings):
     kept = weakref.ref(thing, lambda gone: os.kill(os.getpid(), signal.{name}))
     del thing
     try:
-        time.sleep(60)
+        {then}
         return 0
     finally:
         os.kill(os.getpid(), signal.{name})
@@ -40,7 +42,7 @@ sys.exit(cli.main([]))
 def test_an_interrupt_that_python_would_drop_ends_the_command_and_a_second_not_its_clean_up(
     ending: signal.Signals,
 ) -> None:
-    program = WHERE_NOTHING_CAN_BE_RAISED.format(name=ending.name)
+    program = WHERE_NOTHING_CAN_BE_RAISED.format(name=ending.name, then=WAIT)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 130, done.stderr
     assert done.stdout == "cleaned up\n"
@@ -50,7 +52,6 @@ def test_an_interrupt_that_python_would_drop_ends_the_command_and_a_second_not_i
     ]
 
 
-DONE_BEFORE_IT_COMES_AGAIN = WHERE_NOTHING_CAN_BE_RAISED.replace("time.sleep(60)", "pass")
 TIMED = """
 import signal
 from pipelines.interrupts import interruptible
@@ -63,7 +64,7 @@ print(signal.getitimer(signal.ITIMER_REAL)[0] > 0)
 
 
 def test_a_command_that_ends_before_its_interrupt_comes_again_is_interrupted_all_the_same() -> None:
-    program = DONE_BEFORE_IT_COMES_AGAIN.format(name="SIGINT")
+    program = WHERE_NOTHING_CAN_BE_RAISED.format(name="SIGINT", then="pass")
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 130, done.stderr
     assert done.stderr.splitlines()[-1] == "medusa: interrupted; what was committed stays"
