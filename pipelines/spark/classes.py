@@ -27,8 +27,6 @@ from pipelines.spark.java import java_home, java_release
 
 FOLDER = Path(sys.prefix) / "share" / "medusa" / "spark-classes"
 END_S_MAX = 300.0
-ELSEWHERE = ("MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY")
-"""Settings of jobs with which no archive is made: neither on a cluster nor for any size of heap."""
 
 
 def archive_for(home: str, folder: Path = FOLDER) -> Path:
@@ -78,6 +76,8 @@ def _short(text: str) -> str:
 def _check_possible(home: str, folder: Path) -> None:
     """Raises Unavailable for a Java without an archive of its own classes, which others build
     upon (the wheel's has none), and for a folder whose name Java would read as two."""
+    if os.pathsep in str(folder):
+        raise Unavailable(f"Java takes no archive from {folder}, which has {os.pathsep} in it")
     java = Path(home) / "bin" / "java"
     done = subprocess.run(
         [java, "-Xshare:on", "-version"],
@@ -88,8 +88,6 @@ def _check_possible(home: str, folder: Path) -> None:
             f"{home} has no archive of Java's own classes to build upon; jobs start as before, "
             "sooner with a Java of this machine's packages"
         )
-    if os.pathsep in str(folder):
-        raise Unavailable(f"Java takes no archive from {folder}, which has {os.pathsep} in it")
 
 
 @contextmanager
@@ -136,7 +134,9 @@ def _plan_something(directory: Path, java_options: tuple[str, ...]) -> None:
 
 def main() -> int:
     """Make it and say where; where none can be made, say why."""
-    for name in ELSEWHERE:
+    from pipelines.spark.session import DRIVER_MEMORY, MASTER
+
+    for name in (MASTER, DRIVER_MEMORY):  # neither on a cluster, nor for a heap of any size
         os.environ.pop(name, None)
     directory = Path(tempfile.mkdtemp(prefix="medusa-classes-"))
     is_of_use = False

@@ -75,11 +75,11 @@ def java_version(home: str) -> str:
 
 def java_release(home: str) -> str:
     """What tells one build of Java from another: its `release`, or what it says of itself."""
-    try:
-        return (Path(home) / "release").read_text(errors="replace")
-    except OSError:
-        told = _told_by(str(Path(home) / "bin" / "java"))
-        return "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", told))
+    told = _release_file(Path(home))
+    if not told:
+        said = _told_by(str(Path(home) / "bin" / "java"))
+        told = "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", said))
+    return told
 
 
 def check_memory(bytes_min: int = MEMORY_BYTES_MIN, root: Path = Path("/")) -> None:
@@ -118,21 +118,22 @@ def _spark_boots_on(home: Path) -> bool:
     java = home / "bin" / "java"
     if not os.access(java, os.X_OK):
         return False
-    try:
-        release = (home / "release").read_text(errors="replace")
-    except OSError:
-        release = ""
+    release = _release_file(home)
     version = _version_in(home)
     modules = re.search(r"^MODULES=(.*)$", release, re.MULTILINE)
     has_module = modules is None or SPARK_MODULE in modules[1]
     return version is not None and int(version) in VERSIONS and has_module
 
 
-def _version_in(home: Path) -> str | None:
+def _release_file(home: Path) -> str:
     try:
-        release = (home / "release").read_text(errors="replace")
+        return (home / "release").read_text(errors="replace")
     except OSError:
-        release = ""
+        return ""
+
+
+def _version_in(home: Path) -> str | None:
+    release = _release_file(home)
     version = re.search(r'^JAVA_VERSION="?(\d+)', release, re.MULTILINE)
     told = str(home / "bin" / "java")
     version = version or re.search(r"java\.specification\.version = (\d+)", _told_by(told))

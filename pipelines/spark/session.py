@@ -37,6 +37,7 @@ SEMANTIC_SETTINGS = {
 ENDS_S_MAX = 30.0
 MASTER, LOOPBACK = "MEDUSA_SPARK_MASTER", "127.0.0.1"
 """Of a cluster on which steps run; without it they run in the driver's own JVM."""
+DRIVER_MEMORY = "MEDUSA_DRIVER_MEMORY"
 _CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
 _LOCAL = re.compile(r"local(\[[\w*]+(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]")
 
@@ -173,7 +174,7 @@ def _working_settings(cores: int, log4j: Path, java_options: tuple[str, ...]) ->
     java_options = (f"-Dlog4j2.configurationFile={log4j.as_uri()}", *java_options)
     return {
         "spark.medusa.scratch": str(log4j.parent),
-        "spark.driver.memory": os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
+        "spark.driver.memory": os.environ.get(DRIVER_MEMORY, "2g"),
         "spark.driver.extraJavaOptions": " ".join(map(_quoted, java_options)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -62,7 +62,7 @@ def test_a_java_that_archives_nothing_is_refused_before_anything_is_made(
 
 def test_a_folder_that_java_would_read_as_two_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "a:b"
-    with pytest.raises(Unavailable, match=r"takes no archive|no archive of Java's own"):
+    with pytest.raises(Unavailable, match="takes no archive"):
         classes.make_archive(tmp_path / "work", folder)
     assert not folder.exists()
 
