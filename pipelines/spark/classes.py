@@ -40,7 +40,10 @@ def archive_for(home: str, folder: Path = FOLDER) -> Path:
 
 def reading(home: str, folder: Path = FOLDER) -> tuple[str, ...]:
     """The option by which a JVM reads its archive; none if there is none."""
-    archive = archive_for(home, folder)
+    try:
+        archive = archive_for(home, folder)
+    except OSError:  # a Spark without a folder of jars: that it starts or why not is its own to say
+        return ()
     return (f"-XX:SharedArchiveFile={archive}",) if archive.is_file() else ()
 
 

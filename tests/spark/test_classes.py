@@ -36,6 +36,15 @@ def test_a_jvm_is_told_of_its_archive_once_that_is_there(tmp_path: Path) -> None
     assert classes.reading(home, tmp_path) == (f"-XX:SharedArchiveFile={archive}",)
 
 
+def test_a_spark_whose_jars_lie_elsewhere_has_no_archive_and_starts_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    assert classes.reading(java_home(tmp_path), tmp_path) == ()
+    with pytest.raises(Unavailable, match="no archive of Spark's classes was made"):
+        classes.make_archive(tmp_path / "work", tmp_path / "classes")
+
+
 def test_an_archive_is_of_one_build_of_java(tmp_path: Path) -> None:
     found = set()
     for version in ("17.0.14", "17.0.15"):
