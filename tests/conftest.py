@@ -5,6 +5,7 @@ Fixtures import what they need when they are used: the core's tests run with the
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 
 MEMORY = Path("/dev/shm")
 
-# A JVM of a test lives for seconds: compiling for speed would cost it more than it gives back.
-os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+# A JVM of a test lives for seconds: compiling for speed would cost it more than it gives back. What
+# is compiled must have room all the same, or the one of the whole run compiles it again and again.
+os.environ.setdefault(
+    "JDK_JAVA_OPTIONS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",
+)
 
 # How long one example takes says more about the machine than about the code.
 settings.register_profile("medusa", deadline=None)
@@ -33,6 +38,13 @@ settings.load_profile("medusa")
 # Started in the background of a script, a process ignores Ctrl-C, and so would all that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """What is there when the tests begin stays: looking through it for garbage again costs much."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(10_000)
 
 
 def folder_on_memory(prefix: str) -> Path:

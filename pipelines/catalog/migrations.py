@@ -1,12 +1,13 @@
 """Migrations: plain SQL files applied in order, each in a transaction and recorded with its hash.
 
 A home says which files it has seen. A file that was edited since, or that this program does not
-know, is refused: the program and the home would mean different things by the same table.
+know, is refused: the program and the home would mean different things by the same table. A new home
+is made by `schema.sql` at once, which says the same in fewer words, and has then seen them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +20,7 @@ from pipelines.catalog.postgres_errors import errors_of_catalog
 from pipelines.catalog.queries import SQL_FOLDER
 
 MIGRATIONS_FOLDER = SQL_FOLDER / "migrations"
+SCHEMA = SQL_FOLDER / "schema.sql"
 _ADVISORY_LOCK = 0x4D656475  # "Medu": one migration of a home at a time
 
 
@@ -48,7 +50,8 @@ def migrate(
 ) -> list[str]:
     """Bring a home up to date, by its owner's URL; returns the names of what was applied.
 
-    With `participant` it becomes that participant's home, if it is nobody's yet.
+    With `participant` it becomes that participant's home, if it is nobody's yet. Of another folder
+    every file is applied by itself.
     """
     engine = create_engine(
         make_url(url).set(drivername="postgresql+psycopg2"), isolation_level="AUTOCOMMIT"
@@ -57,7 +60,13 @@ def migrate(
         with errors_of_catalog(), engine.connect() as connection:
             connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
             # The lock goes with the connection, which is closed below and not given back.
-            applied = [m.name for m in pending(connection, folder) if _apply(connection, m)]
+            missing = pending(connection, folder)
+            if folder == MIGRATIONS_FOLDER and not _seen(connection):
+                _apply(connection, SCHEMA.read_text(encoding="utf-8"), missing)
+            else:
+                for migration in missing:
+                    _apply(connection, migration.sql, [migration])
+            applied = [m.name for m in missing]
             if participant is not None:
                 check_name("participant", participant)
                 found = text("SELECT medusa.found_home(:participant)")
@@ -111,17 +120,17 @@ def _seen(connection: Connection) -> Mapping[str, str]:
     return {row.name: row.sha256 for row in rows}
 
 
-def _apply(connection: Connection, migration: Migration) -> bool:
+def _apply(connection: Connection, sql: str, seen: Sequence[Migration]) -> None:
+    """Run a file in a transaction, behind which the home has seen these migrations."""
     # Sent as it is: the driver must not take '%' or ':' in the file for parameters.
     driver = connection.connection.cursor()
     try:
         driver.execute("BEGIN")
-        driver.execute(migration.sql)
-        driver.execute(
+        driver.execute(sql)
+        driver.executemany(
             "INSERT INTO medusa.schema_migration (name, sha256) VALUES (%s, %s)",
-            (migration.name, migration.sha256),
+            [(migration.name, migration.sha256) for migration in seen],
         )
         driver.execute("COMMIT")
     finally:
         driver.close()
-    return True

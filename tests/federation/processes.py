@@ -86,6 +86,26 @@ class Installation:
             kill(process)
             announced.unlink(missing_ok=True)
 
+    def keep(self) -> Path:
+        """A copy of all homes as they are, for `put_back`; nobody runs there."""
+        self.server.stop()
+        kept = self.folder.with_name(f"{self.folder.name}-kept")
+        copy(self.folder, kept)
+        return kept
+
+    def put_back(self, kept: Path) -> None:
+        """Make all homes what they were when they were kept; nobody runs there."""
+        self.server.stop()
+        shutil.rmtree(self.folder)
+        copy(kept, self.folder)
+        self.server.__enter__()
+
+
+def copy(folder: Path, to: Path) -> None:
+    """A copy with the owners of its files: as root, Postgres runs as another user."""
+    assert not (folder / SERVER / "cluster").is_symlink(), "the copy would be the same database"
+    subprocess.run(["cp", "-a", folder, to], check=True)
+
 
 def kill(process: subprocess.Popen[str]) -> None:
     """SIGKILL to the whole group, from outside; nothing of it is asked."""

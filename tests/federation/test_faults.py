@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -52,19 +53,31 @@ def contracts(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(contracts: Path) -> dict[str, object]:
-    with installation(contracts) as installed:
-        for name in ("alpha", "beta"):
-            installed.run_to_the_end(name)
-        return contents(installed, "beta")
+def landed(contracts: Path) -> Iterator[tuple[Installation, Path]]:
+    """An installation, and a copy of it from when alpha had landed everything."""
+    with installation(contracts) as made:
+        made.run_to_the_end("alpha")
+        kept = made.keep()
+        try:
+            yield made, kept
+        finally:
+            shutil.rmtree(kept)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(landed: tuple[Installation, Path]) -> dict[str, object]:
+    made, kept = landed
+    made.put_back(kept)
+    made.run_to_the_end("beta")
+    return contents(made, "beta")
 
 
 @pytest.fixture
-def installed(contracts: Path) -> Iterator[Installation]:
-    """An installation in which alpha has landed everything."""
-    with installation(contracts) as made:
-        made.run_to_the_end("alpha")
-        yield made
+def installed(landed: tuple[Installation, Path], undisturbed: dict[str, object]) -> Installation:
+    """An installation in which alpha has landed everything; made behind `undisturbed`, in it."""
+    made, kept = landed
+    made.put_back(kept)
+    return made
 
 
 def start_and_stop_at(installed: Installation, point: str, *more: str) -> subprocess.Popen[str]:
@@ -124,7 +137,7 @@ def test_a_second_driver_is_refused_before_it_commits_anything(installed: Instal
 
 
 def test_a_database_that_is_killed_is_a_pause_and_nothing_else(
-    installed: Installation, undisturbed: dict[str, object]
+    installed: Installation, undisturbed: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     process = start_and_stop_at(installed, "step.synced", "--until-ended")
     try:
@@ -134,6 +147,8 @@ def test_a_database_that_is_killed_is_a_pause_and_nothing_else(
         for each in (server, *children):
             each.kill()
         psutil.wait_procs([server, *children], timeout=30)
+        # Its owner would wait for beta, which stands still until it is told to go on.
+        monkeypatch.setattr("pipelines.catalog.server.USERS_MS_MAX", 0)
         installed.server.stop()
         go_on(installed)
         _, said = process.communicate(timeout=120)

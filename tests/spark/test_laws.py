@@ -171,6 +171,16 @@ def whole(
     return Case(replayer).digests(events())
 
 
+@pytest.fixture(scope="module")
+def prepared(
+    postgres_server: EmbeddedServer, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Digests:
+    """What steps give whose plan was prepared, as no Function is in it."""
+    replayer = Replayer(postgres_server, spark, tmp_path_factory.mktemp("prepared"))
+    limits = Limits(records_per_step_max=1_100)
+    return Case(replayer).digests(events(), network=a_network(function=None), limits=limits)
+
+
 def shuffled(table: pa.Table, seed: int = 3) -> pa.Table:
     return table.take(np.random.default_rng(seed).permutation(table.num_rows))
 
@@ -194,8 +204,9 @@ def test_i2_a_bucket_has_the_same_digest_computed_alone_or_in_any_range(
 def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have_a_bucket(
     case: Case, table: pa.Table
 ) -> None:
-    fine = case.digests(table, width_s=5)
-    assert coarser(fine, 60 * SECOND_US) == case.digests(table, width_s=60)
+    network = a_network(function=None)
+    fine = case.digests(table, network=network, width_s=5)
+    assert coarser(fine, 60 * SECOND_US) == case.digests(table, network=network, width_s=60)
 
 
 def test_i1_boxes_in_two_fragments_give_the_same_as_boxes_in_one(
@@ -205,23 +216,23 @@ def test_i1_boxes_in_two_fragments_give_the_same_as_boxes_in_one(
 
 
 def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_driver(
-    case: Case, table: pa.Table, whole: Digests, monkeypatch: pytest.MonkeyPatch
+    case: Case, table: pa.Table, prepared: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: Way.SCANNED)
     monkeypatch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
-    assert case.digests(table) == whole
+    assert case.digests(table, network=a_network(function=None)) == prepared
 
 
 @pytest.mark.parametrize("way", [Way.HANDED_OVER, Way.SCANNED])
 def test_i3_every_way_of_running_a_step_gives_the_same(
-    case: Case, table: pa.Table, monkeypatch: pytest.MonkeyPatch, way: Way
+    case: Case, table: pa.Table, prepared: Digests, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
     network = a_network(function=None)
-    prepared = case.digests(table, network=network, limits=Limits(records_per_step_max=1_100))
     monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)
     assert case.digests(table, network=network) == prepared
     if way is Way.SCANNED:
         # Bounds in the plan: files hold more than a step needs.
-        narrow = Limits(records_per_step_max=1_100)
+        narrow = Limits(records_per_step_max=2_100)
         assert case.digests(table, network=network, limits=narrow) == prepared
 
 
@@ -312,7 +323,7 @@ def test_records_on_which_a_box_fails_go_to_quarantine_once_and_the_others_on(
     assert bad
     with replayer.home() as home:
         files = parquet_files(replayer.folder / "in", table)
-        replayer.run(home, network, {"events": files}, limits=Limits(records_per_step_max=900))
+        replayer.run(home, network, {"events": files}, limits=Limits(records_per_step_max=2_100))
         found = home.catalog.quarantined()
         assert sorted(q.position or 0 for q in found) == sorted(r["at_us"] for r in bad)
         assert {(q.origin, q.field) for q in found} == {

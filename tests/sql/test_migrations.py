@@ -17,7 +17,6 @@ from pipelines.catalog import postgres_rows as rows
 from pipelines.catalog.homes import HomeUrls, create_home, drop_home
 from pipelines.catalog.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
 from pipelines.catalog.postgres import PostgresCatalog, catalog_url
-from pipelines.catalog.queries import SQL_FOLDER
 from pipelines.catalog.server import EmbeddedServer
 from tests.catalog import building as a
 
@@ -107,23 +106,40 @@ def migrations(tmp_path: Path) -> Path:
 
 
 def test_migrations_make_what_the_schema_says(
-    postgres_server: EmbeddedServer, fresh: HomeUrls
+    postgres_server: EmbeddedServer, fresh: HomeUrls, migrations: Path
 ) -> None:
     admin_url = postgres_server.superuser_url()
-    direct = create_home(admin_url, Participant("beta"), "medusa_direct")
+    stepwise = create_home(admin_url, Participant("beta"), "medusa_stepwise")
     try:
-        with owners_engine(direct.keeper) as engine, engine.connect() as connection:
+        with owners_engine(stepwise.keeper) as engine, engine.connect() as connection:
             connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
-            cursor = connection.connection.cursor()
-            cursor.execute((SQL_FOLDER / "schema.sql").read_text(encoding="utf-8"))
-            cursor.close()
-        by_schema = described(direct.keeper, direct.database)
-        by_migrations = described(fresh.keeper, fresh.database)
+        assert len(migrate(stepwise.keeper, folder=migrations)) > 1
+        by_schema = described(fresh.keeper, fresh.database)
+        by_migrations = described(stepwise.keeper, stepwise.database)
+        assert rows_of(stepwise.keeper) == rows_of(fresh.keeper)
     finally:
-        drop_home(admin_url, direct.database)
+        drop_home(admin_url, stepwise.database)
     for kind, wanted in by_schema.items():
         assert wanted, f"nothing was compared of {kind}"
         assert by_migrations[kind] == wanted, kind
+
+
+def rows_of(url: str) -> dict[str, list[object]]:
+    """What lies in the tables of a home before anybody lives there, but for when it was written."""
+    lived_in = ("home", "participant")
+    with owners_engine(url) as engine, engine.connect() as connection:
+        names = connection.execute(
+            text("SELECT tablename FROM pg_tables WHERE schemaname = 'medusa' ORDER BY 1")
+        ).scalars()
+        whole = {
+            name: connection.execute(text(f"SELECT to_jsonb(t) FROM medusa.{name} AS t")).scalars()
+            for name in names
+            if name not in lived_in
+        }
+        return {
+            name: [{k: v for k, v in row.items() if not k.endswith("_at")} for row in rows]
+            for name, rows in whole.items()
+        }
 
 
 def test_everything_has_a_comment(fresh: HomeUrls) -> None:
