@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+LOOK_AGAIN_S = 0.01
+PAUSE_PER_LOOK = 5
+"""How many times as long as a look the pause behind it is: who logs in to look, looks rarely."""
 
-def until(
-    condition: Callable[[], object], what: str, seconds_max: float = 30, *, every_s: float = 0.01
-) -> None:
-    """Return as soon as the condition holds; fail with `what` if it does not come to hold.
 
-    `every_s`: looks that cost much, such as a process of their own, are made less often.
-    """
+def until(condition: Callable[[], object], what: str, seconds_max: float = 30) -> None:
+    """Return as soon as the condition holds; fail with `what` if it does not come to hold."""
     give_up = time.monotonic() + seconds_max
+    looks_at = time.monotonic()
     while not condition():
-        assert time.monotonic() < give_up, f"waited {seconds_max} s in vain: {what}"
-        time.sleep(every_s)
+        seen_at = time.monotonic()
+        assert seen_at < give_up, f"waited {seconds_max} s in vain: {what}"
+        time.sleep(max(LOOK_AGAIN_S, PAUSE_PER_LOOK * (seen_at - looks_at)))
+        looks_at = time.monotonic()

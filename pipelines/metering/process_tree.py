@@ -96,18 +96,23 @@ class ProcessTree:
     def _counted_of_ended(self, found: dict[int, _Known]) -> dict[int, int]:
         """Of processes that have ended: what was counted, by who has it in its account now."""
         counted: dict[int, int] = {}
-        for pid, known in self._known.items():
-            now = found.get(pid)
-            if now is not None and now.started == known.started:
-                continue
-            elsewhere = self._read(pid)
-            if elsewhere is not None and elsewhere[1].started == known.started:
-                continue  # it lives, under another parent
+        # By the process, not its id: that may be another's by now.
+        ended = {pid: known for pid, known in self._known.items()
+                 if not self._lives(pid, known, found)}  # fmt: skip
+        for known in ended.values():
             heir, step = known.parent, 0
-            while heir in self._known and heir not in found and step < len(self._known):
-                heir, step = self._known[heir].parent, step + 1
+            while heir in ended and step < len(ended):
+                heir, step = ended[heir].parent, step + 1
             counted[heir] = counted.get(heir, 0) + known.own_ns + known.ended_ns
         return counted
+
+    def _lives(self, pid: int, known: _Known, found: dict[int, _Known]) -> bool:
+        """Whether the very process is there still, here or under another parent."""
+        now = found.get(pid)
+        if now is None:
+            elsewhere = self._read(pid)
+            now = elsewhere[1] if elsewhere else None
+        return now is not None and now.started == known.started
 
     def _found(self) -> dict[int, _Known]:
         found = dict(self._below(self._root, is_left_out=False))

@@ -87,8 +87,8 @@ class Stack:
 
 
 def waits(condition: Callable[[], object], what: str) -> None:
-    """Look again every two seconds: a look starts a process or two, and there are two cores."""
-    until(condition, what, WAIT_S_MAX, every_s=2)
+    """For as long as containers may take on two cores."""
+    until(condition, what, WAIT_S_MAX)
 
 
 def say(sentence: str) -> None:

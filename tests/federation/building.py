@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from pipelines.catalog.server import EmbeddedServer
 
+
+IDLE_S = 0.02
 
 REPLICATED = """
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
@@ -161,11 +164,15 @@ def federation_of(server: EmbeddedServer, folder: Path) -> Iterator[Settings]:
 def rounds_until(
     running: Iterable[Running], is_done: Callable[[], bool], rounds_max: int = 200
 ) -> None:
-    """Let every participant tick in turn until something holds."""
+    """Let every participant tick in turn until something holds.
+
+    Where all are idle, time is let pass, as a loop of its own would do.
+    """
     participants = list(running)
     for _ in range(rounds_max):
         if is_done():
             return
-        for one in participants:
-            one.loop.tick()
+        turns = [one.loop.tick() for one in participants]
+        if all(turn.is_idle for turn in turns):
+            time.sleep(IDLE_S)
     raise AssertionError(f"not done after {rounds_max} rounds")
