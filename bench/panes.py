@@ -208,21 +208,17 @@ def recorded(session: SparkSession, root: Path, file: Path, *, steps: int, warm_
     return noted
 
 
-def how_many(options: argparse.Namespace, records: int) -> dict[str, int]:
-    """How many windows of so many records: as many records are met as in those asked for.
+def fewer(windows: int, records: int) -> int:
+    """So many windows, and fewer where they hold more than WINDOW records: as many records then.
 
     The compiler of the JVM comes to rest by how much it has seen, not by how often.
     """
-    share = min(WINDOW / records, 1.0)
-    return {
-        "steps": max(round(options.steps * share), 1),
-        "warm_up": round(options.warm_up * share),
-    }
+    return max(round(windows * min(WINDOW / records, 1.0)), 1)
 
 
-def lines_of(title: str, noted: Measured) -> Iterator[str]:
+def lines_of(title: str, noted: Measured, warm_up: int) -> Iterator[str]:
     """A measurement as lines."""
-    yield title
+    yield f"{title}; {len(noted.cost(NOTHING).cpu_ms)} windows counted after {warm_up}"
     for kind, cost in noted.kinds.items():
         yield (
             f"  {kind:<26} CPU ms {cost.mean_cpu_ms:8.1f}  wall ms p50 {median(cost.wall_ms):8.1f}"
@@ -246,11 +242,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--per-key", type=int, nargs="+", default=[20, 200])
     parser.add_argument("--values", nargs="+", choices=sorted(VALUES), default=list(VALUES))
     parser.add_argument(
-        "--steps", type=int, default=60, help=f"windows counted, of {WINDOW:,} records each"
-    )
-    parser.add_argument(
-        "--warm-up", type=int, default=150, help="windows before them; fewer if they are larger"
-    )
+        "--steps", type=int, default=60,
+        help=f"windows that are counted; fewer of more than {WINDOW:,} records",
+    )  # fmt: skip
+    parser.add_argument("--warm-up", type=int, default=150, help="windows before them; the same")
     parser.add_argument("--only", choices=("made-up", "recorded"))
     options = parser.parse_args(arguments)
     from pipelines.spark.session import close_session, open_session
@@ -260,21 +255,23 @@ def main(arguments: Sequence[str]) -> int:
         session = open_session(folder / "spark")
         try:
             for records in options.records if options.only != "recorded" else ():
+                steps, warm_up = fewer(options.steps, records), fewer(options.warm_up, records)
                 for per_key in options.per_key:
                     for values in options.values:
                         root = folder / f"{values}-{records}-{per_key}"
                         noted = made_up(
-                            session, root, values, records, per_key, **how_many(options, records)
+                            session, root, values, records, per_key, steps=steps, warm_up=warm_up
                         )
                         title = f"{records:,} records a window, {per_key} per key, {values}"
-                        print("\n".join(lines_of(title, noted)), flush=True)
+                        print("\n".join(lines_of(title, noted, warm_up)), flush=True)
             for name in TRACES if options.only != "made-up" else ():
                 file = given / name / "connections.parquet"
                 if file.is_file():
                     rows = pq.read_metadata(file).num_rows
-                    noted = recorded(session, folder / name, file, **how_many(options, rows))
+                    steps, warm_up = fewer(options.steps, rows), fewer(options.warm_up, rows)
+                    noted = recorded(session, folder / name, file, steps=steps, warm_up=warm_up)
                     title = f"{name}, dealt out to three, {rows:,} records in one step, netmon3"
-                    print("\n".join(lines_of(title, noted)), flush=True)
+                    print("\n".join(lines_of(title, noted, warm_up)), flush=True)
         finally:
             close_session(session)
     return 0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MEMORY = Path("/dev/shm")
 
 # A JVM of a test lives for seconds: compiling for speed would cost it more than it gives back. What
-# is compiled must have room all the same, or the one of the whole run compiles it again and again.
+# is compiled must have room all the same, or the JVM of the whole run compiles it again and again.
 os.environ.setdefault(
     "JDK_JAVA_OPTIONS",
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=240m",

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 
 LOOK_AGAIN_S = 0.01
-PAUSE_PER_LOOK = 5
+PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 1.0
 """How many times as long as a look the pause behind it is: who logs in to look, looks rarely."""
 
 
@@ -17,5 +17,6 @@ def until(condition: Callable[[], object], what: str, seconds_max: float = 30) -
     while not condition():
         seen_at = time.monotonic()
         assert seen_at < give_up, f"waited {seconds_max} s in vain: {what}"
-        time.sleep(max(LOOK_AGAIN_S, PAUSE_PER_LOOK * (seen_at - looks_at)))
+        pause_s = max(LOOK_AGAIN_S, min(PAUSE_PER_LOOK * (seen_at - looks_at), PAUSE_S_MAX))
+        time.sleep(min(pause_s, give_up - seen_at))
         looks_at = time.monotonic()

@@ -3,6 +3,7 @@
 A home says which files it has seen. A file that was edited since, or that this program does not
 know, is refused: the program and the home would mean different things by the same table. A new home
 is made by `schema.sql` at once, which says the same in fewer words, and has then seen them all.
+Limit: that both say the same is kept by a test alone, so whoever changes one changes both.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def known_migrations(folder: Path = MIGRATIONS_FOLDER) -> tuple[Migration, ...]:
 def migrate(
     url: str, participant: Participant | None = None, folder: Path = MIGRATIONS_FOLDER
 ) -> list[str]:
-    """Bring a home up to date, by its owner's URL; returns the names of what was applied.
+    """Bring a home up to date, by its owner's URL; returns what it has newly seen, by name.
 
     With `participant` it becomes that participant's home, if it is nobody's yet. Of another folder
     every file is applied by itself.

@@ -140,7 +140,10 @@ class Project:
 
 @pytest.fixture(scope="module")
 def quick_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python without ensurepip, if there can be one: its environments are made in no time."""
+    """A Python without ensurepip, if there can be one: its environments are made in no time.
+
+    The pip that fills them is then the one outside.
+    """
     try:
         return a_python_without(tmp_path_factory.mktemp("quick") / "python", "ensurepip")
     except pytest.skip.Exception:
@@ -324,6 +327,7 @@ def test_without_both_one_sentence_says_what_to_install(
 def test_settings_of_the_user_that_lead_elsewhere_do_not_matter(
     project: Project, tmp_path: Path
 ) -> None:
+    project.python = BASE_PYTHON
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/tiny.py").write_text("raise SystemExit('not this one')")
     project.succeed(
@@ -336,6 +340,7 @@ def test_settings_of_the_user_that_lead_elsewhere_do_not_matter(
 
 
 def test_a_home_that_is_no_folder_does_not_matter(project: Project) -> None:
+    project.python = BASE_PYTHON
     project.succeed(HOME="/dev/null")
     assert project.installed_version() == "1.0"
 

@@ -18,6 +18,7 @@ from pipelines.home import Home
 from pipelines.report.figures import stream_figures
 from pipelines.report.stable_rows import read_rows
 from pipelines.settings import REPOSITORY
+from pipelines.spark.classes import reading
 from pipelines.spark.java import java_home
 
 if TYPE_CHECKING:
@@ -129,11 +130,16 @@ def run_job(
 ) -> subprocess.CompletedProcess[str]:
     """A Spark program of a user's own: of Medusa it has where a home is, and what it imports."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MEDUSA_", "SPARK_"))}
+    java = java_home(folder)
+    # What a JVM may be told from outside, to begin sooner; the program knows nothing of it.
+    sooner = " ".join((os.environ.get("JDK_JAVA_OPTIONS", ""), *(f'"{o}"' for o in reading(java))))
     environment |= {
         "MEDUSA_DIR": str(directory),
-        "JAVA_HOME": java_home(folder),
+        "JAVA_HOME": java,
+        "JDK_JAVA_OPTIONS": sooner,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false "
+        "--conf spark.sql.shuffle.partitions=2 "
         "--driver-java-options -Dderby.system.home=. pyspark-shell",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "PYTHONPATH": str(REPOSITORY),

@@ -172,7 +172,7 @@ def rounds_until(
     for _ in range(rounds_max):
         if is_done():
             return
-        turns = [one.loop.tick() for one in participants]
-        if all(turn.is_idle for turn in turns):
+        ticked = [one.loop.tick() for one in participants]
+        if all(one.is_idle for one in ticked):
             time.sleep(IDLE_S)
     raise AssertionError(f"not done after {rounds_max} rounds")

@@ -131,7 +131,7 @@ def installation(contracts: Path) -> Iterator[Installation]:
             yield Installation(settings, server)
     finally:
         server.discard()
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def contents(installed: Installation, name: str) -> dict[str, object]:

@@ -73,8 +73,8 @@ def undisturbed(landed: tuple[Installation, Path]) -> dict[str, object]:
 
 
 @pytest.fixture
-def installed(landed: tuple[Installation, Path], undisturbed: dict[str, object]) -> Installation:
-    """An installation in which alpha has landed everything; made behind `undisturbed`, in it."""
+def installed(landed: tuple[Installation, Path]) -> Installation:
+    """An installation in which alpha has landed everything, put back for each test."""
     made, kept = landed
     made.put_back(kept)
     return made

@@ -133,7 +133,6 @@ class Live:
                 found.update(self.state(dag, run))
             except (OSError, json.JSONDecodeError):
                 return False
-            time.sleep(0.2)
             return found["state"] in ENDED
 
         until(has_ended, f"{run} of {dag} ends", RUN_S_MAX)

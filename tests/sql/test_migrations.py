@@ -62,7 +62,8 @@ CATALOGS = {
         SELECT i.type, i.identity, d.description
         FROM pg_description AS d,
             pg_identify_object(d.classoid, d.objoid, d.objsubid) AS i
-        WHERE i.schema IN ('medusa', 'medusa_api') OR i.identity IN ('medusa', 'medusa_api')""",
+        WHERE i.schema IN ('medusa', 'medusa_api') OR i.identity IN ('medusa', 'medusa_api')
+            OR i.identity LIKE '% on medusa%'""",
     "schemas": """
         SELECT nspname, pg_get_userbyid(nspowner), nspacl FROM pg_namespace
         WHERE oid IN ({schemas})""",
@@ -137,8 +138,8 @@ def rows_of(url: str) -> dict[str, list[object]]:
             if name not in lived_in
         }
         return {
-            name: [{k: v for k, v in row.items() if not k.endswith("_at")} for row in rows]
-            for name, rows in whole.items()
+            name: [{k: v for k, v in row.items() if not k.endswith("_at")} for row in found]
+            for name, found in whole.items()
         }
 
 
