@@ -131,12 +131,13 @@ def run_job(
     """A Spark program of a user's own: of Medusa it has where a home is, and what it imports."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MEDUSA_", "SPARK_"))}
     java = java_home(folder)
-    # What a JVM may be told from outside, to begin sooner; the program knows nothing of it.
-    sooner = " ".join((os.environ.get("JDK_JAVA_OPTIONS", ""), *(f'"{o}"' for o in reading(java))))
+    # What a JVM may be told from outside, to begin sooner and to leave nothing elsewhere if killed.
+    told = (*reading(java), f"-Djava.io.tmpdir={folder}")
+    options = " ".join((os.environ.get("JDK_JAVA_OPTIONS", ""), *(f'"{one}"' for one in told)))
     environment |= {
         "MEDUSA_DIR": str(directory),
         "JAVA_HOME": java,
-        "JDK_JAVA_OPTIONS": sooner,
+        "JDK_JAVA_OPTIONS": options,
         "PYSPARK_PYTHON": sys.executable,
         "PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.ui.enabled=false "
         "--conf spark.sql.shuffle.partitions=2 "
