@@ -213,7 +213,7 @@ def fewer(windows: int, records: int) -> int:
 
     The compiler of the JVM comes to rest by how much it has seen, not by how often.
     """
-    return max(round(windows * min(WINDOW / records, 1.0)), 1)
+    return min(windows, max(round(windows * WINDOW / records), 1))
 
 
 def lines_of(title: str, noted: Measured, warm_up: int) -> Iterator[str]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 LOOK_AGAIN_S = 0.01
 PAUSE_PER_LOOK, PAUSE_S_MAX = 5, 1.0
-"""How many times as long as a look the pause behind it is: who logs in to look, looks rarely."""
+"""The pause behind a look in times of the look, and its most: who logs in to look, looks rarely."""
 
 
 def until(condition: Callable[[], object], what: str, seconds_max: float = 30) -> None:

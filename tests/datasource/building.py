@@ -131,7 +131,8 @@ def run_job(
     """A Spark program of a user's own: of Medusa it has where a home is, and what it imports."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("MEDUSA_", "SPARK_"))}
     java = java_home(folder)
-    # What a JVM may be told from outside, to begin sooner and to leave nothing elsewhere if killed.
+    # What may be told from outside: to begin sooner, to leave nothing elsewhere if killed, and that
+    # there are few rows (200 partitions are Spark's own choice).
     told = (*reading(java), f"-Djava.io.tmpdir={folder}")
     options = " ".join((os.environ.get("JDK_JAVA_OPTIONS", ""), *(f'"{one}"' for one in told)))
     environment |= {

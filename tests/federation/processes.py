@@ -131,7 +131,8 @@ def installation(contracts: Path) -> Iterator[Installation]:
             yield Installation(settings, server)
     finally:
         server.discard()
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder.exists():  # not after a `put_back` that failed
+            shutil.rmtree(folder)
 
 
 def contents(installed: Installation, name: str) -> dict[str, object]:
