@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,9 +17,9 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
 from pipelines.catalog.server import EmbeddedServer
-from pipelines.home import Home, make_home
+from pipelines.home import Home, open_home
 from pipelines.replay import ReplayOrder, ReplayResult, replay
-from pipelines.settings import Settings
+from tests.lent_homes import lent_homes
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,13 +38,12 @@ class Replayer:
     folder: Path
 
     @contextmanager
-    def home(self, name: str = "home", *, keep: bool = False) -> Iterator[Home]:
-        """A home of the test's own; dropped at the end unless kept."""
-        settings = Settings.from_environment({})
-        own = replace(
-            settings, catalog_url=self.server.superuser_url(), directory=self.folder / name
-        )
-        with make_home(own, SOLO, keep=keep) as home:
+    def home(self, name: str = "home") -> Iterator[Home]:
+        """A home of the test's own."""
+        with (
+            lent_homes(self.server, self.folder / name, SOLO) as settings,
+            open_home(settings, SOLO) as home,
+        ):
             yield home
 
     def run(

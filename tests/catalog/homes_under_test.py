@@ -164,6 +164,9 @@ BEGIN
     LOOP
         EXECUTE 'DELETE FROM ' || name;
     END LOOP;
+    INSERT INTO medusa.message_retention DEFAULT VALUES;
+    INSERT INTO medusa.load_retention DEFAULT VALUES;
+    INSERT INTO medusa.market DEFAULT VALUES;
     PERFORM medusa.found_home('{}');
 END $$
 """
@@ -180,6 +183,6 @@ def watcher_of(superuser_url: str) -> Iterator[Engine]:
 
 
 def wipe(watcher: Engine, participant: Participant = ALPHA) -> None:
-    """Empty the home's tables and found it again."""
+    """Make the home as it was when it was new, but for its numbers, which go on."""
     with watcher.connect() as connection:
         connection.execute(text(WIPE.format(participant)))

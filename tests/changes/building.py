@@ -10,7 +10,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,13 @@ from pipelines.changes.lines import Position, line_of
 from pipelines.changes.rows import RowChange
 from pipelines.cli import main
 from pipelines.exporting import columns_of, read_segments
-from pipelines.home import Home, make_home
+from pipelines.home import Home, open_home
 from pipelines.settings import Settings
 from pipelines.spark.digests import digests_by_bucket
 from pipelines.spark.files import new_attempt, sync_folders, write_file
 from pipelines.streams.schemas import BUCKET, STIME, file_schema
 from tests.catalog import building as a
+from tests.lent_homes import lent_homes
 
 SUMS, BIG, WIDTH_US = a.SUMS, a.BIG, a.WIDTH_US
 STABLE, TENTATIVE, GAP = Stability.STABLE, Stability.TENTATIVE, Stability.GAP
@@ -231,9 +232,9 @@ def apply(target: Held, changes: Iterable[RowChange]) -> None:
 
 @contextmanager
 def some_lines(server: EmbeddedServer, folder: Path) -> Iterator[Lines]:
-    """A home of alpha in the suite's server; its database is dropped at the end."""
-    settings = replace(
-        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
-    )
-    with make_home(settings, a.ALPHA, keep=False) as home:
+    """A home of alpha in the suite's server."""
+    with (
+        lent_homes(server, folder, a.ALPHA) as settings,
+        open_home(settings, a.ALPHA) as home,
+    ):
         yield Lines(home, settings)

@@ -12,18 +12,17 @@ from medusa_core.commits import LeaseKey
 from medusa_core.exchange import import_fragment
 from medusa_core.names import Participant
 from medusa_core.segments import Producer
-from pipelines.catalog.homes import drop_home
 from pipelines.catalog.interface import Deployment
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importing import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.federation import take_seat
-from pipelines.home import Home, known_homes, open_homes
+from pipelines.home import Home, open_home
 from pipelines.leases import LeaseKeeper
-from pipelines.settings import Settings
 from tests.catalog import building as a
 from tests.changes.building import BIG, SUMS, Lines
+from tests.lent_homes import lent_homes
 
 BETA = Participant("beta")
 READER = Producer(BETA)
@@ -67,24 +66,21 @@ class Pair:
 
 @contextmanager
 def a_pair(server: EmbeddedServer, folder: Path) -> Iterator[Pair]:
-    """Both homes in the suite's server; their databases are dropped at the end."""
-    url = server.superuser_url()
-    settings = replace(Settings.from_environment({}), catalog_url=url, directory=folder)
-    try:
-        with open_homes(settings, alone=True) as homes:
-            alpha = Lines(homes.make(a.ALPHA, None), settings)
-            beta = homes.make(BETA, None)
-            _deploy_reader(alpha, beta)
-            with take_seat(settings, BETA) as seat:
-                exchange = LocalExchange(BETA, seat.partners)
-                leases = LeaseKeeper(beta.catalog, "reader", lease_ms=a.HOUR_MS)
-                leases.take([(LeaseKey(fragment=IMPORT, producer=READER), a.FIRST)])
-                copies = FileCopies(beta.storage)
-                yield Pair(alpha, beta, Importer(beta.catalog, copies, exchange, leases))
-                exchange.close()
-    finally:
-        for database in known_homes(folder).values():
-            drop_home(url, database)
+    """Both homes in the suite's server."""
+    with (
+        lent_homes(server, folder, a.ALPHA, BETA) as settings,
+        open_home(settings, a.ALPHA) as home,
+        open_home(settings, BETA) as beta,
+    ):
+        alpha = Lines(home, settings)
+        _deploy_reader(alpha, beta)
+        with take_seat(settings, BETA) as seat:
+            exchange = LocalExchange(BETA, seat.partners)
+            leases = LeaseKeeper(beta.catalog, "reader", lease_ms=a.HOUR_MS)
+            leases.take([(LeaseKey(fragment=IMPORT, producer=READER), a.FIRST)])
+            copies = FileCopies(beta.storage)
+            yield Pair(alpha, beta, Importer(beta.catalog, copies, exchange, leases))
+            exchange.close()
 
 
 def _deploy_reader(alpha: Lines, beta: Home) -> None:

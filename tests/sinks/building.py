@@ -36,7 +36,7 @@ from pipelines.catalog.memory_store import ManualClock
 from pipelines.catalog.server import EmbeddedServer
 from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_of
 from pipelines.exporting import columns_of
-from pipelines.home import Home, make_home
+from pipelines.home import Home, open_home
 from pipelines.networks.check import check_network
 from pipelines.settings import Settings
 from pipelines.sinks.declaration import document_of
@@ -49,6 +49,7 @@ from pipelines.spark.files import new_attempt, sync_folders, write_file
 from pipelines.streams.landing import landing_fragment
 from pipelines.streams.schemas import BUCKET, STIME, file_schema
 from tests.catalog.building import ALPHA, HOUR_MS
+from tests.lent_homes import lent_homes
 
 WIDTH_US = 10_000_000
 READINGS, COPIES = StreamName("readings"), StreamName("copies")
@@ -212,10 +213,10 @@ class SinkHome:
 
 @contextmanager
 def a_sink_home(server: EmbeddedServer, folder: Path, target_url: str = "") -> Iterator[SinkHome]:
-    settings = replace(
-        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
-    )
-    with make_home(settings, ALPHA, keep=False) as home:
+    with (
+        lent_homes(server, folder, ALPHA) as settings,
+        open_home(settings, ALPHA) as home,
+    ):
         yield SinkHome(home, settings, target_url)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pipelines.catalog.server import EmbeddedServer
 from pipelines.cli import main
 from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_of
 from pipelines.exporting import columns_of, read_segments
-from pipelines.home import Home, make_home
+from pipelines.home import Home, open_home
 from pipelines.networks.check import check_network
 from pipelines.settings import Settings
 from pipelines.spark.digests import digests_by_bucket
@@ -31,6 +31,7 @@ from pipelines.spark.files import new_attempt, sync_folders, write_file
 from pipelines.streams.landing import landed_batch, landing_fragment
 from pipelines.streams.schemas import BUCKET, STIME, file_schema, record_schema
 from tests.catalog import building as a
+from tests.lent_homes import lent_homes
 
 SRC, SUMS, BIG = a.SRC, a.SUMS, a.BIG
 WIDTH_US = a.WIDTH_US
@@ -168,9 +169,9 @@ def rows_in(root: Path, file: SegmentFile) -> int:
 
 @contextmanager
 def a_store(server: EmbeddedServer, folder: Path) -> Iterator[Store]:
-    """A home of alpha in the suite's server; its database is dropped at the end."""
-    settings = replace(
-        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
-    )
-    with make_home(settings, a.ALPHA, keep=False) as home:
+    """A home of alpha in the suite's server."""
+    with (
+        lent_homes(server, folder, a.ALPHA) as settings,
+        open_home(settings, a.ALPHA) as home,
+    ):
         yield Store(home, settings)
