@@ -6,6 +6,8 @@ ARGS ?=
 
 # A caller's Python settings would put other versions before those of requirements.lock.
 unexport PYTHONPATH PYTHONHOME PYTHONSTARTUP
+# Compiled once, our code is kept: a run starts hundreds of processes, and each would compile it.
+unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
@@ -31,8 +33,9 @@ up: setup classes  ## start Airflow and a database, and keep them running (ARGS=
 down:  ## end what `make up` has started
 	@if [ -x .venv/bin/medusa ]; then .venv/bin/medusa down; else echo 'nothing is up here'; fi
 
+# Three at once on two cores: whoever waits for a process of its own leaves room for the others.
 test: setup classes  ## run the tests (ARGS="-k name" to choose)
-	@.venv/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-browser: setup  ## an operator's drill in a real Chromium; pictures in .medusa/pictures
 	@.venv/bin/python -m pytest tests/hosting -m browser $(ARGS)

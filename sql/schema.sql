@@ -3866,10 +3866,6 @@ COMMENT ON VIEW medusa_api.published_files IS 'For partners: files that segments
 
 -- Roles: their names begin with the database's, because they are known to the whole server --------
 
-REVOKE ALL ON SCHEMA medusa, medusa_api FROM PUBLIC;
-REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_api FROM PUBLIC;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa FROM PUBLIC;
-
 CREATE FUNCTION medusa.grant_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -3933,7 +3929,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_to_roles() IS
     'Give each role of this home its rights; roles that do not exist are left out.';
-REVOKE ALL ON FUNCTION medusa.grant_to_roles() FROM PUBLIC;
 SELECT medusa.grant_to_roles();
 
 CREATE FUNCTION medusa.grant_certificates_to_roles() RETURNS void
@@ -3953,7 +3948,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_certificates_to_roles() IS
     'Jobs write certificates; they, Airflow and analysts read them.';
-REVOKE ALL ON FUNCTION medusa.grant_certificates_to_roles() FROM PUBLIC;
 SELECT medusa.grant_certificates_to_roles();
 
 CREATE FUNCTION medusa.grant_choices_to_roles() RETURNS void
@@ -3977,7 +3971,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_choices_to_roles() IS
     'Jobs choose among producers; they, Airflow and analysts see where producers disagree.';
-REVOKE ALL ON FUNCTION medusa.grant_choices_to_roles() FROM PUBLIC;
 SELECT medusa.grant_choices_to_roles();
 
 CREATE FUNCTION medusa.grant_recalls_to_roles() RETURNS void
@@ -3995,7 +3988,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_recalls_to_roles() IS
     'Jobs, Airflow and analysts see what was recalled; only the owner recalls.';
-REVOKE ALL ON FUNCTION medusa.grant_recalls_to_roles() FROM PUBLIC;
 SELECT medusa.grant_recalls_to_roles();
 
 
@@ -7218,9 +7210,6 @@ COMMENT ON POLICY all_for_owner_and_job ON medusa.contract_proposal IS
 COMMENT ON POLICY all_for_owner_and_job ON medusa.contract_signature IS
     'What is only proposed is the owner''s and its program''s to see.';
 
-REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_api FROM PUBLIC;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa, medusa_api FROM PUBLIC;
-
 CREATE FUNCTION medusa.grant_agreements_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -7259,7 +7248,6 @@ END $$;
 COMMENT ON FUNCTION medusa.grant_agreements_to_roles() IS
     'Jobs sign, send and take documents; analysts and Airflow see what is agreed; a partner''s '
     'reader may put envelopes into the inbox, and sees nothing.';
-REVOKE ALL ON FUNCTION medusa.grant_agreements_to_roles() FROM PUBLIC;
 SELECT medusa.grant_agreements_to_roles();
 -- Load: what CPU this participant's drivers spend, on what; and what load costs it ----------------
 -- Both are private: the owner and its jobs see them, nobody else of the home, and no partner.
@@ -7315,7 +7303,6 @@ CREATE FUNCTION medusa.load_kept() RETURNS interval
 LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT coalesce((SELECT r.keep FROM medusa.load_retention AS r), '30 days'::interval) $$;
 COMMENT ON FUNCTION medusa.load_kept() IS 'For how long samples of load stay.';
-REVOKE ALL ON FUNCTION medusa.load_kept() FROM PUBLIC;
 
 CREATE FUNCTION medusa.guard_load() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -7331,7 +7318,6 @@ BEGIN
         'medusa.load_retention says', TG_TABLE_NAME USING ERRCODE = 'MDLOG';
 END $$;
 COMMENT ON FUNCTION medusa.guard_load() IS 'Raises: a sample goes when it is older than kept.';
-REVOKE ALL ON FUNCTION medusa.guard_load() FROM PUBLIC;
 CREATE TRIGGER guard_removal BEFORE DELETE ON medusa.load_sample
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_load();
 CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa.load_sample
@@ -7357,7 +7343,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.trim_loads(integer) IS
     'Let the oldest samples go that are older than kept, so many at most; how many went.';
-REVOKE ALL ON FUNCTION medusa.trim_loads(integer) FROM PUBLIC;
 
 CREATE FUNCTION medusa.record_load(request jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
@@ -7395,7 +7380,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.record_load(jsonb) IS
     'Write down what a driver spent in a period, and let old samples go; false: this was known.';
-REVOKE ALL ON FUNCTION medusa.record_load(jsonb) FROM PUBLIC;
 
 CREATE TYPE medusa.cost_kind AS ENUM ('queue', 'piecewise');
 
@@ -7426,7 +7410,6 @@ CREATE FUNCTION medusa.is_number(n double precision) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS
 $$ SELECT n IS NOT NULL AND n NOT IN ('NaN', 'Infinity', '-Infinity') $$;
 COMMENT ON FUNCTION medusa.is_number(double precision) IS 'Neither NULL, NaN nor infinite.';
-REVOKE ALL ON FUNCTION medusa.is_number(double precision) FROM PUBLIC;
 
 CREATE FUNCTION medusa.check_points(points double precision[]) RETURNS void
 LANGUAGE plpgsql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -7489,7 +7472,6 @@ EXCEPTION WHEN numeric_value_out_of_range THEN
 END $$;
 COMMENT ON FUNCTION medusa.check_points(double precision[]) IS
     'Raises, naming the first point that breaks it, unless they make an increasing, convex function.';
-REVOKE ALL ON FUNCTION medusa.check_points(double precision[]) FROM PUBLIC;
 
 CREATE FUNCTION medusa.guard_cost() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -7535,7 +7517,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.guard_cost() IS
     'Raises unless what is declared is increasing and convex, with a threshold and a currency.';
-REVOKE ALL ON FUNCTION medusa.guard_cost() FROM PUBLIC;
 CREATE TRIGGER guard BEFORE INSERT ON medusa.cost_function
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_cost();
 
@@ -7562,7 +7543,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.set_cost() IS
     'What is written to the view is one more row of the history.';
-REVOKE ALL ON FUNCTION medusa.set_cost() FROM PUBLIC;
 CREATE TRIGGER set_cost INSTEAD OF INSERT OR UPDATE OR DELETE ON medusa_api.cost
     FOR EACH ROW EXECUTE FUNCTION medusa.set_cost();
 
@@ -7600,7 +7580,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_loads_to_roles() IS
     'Jobs measure load and decide by its cost; no other role sees either.';
-REVOKE ALL ON FUNCTION medusa.grant_loads_to_roles() FROM PUBLIC;
 SELECT medusa.grant_loads_to_roles();
 
 -- Rounds: offers of load, answers to them, and moves that were agreed ------------------------------
@@ -8485,14 +8464,6 @@ CREATE VIEW medusa_api.trading WITH (security_invoker = true) AS
 COMMENT ON VIEW medusa_api.trading IS
     'How this participant trades: its owner changes it by UPDATE, from the next turn on.';
 
-REVOKE ALL ON medusa.market, medusa.offer, medusa.open_offer, medusa.open_item, medusa.offer_lapse,
-    medusa.answer, medusa.agreed_move, medusa.wanted_load, medusa.last_word, medusa.silent_partner,
-    medusa_api.offers, medusa_api.answers, medusa_api.agreed_moves, medusa_api.trading FROM PUBLIC;
-REVOKE ALL ON FUNCTION medusa.price_of, medusa.terms_in_force, medusa.guard_offer,
-    medusa.may_move, medusa.guard_move, medusa.begin_market, medusa.this_round, medusa.lapse_offer,
-    medusa.expire_market, medusa.take_offer, medusa.take_answer, medusa.make_offer,
-    medusa.give_answer, medusa.apply_round FROM PUBLIC;
-
 CREATE FUNCTION medusa.grant_rounds_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -8510,11 +8481,7 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_rounds_to_roles() IS
     'Jobs offer and answer; no other role but the owner sees anything.';
-REVOKE ALL ON FUNCTION medusa.grant_rounds_to_roles() FROM PUBLIC;
 SELECT medusa.grant_rounds_to_roles();
-
-REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_api FROM PUBLIC;
-REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa, medusa_api FROM PUBLIC;
 
 -- What the owner may do, one by one: what is not named here is not its own to do -----------------
 
@@ -8608,7 +8575,6 @@ COMMENT ON FUNCTION medusa.grant_all_to_owner() IS
     'The owner logs in without owning a table. What it may do is listed: streams within the laws, '
     'of agreements the view medusa_api.contract alone, what load costs, and how to trade. A table '
     'that no list names is out of its reach.';
-REVOKE ALL ON FUNCTION medusa.grant_all_to_owner() FROM PUBLIC;
 
 CREATE FUNCTION medusa.grant_partners_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -8626,7 +8592,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_partners_to_roles() IS
     'Jobs pause deliveries and keep house; the owner has what is listed.';
-REVOKE ALL ON FUNCTION medusa.grant_partners_to_roles() FROM PUBLIC;
 SELECT medusa.grant_partners_to_roles();
 
 -- Before signing: what an edit would say, written nowhere -----------------------------------------
@@ -8671,8 +8636,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.what_if_document(bytea) IS
     'What this home would propose with a document, checked as that; nothing is written.';
-REVOKE ALL ON FUNCTION medusa.check_proposal, medusa.edited_terms, medusa.what_if_edited,
-    medusa.what_if_document FROM PUBLIC;
 
 CREATE FUNCTION medusa.grant_what_if_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
@@ -8694,7 +8657,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_what_if_to_roles() IS
     'Owner and jobs ask what an edit would say; no other role does.';
-REVOKE ALL ON FUNCTION medusa.grant_what_if_to_roles() FROM PUBLIC;
 SELECT medusa.grant_what_if_to_roles();
 
 CREATE FUNCTION medusa.grant_converging_to_roles() RETURNS void
@@ -8728,7 +8690,6 @@ END $$;
 COMMENT ON FUNCTION medusa.grant_converging_to_roles() IS
     'Jobs state, compare and take what partners hold; the owner looks on; who sees contracts sees '
     'when they end.';
-REVOKE ALL ON FUNCTION medusa.grant_converging_to_roles() FROM PUBLIC;
 SELECT medusa.grant_converging_to_roles();
 
 -- Supervision: jobs that are desired, and processes that were started for them ---------------------
@@ -8814,7 +8775,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.guard_job() IS
     'Raises: a job has one process, and what has ended does not change.';
-REVOKE ALL ON FUNCTION medusa.guard_job() FROM PUBLIC;
 CREATE TRIGGER guard BEFORE UPDATE ON medusa.job
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_job();
 
@@ -8923,10 +8883,6 @@ CREATE VIEW medusa_api.jobs WITH (security_invoker = true) AS
 COMMENT ON VIEW medusa_api.jobs IS
     'Every job that was intended: its process, when it was last heard of, and how it ended.';
 
-REVOKE ALL ON medusa.desired_job, medusa.job, medusa_api.desired_jobs, medusa_api.jobs FROM PUBLIC;
-REVOKE ALL ON FUNCTION medusa.desire_job, medusa.intend_job, medusa.take_up_job, medusa.stop_job,
-    medusa.end_job FROM PUBLIC;
-
 CREATE FUNCTION medusa.grant_supervision_to_roles() RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -8946,5 +8902,11 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa.grant_supervision_to_roles() IS
     'The owner, jobs and Airflow say what shall run and run it; analysts look on.';
-REVOKE ALL ON FUNCTION medusa.grant_supervision_to_roles() FROM PUBLIC;
 SELECT medusa.grant_supervision_to_roles();
+
+
+-- Nothing of a home is everybody's ----------------------------------------------------------------
+
+REVOKE ALL ON SCHEMA medusa, medusa_api FROM PUBLIC;
+REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_api FROM PUBLIC;
+REVOKE ALL ON ALL FUNCTIONS IN SCHEMA medusa, medusa_api FROM PUBLIC;

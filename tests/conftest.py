@@ -40,6 +40,15 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONGEST = ("spark", "simulation")
+"""Folders whose files take longest: begun last, they would keep one worker while others rest."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What takes longest begins first; all else stays in its order."""
+    items.sort(key=lambda item: item.path.parent.name not in LONGEST)
+
+
 def pytest_collection_finish() -> None:
     """What is there when the tests begin stays: looking through it for garbage again costs much."""
     gc.collect()

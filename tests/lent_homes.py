@@ -34,7 +34,7 @@ def lent_homes(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RECORD).write_text(json.dumps({"participants": lent}))
     for name in participants:
-        storage_of(folder, name).mkdir(parents=True)
+        storage_of(folder, name).mkdir(parents=True, exist_ok=True)
     yield replace(
         Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
     )

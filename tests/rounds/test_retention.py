@@ -35,9 +35,7 @@ def test_what_is_older_than_kept_goes_and_the_last_word_stays(alpha: Trader, bet
     assert kept == beta.sql("SELECT sum(length(body)) FROM medusa.offer")[0][0]
     assert beta.party.agreements.tidy(EVER_MS) == 0, "it is young"
     beta.in_time(AGED)
-    beta.sql(
-        "INSERT INTO medusa.message_retention (keep) VALUES ('90 days') ON CONFLICT DO NOTHING"
-    )
+    beta.sql("UPDATE medusa.message_retention SET keep = '90 days'")
     assert beta.party.agreements.tidy(EVER_MS) == 0, "the owner keeps it longer"
     beta.sql("UPDATE medusa.message_retention SET keep = '31 days'")
     beta.in_time("DELETE FROM medusa.last_word")

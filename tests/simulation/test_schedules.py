@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import _thread
+import gc
 import json
 import os
 import subprocess
@@ -12,6 +12,7 @@ from contextlib import closing
 from dataclasses import replace
 
 import pytest
+from greenlet import getcurrent, greenlet
 
 from pipelines.cli import main
 from pipelines.simulation import schedule as running
@@ -22,7 +23,6 @@ from pipelines.simulation.runs import RunFigures
 from pipelines.simulation.schedule import run_schedule
 from pipelines.simulation.shapes import KINDS, MARKET_KINDS, REPLICA_KINDS, TRIMS, WHOLE
 from pipelines.simulation.world import World
-from tests.waiting import until
 
 SEED = 20_000
 CPUS = os.cpu_count() or 1
@@ -87,10 +87,10 @@ def test_a_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
 
 
 def test_no_strand_outlives_its_schedule() -> None:
-    before = _thread._count()
     run_schedule(SEED)
     run_schedule(SEED + 1, shape=TRIMS)
-    until(lambda: _thread._count() <= before, "the strands have ended")
+    strands = [found for found in gc.get_objects() if isinstance(found, greenlet) and found]
+    assert [strand for strand in strands if strand is not getcurrent()] == []
 
 
 def test_another_seed_gives_other_events() -> None:

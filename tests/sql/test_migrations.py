@@ -19,6 +19,7 @@ from pipelines.catalog.migrations import MIGRATIONS_FOLDER, check_migrated, migr
 from pipelines.catalog.postgres import PostgresCatalog, catalog_url
 from pipelines.catalog.server import EmbeddedServer
 from tests.catalog import building as a
+from tests.catalog.homes_under_test import watcher_of, wipe
 
 # Everything that a database says of itself; {db} stands where a role's name carries it.
 CATALOGS = {
@@ -141,6 +142,19 @@ def rows_of(url: str) -> dict[str, list[object]]:
             name: [{k: v for k, v in row.items() if not k.endswith("_at")} for row in found]
             for name, found in whole.items()
         }
+
+
+def test_a_home_that_is_emptied_for_another_test_has_the_rows_of_a_new_one(
+    postgres_server: EmbeddedServer, fresh: HomeUrls
+) -> None:
+    as_new = rows_of(fresh.keeper)
+    catalog = PostgresCatalog(fresh.job, a.ALPHA)
+    catalog.deploy(a.a_deployment())
+    catalog.close()
+    assert rows_of(fresh.keeper) != as_new
+    with watcher_of(postgres_server.superuser_url(fresh.database)) as watcher:
+        wipe(watcher)
+    assert rows_of(fresh.keeper) == as_new
 
 
 def test_everything_has_a_comment(fresh: HomeUrls) -> None:
