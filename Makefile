@@ -33,7 +33,8 @@ up: setup classes  ## start Airflow and a database, and keep them running (ARGS=
 down:  ## end what `make up` has started
 	@if [ -x .venv/bin/medusa ]; then .venv/bin/medusa down; else echo 'nothing is up here'; fi
 
-# Three at once on two cores: whoever waits for a process of its own leaves room for the others.
+# Three at once on two cores: whoever waits for a process of its own leaves room for the others. In
+# all they take some 8 GB.
 test: setup classes  ## run the tests (ARGS="-k name" to choose)
 	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 

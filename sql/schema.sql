@@ -8905,7 +8905,7 @@ COMMENT ON FUNCTION medusa.grant_supervision_to_roles() IS
 SELECT medusa.grant_supervision_to_roles();
 
 
--- Nothing of a home is everybody's ----------------------------------------------------------------
+-- Nothing of a home is everybody's; this stays last ------------------------------------------------
 
 REVOKE ALL ON SCHEMA medusa, medusa_api FROM PUBLIC;
 REVOKE ALL ON ALL TABLES IN SCHEMA medusa, medusa_api FROM PUBLIC;

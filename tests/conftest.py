@@ -66,7 +66,7 @@ def folder_on_memory(prefix: str) -> Path:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[EmbeddedServer]:
-    """The embedded server, started once; each test makes databases of its own in it."""
+    """The embedded server, started once; tests make databases in it, or are lent homes."""
     from pipelines.catalog.server import EmbeddedServer
 
     server = EmbeddedServer(folder_on_memory("medusa-tests-"))

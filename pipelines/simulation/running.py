@@ -6,7 +6,6 @@ A schedule depends on its seed alone, so the figures are the same however a run 
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -93,13 +92,8 @@ def _parts(seeds: Sequence[int]) -> list[Part]:
     return parts
 
 
-def _begin(number: int) -> None:
+def _begin() -> None:
     """What a process of a run begins with."""
-    # The threads of a schedule run one at a time and wake each other all the time: on one core that
-    # costs half as much (docs/simulator.md).
-    if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-        os.sched_setaffinity(0, {cores[number % len(cores)]})
     # A world is one large cycle and makes hardly any other: it is enough to look after each part.
     gc.freeze()
     gc.disable()

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import active_children, get_context
-from multiprocessing.queues import SimpleQueue
 from typing import TypeVar
 
 from medusa_core.errors import Unavailable
@@ -20,12 +19,11 @@ def side_by_side(
     run: Callable[[Part], Given],
     parts: Sequence[Part],
     jobs: int,
-    begin: Callable[[int], None] | None = None,
+    begin: Callable[[], None] | None = None,
 ) -> Iterator[tuple[Part, Given]]:
     """Each part and what came of it, as it is done; with one job here, in order.
 
-    `begin` is called with its number in each process that is made. Raises Unavailable if a process
-    was killed.
+    `begin` is called in each process that is made. Raises Unavailable if a process was killed.
     """
     jobs = min(jobs, len(parts))
     if jobs <= 1:
@@ -34,10 +32,7 @@ def side_by_side(
         return
     # Started anew, not forked: whoever runs the simulator may have threads.
     context, others = get_context("spawn"), set(active_children())
-    numbers = context.SimpleQueue()
-    for number in range(jobs):
-        numbers.put(number)
-    with ProcessPoolExecutor(jobs, context, _begin, (numbers, begin)) as pool:
+    with ProcessPoolExecutor(jobs, context, _begin, (begin,)) as pool:
         made = {pool.submit(run, part): part for part in parts}
         try:
             for done in as_completed(made):
@@ -54,8 +49,7 @@ def side_by_side(
             raise
 
 
-def _begin(numbers: SimpleQueue[int], begin: Callable[[int], None] | None) -> None:
+def _begin(begin: Callable[[], None] | None) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    number = numbers.get()
     if begin is not None:
-        begin(number)
+        begin()

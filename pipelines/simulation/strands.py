@@ -43,15 +43,18 @@ class Strand:
             raise Killed
 
     def kill(self) -> None:
-        """End it where it rests."""
+        """End it where it rests; called by the world, never from a strand."""
         self._is_killed = True
         if self._stack:  # it has begun and is not over
             self.go()
+        assert not self._stack, "who is killed rests no more"
 
     def _run(self) -> None:
         try:
             self._work()
-        except BaseException:
+        except Killed:
+            pass
+        except Exception:
             # What a killed process says on its way out is heard by nobody.
             if not self._is_killed:
                 raise

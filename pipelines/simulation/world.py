@@ -222,7 +222,7 @@ class World:
     # processes
 
     def start(self, participant: Participant, lane: Lane) -> Process:
-        """Start a process and its threads."""
+        """Start a process and its strands."""
         mark = "b" if lane is Lane.BACKLOG else ""
         process = Process(
             participant=participant,
@@ -286,7 +286,7 @@ class World:
         return [p for p in self.processes if p.participant == participant and p.is_alive]
 
     def end(self, process: Process, back_in_ms: int | None = None) -> None:
-        """A process is gone with its threads; whoever supervises starts another one in time."""
+        """A process is gone with its strands; whoever supervises starts another one in time."""
         process.is_alive = False
         self.processes.remove(process)
         for thread in process.threads:

@@ -156,6 +156,7 @@ DO $$
 DECLARE
     name text;
 BEGIN
+    SET LOCAL lock_timeout = '10s';  -- whoever is still at work there is an error
     SET LOCAL session_replication_role = replica;  -- a superuser's: no trigger guards the tables
     FOR name IN
         SELECT c.oid::regclass FROM pg_class AS c
@@ -180,6 +181,32 @@ def watcher_of(superuser_url: str) -> Iterator[Engine]:
         yield engine
     finally:
         engine.dispose()
+
+
+def end_sessions(watcher: Engine) -> None:
+    """End all other sessions of clients in this database, whoever left them behind."""
+    left = """
+        SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend'
+            AND pid <> pg_backend_pid()
+    """
+    with watcher.connect() as connection:
+        connection.execute(text(left))
+
+
+def rows_of(engine: Engine) -> dict[str, list[object]]:
+    """What lies in each table of a home, but for what is drawn by lot or tells the time."""
+    tables = text("SELECT tablename FROM pg_tables WHERE schemaname = 'medusa' ORDER BY 1")
+    with engine.connect() as connection:
+        return {
+            name: [
+                {k: v for k, v in row.items() if k != "incarnation" and not k.endswith("_at")}
+                for row in connection.execute(
+                    text(f"SELECT to_jsonb(t) FROM medusa.{name} AS t")
+                ).scalars()
+            ]
+            for name in connection.execute(tables).scalars().all()
+        }
 
 
 def wipe(watcher: Engine, participant: Participant = ALPHA) -> None:

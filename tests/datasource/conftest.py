@@ -13,7 +13,7 @@ from pipelines.catalog.server import EmbeddedServer
 from pipelines.home import SERVER
 from tests.conftest import folder_on_memory
 from tests.datasource.building import Medusa, Replayed, environment_of, read_by_medusa
-from tests.trimming.building import Store, a_store
+from tests.trimming.building import Store, a_store, a_store_of_its_own
 
 
 @pytest.fixture(scope="session")
@@ -29,11 +29,26 @@ def store(
     postgres_server: EmbeddedServer, one_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Store]:
     """A home of alpha with src, sums and big, in which nothing is written; the environment's."""
-    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # what a refusal sets is undone after the test
     with a_store(postgres_server, one_folder) as found:
-        for name, value in environment_of(found).items():
-            monkeypatch.setenv(name, value)
+        see(found, monkeypatch)
         yield found
+
+
+@pytest.fixture
+def store_of_its_own(
+    postgres_server: EmbeddedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Store]:
+    """The same, whose database a test may make anew."""
+    with a_store_of_its_own(postgres_server, tmp_path / "home") as found:
+        see(found, monkeypatch)
+        yield found
+
+
+def see(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the environment be that of a home."""
+    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")  # what a refusal sets is undone after the test
+    for name, value in environment_of(store).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture

@@ -123,10 +123,10 @@ def test_a_checkpoint_is_of_one_stream_in_one_incarnation_of_a_home(
 
 
 def test_a_running_query_notices_a_home_that_was_set_back_to_an_older_state(
-    store: Store, postgres_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+    store_of_its_own: Store, postgres_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("pipelines.datasource.stream.LOOK_AGAIN_S", 0.0)
-    monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
+    store = store_of_its_own
     database = known_homes(store.settings.directory)[a.ALPHA]
     engine = catalog_engine(postgres_server.superuser_url())
     with engine.connect() as server:

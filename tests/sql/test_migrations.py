@@ -19,7 +19,7 @@ from pipelines.catalog.migrations import MIGRATIONS_FOLDER, check_migrated, migr
 from pipelines.catalog.postgres import PostgresCatalog, catalog_url
 from pipelines.catalog.server import EmbeddedServer
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import watcher_of, wipe
+from tests.catalog.homes_under_test import rows_of
 
 # Everything that a database says of itself; {db} stands where a role's name carries it.
 CATALOGS = {
@@ -118,7 +118,7 @@ def test_migrations_make_what_the_schema_says(
         assert len(migrate(stepwise.keeper, folder=migrations)) > 1
         by_schema = described(fresh.keeper, fresh.database)
         by_migrations = described(stepwise.keeper, stepwise.database)
-        assert rows_of(stepwise.keeper) == rows_of(fresh.keeper)
+        assert rows_as_made(stepwise.keeper) == rows_as_made(fresh.keeper)
     finally:
         drop_home(admin_url, stepwise.database)
     for kind, wanted in by_schema.items():
@@ -126,35 +126,30 @@ def test_migrations_make_what_the_schema_says(
         assert by_migrations[kind] == wanted, kind
 
 
-def rows_of(url: str) -> dict[str, list[object]]:
-    """What lies in the tables of a home before anybody lives there, but for when it was written."""
-    lived_in = ("home", "participant")
-    with owners_engine(url) as engine, engine.connect() as connection:
-        names = connection.execute(
-            text("SELECT tablename FROM pg_tables WHERE schemaname = 'medusa' ORDER BY 1")
-        ).scalars()
-        whole = {
-            name: connection.execute(text(f"SELECT to_jsonb(t) FROM medusa.{name} AS t")).scalars()
-            for name in names
-            if name not in lived_in
-        }
-        return {
-            name: [{k: v for k, v in row.items() if not k.endswith("_at")} for row in found]
-            for name, found in whole.items()
-        }
+def rows_as_made(url: str) -> dict[str, list[object]]:
+    """What lies in the tables of a home before anybody lives there."""
+    with owners_engine(url) as engine:
+        lived_in = ("home", "participant")
+        return {name: rows for name, rows in rows_of(engine).items() if name not in lived_in}
 
 
-def test_a_home_that_is_emptied_for_another_test_has_the_rows_of_a_new_one(
-    postgres_server: EmbeddedServer, fresh: HomeUrls
-) -> None:
-    as_new = rows_of(fresh.keeper)
-    catalog = PostgresCatalog(fresh.job, a.ALPHA)
-    catalog.deploy(a.a_deployment())
-    catalog.close()
-    assert rows_of(fresh.keeper) != as_new
-    with watcher_of(postgres_server.superuser_url(fresh.database)) as watcher:
-        wipe(watcher)
-    assert rows_of(fresh.keeper) == as_new
+def test_nothing_is_everybodys(fresh: HomeUrls) -> None:
+    open_to_all = """
+        SELECT found.what FROM (
+            SELECT p.oid::regprocedure::text,
+                coalesce(p.proacl, acldefault('f', p.proowner))
+            FROM pg_proc AS p WHERE p.pronamespace IN ({schemas})
+            UNION ALL
+            SELECT c.oid::regclass::text, coalesce(c.relacl, acldefault('r', c.relowner))
+            FROM pg_class AS c WHERE c.relnamespace IN ({schemas}) AND c.relkind IN ('r', 'v', 'p')
+            UNION ALL
+            SELECT n.nspname, coalesce(n.nspacl, acldefault('n', n.nspowner))
+            FROM pg_namespace AS n WHERE n.oid IN ({schemas})
+        ) AS found (what, acl), aclexplode(found.acl) AS granted WHERE granted.grantee = 0
+    """.format(schemas="'medusa'::regnamespace, 'medusa_api'::regnamespace")
+    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
+        found = connection.execute(text(open_to_all.replace("::", r"\:\:"))).scalars().all()
+    assert found == []
 
 
 def test_everything_has_a_comment(fresh: HomeUrls) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from pipelines.catalog.server import EmbeddedServer
 from pipelines.cli import main
 from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_of
 from pipelines.exporting import columns_of, read_segments
-from pipelines.home import Home, open_home
+from pipelines.home import Home, make_home, open_home
 from pipelines.networks.check import check_network
 from pipelines.settings import Settings
 from pipelines.spark.digests import digests_by_bucket
@@ -165,6 +165,16 @@ def _values(type_: str, stimes: Sequence[int]) -> list[Any]:
 def rows_in(root: Path, file: SegmentFile) -> int:
     """How many rows a file has."""
     return int(pq.read_metadata(root / file.path).num_rows)
+
+
+@contextmanager
+def a_store_of_its_own(server: EmbeddedServer, folder: Path) -> Iterator[Store]:
+    """The same in a database of its own, which a test may make anew; it is dropped at the end."""
+    settings = replace(
+        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
+    )
+    with make_home(settings, a.ALPHA, keep=False) as home:
+        yield Store(home, settings)
 
 
 @contextmanager
