@@ -168,20 +168,20 @@ def rows_in(root: Path, file: SegmentFile) -> int:
 
 
 @contextmanager
-def a_store_of_its_own(server: EmbeddedServer, folder: Path) -> Iterator[Store]:
-    """The same in a database of its own, which a test may make anew; it is dropped at the end."""
-    settings = replace(
-        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
-    )
-    with make_home(settings, a.ALPHA, keep=False) as home:
-        yield Store(home, settings)
-
-
-@contextmanager
 def a_store(server: EmbeddedServer, folder: Path) -> Iterator[Store]:
     """A home of alpha in the suite's server."""
     with (
         lent_homes(server, folder, a.ALPHA) as settings,
         open_home(settings, a.ALPHA) as home,
     ):
+        yield Store(home, settings)
+
+
+@contextmanager
+def a_store_of_its_own(server: EmbeddedServer, folder: Path) -> Iterator[Store]:
+    """The same in a database of its own, which a test may make anew; it is dropped at the end."""
+    settings = replace(
+        Settings.from_environment({}), catalog_url=server.superuser_url(), directory=folder
+    )
+    with make_home(settings, a.ALPHA, keep=False) as home:
         yield Store(home, settings)
