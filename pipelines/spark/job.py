@@ -24,7 +24,7 @@ from pipelines.spark.files import check_file
 from pipelines.spark.inputs import InputRecords, open_relation, read_table
 from pipelines.spark.panes import PaneKeeper, Saved, keeps_panes
 from pipelines.spark.phases import Phases
-from pipelines.spark.prepared import SLOT_BYTES, Given, PreparedFragment
+from pipelines.spark.prepared import SLOT_BYTES, Given, NotPreparable, PreparedFragment
 from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
 from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Way
 from pipelines.streams.schemas import STIME, record_schema
@@ -66,6 +66,7 @@ class FragmentJobs:
             )
             self.compiled = replace(self.compiled, fallible=fallible)
         self._prepared: PreparedFragment | None = None
+        self._is_preparable = True
         boxes = keeps_panes(fragment, folded)
         # Outputs lie in the same slots either way.
         self._to_prepare = compile_fragment(fragment, checked, boxes) if boxes else self.compiled
@@ -113,26 +114,29 @@ class FragmentJobs:
             with phases.phase("write"):
                 return write_in_driver(target, table)
 
-    def warm_up(self, columns: Mapping[StreamName, Sequence[Column]]) -> None:
-        """Prepare the job, unless that was done, and run it over nothing."""
-        self._prepare(columns).run({s: record_schema(c).empty_table() for s, c in columns.items()})
+    def prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> bool:
+        """Prepare the job, unless that was done; False if it must be planned at each step."""
+        if self._prepared is None and self._is_preparable:
+            try:
+                self._prepared = PreparedFragment(self._session, self._to_prepare, columns)
+            except NotPreparable:
+                self._is_preparable = False
+        return self._is_preparable
 
-    def _prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> PreparedFragment:
-        if self._prepared is None:
-            self._prepared = PreparedFragment(self._session, self._to_prepare, columns)
-        return self._prepared
+    def warm_up(self, columns: Mapping[StreamName, Sequence[Column]]) -> None:
+        """Prepare the job and run it over nothing, if it can be prepared."""
+        if self.prepare(columns):
+            assert self._prepared is not None
+            self._prepared.run({s: record_schema(c).empty_table() for s, c in columns.items()})
 
     def _run_prepared(
         self, inputs: Sequence[InputRecords], phases: Phases, saved: Saved | None
     ) -> pa.Table:
-        prepared = self._prepared
-        if prepared is None:
-            with phases.phase("plan"):
-                prepared = self._prepare({i.stream: i.columns for i in inputs})
+        assert self._prepared is not None, "a job is prepared before a step is sent to it"
         with phases.phase("read"):
             given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
-            table = prepared.run(given, (saved or self.panes.nothing()).panes)
+            table = self._prepared.run(given, (saved or self.panes.nothing()).panes)
         reached("step.computed")
         return table
 

@@ -54,8 +54,15 @@ _DROPPING = ThreadPoolExecutor(1, "medusa-dropping")
 _KEEPS_STATE = ("Exchange", "Subquery")
 
 
+class NotPreparable(Exception):
+    """The plan stores part of what it has read, so it must be planned again for each step."""
+
+
 class PreparedFragment:
-    """A fragment's job over one slot per input, made when the first step needs it."""
+    """A fragment's job over one slot per input, made when the first step needs it.
+
+    Raises NotPreparable if Spark's plan for it cannot be run again over other records.
+    """
 
     def __init__(
         self,
@@ -166,10 +173,11 @@ class _Kept:
 
         java: Any = session._jvm
         frame = frame.coalesce(1).persist(StorageLevel.MEMORY_AND_DISK_DESER)
-        _check_keeps_nothing(frame)
         relation: Any = frame._jdf.queryExecution().withCachedData()
         # Only this fragment's plans shall find it.
         frame.unpersist(blocking=True)
+        # The plan of `frame` itself is a leaf that scans the cache: the cached plan lies behind it.
+        _check_keeps_nothing(relation.cachedPlan())
         rows = java.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, relation)
         DataFrame(rows, session).createOrReplaceTempView(view)
         self._rows = relation.cacheBuilder().cachedColumnBuffers()
@@ -190,8 +198,8 @@ class _Job:
         frame = frame.coalesce(1)
         self.schema: pa.Schema = to_arrow_schema(frame.schema, timezone="UTC")
         java: Any = frame.sparkSession._jvm
-        _check_keeps_nothing(frame)
         plan: Any = frame._jdf.queryExecution().executedPlan()
+        _check_keeps_nothing(plan)
         self._batches = frame._jdf.toArrowBatchRdd(plan).toJavaRDD()
         # Looked up once: py4j searches every jar for each part of a dotted name, each time.
         self._serve = java.PythonRDD.serveIterator
@@ -214,10 +222,11 @@ class _Job:
         return pa.Table.from_batches(found, self.schema)
 
 
-def _check_keeps_nothing(frame: DataFrame) -> None:
-    plan: Any = frame._jdf.queryExecution().executedPlan()
-    keeping = [n for n in _nodes(plan) if any(word in n.nodeName() for word in _KEEPS_STATE)]
-    assert not keeping, f"this plan keeps what it read: {plan}"
+def _check_keeps_nothing(plan: Any) -> None:
+    """Raise NotPreparable if a node of the plan would give the rows of an earlier run again."""
+    for node in _nodes(plan):
+        if any(word in node.nodeName() for word in _KEEPS_STATE):
+            raise NotPreparable(f"{node.nodeName()} stores the rows of its first run")
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

@@ -34,6 +34,7 @@ from pipelines.spark.kept import KeptJobs
 from pipelines.spark.kept import Way as KeptWay
 from pipelines.spark.panes import Saved
 from pipelines.spark.phases import Phases
+from pipelines.spark.prepared import NotPreparable
 from pipelines.spark.results import StepResult, Target, Written, target_of
 from pipelines.spark.together import SharedJob, Together, in_batches
 from pipelines.spark.ways import (
@@ -41,6 +42,7 @@ from pipelines.spark.ways import (
     RESULT_ROWS_IN_DRIVER_MAX,
     Way,
     rows_out_guess,
+    way_anew,
     way_of,
 )
 
@@ -69,7 +71,7 @@ class StepEngine:
         self._kept: dict[str, KeptJobs] = {}
         self._shapes: dict[str, Shape | None] = {}
         self._shaped: dict[str, Shaped | None] = {}
-        self._shared_jobs: dict[str, SharedJob] = {}
+        self._shared_jobs: dict[str, SharedJob | None] = {}
         self._rows_out_per_record: dict[str, float] = {}
         self._steps_with_functions: dict[str, int] = {}
 
@@ -89,7 +91,7 @@ class StepEngine:
         saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
         inputs = self._inputs(step, saved)
         records_in = sum(i.rows for i in inputs)
-        way = way_of(fragment, records_in, ratio * records_in)
+        way = self._way_of(jobs, fragment, inputs, ratio * records_in, phases)
         if way is not Way.PREPARED and saved is not None:
             # A plan that is made anew knows of no panes.
             saved, inputs = None, self._inputs(step)
@@ -129,7 +131,7 @@ class StepEngine:
             self._grouped(target.attempt, fragment.id) as group,
             spark_errors(f"{fragment.id} over {step.range}"),
         ):
-            way = way_of(fragment, sum(i.rows for i in over.inputs), rows)
+            way = self._way_of(over.jobs, fragment, over.inputs, rows, phases)
             (written, failed), _ = over.jobs.run(
                 way, over.inputs, target, phases, rows_expected=rows
             )
@@ -152,6 +154,19 @@ class StepEngine:
             phases_ms=phases.ms,
         )
         return StepResult(written=tuple(written), quarantine=tuple(failed), metrics=metrics)
+
+    def _way_of(
+        self, jobs: FragmentJobs, fragment: Fragment, inputs: Sequence[InputRecords],
+        rows_out: float, phases: Phases,
+    ) -> Way:  # fmt: skip
+        """The way for a step over these inputs; a job that cannot be prepared is planned anew."""
+        records = sum(i.rows for i in inputs)
+        way = way_of(fragment, records, rows_out)
+        if way is not Way.PREPARED:
+            return way
+        with phases.phase("plan"):
+            is_prepared = jobs.prepare({i.stream: i.columns for i in inputs})
+        return way if is_prepared else way_anew(records)
 
     def _target_of(self, step: ComputeStep, jobs: FragmentJobs) -> Target:
         return target_of(
@@ -206,10 +221,12 @@ class StepEngine:
                 rows_max=RESULT_ROWS_IN_DRIVER_MAX,
             )
             for batch in batches:
-                if len(batch) == 1:
-                    yield [(batch[0].step, self.compute(batch[0].step))]
-                else:
-                    yield self._computed(self._shared_job_of(key), batch)
+                job = None if len(batch) == 1 else self._shared_job_of(key)
+                if job is not None:
+                    yield self._computed(job, batch)
+                    continue
+                for member in batch:
+                    yield [(member.step, self.compute(member.step))]
 
     def _computed(self, job: SharedJob, members: Sequence[Together]) -> list[Computed]:
         fragment = members[0].step.fragment.fragment
@@ -229,11 +246,15 @@ class StepEngine:
             self._shaped[fragment.id] = shaped(fragment, self.checked, self._shapes)
         return self._shaped[fragment.id]
 
-    def _shared_job_of(self, key: str) -> SharedJob:
+    def _shared_job_of(self, key: str) -> SharedJob | None:
+        """The job of all fragments of a shape; None if it cannot be prepared."""
         if key not in self._shared_jobs:
             shape = self._shapes[key]
             assert shape is not None
-            self._shared_jobs[key] = SharedJob(self.session, self.root, shape)
+            try:
+                self._shared_jobs[key] = SharedJob(self.session, self.root, shape)
+            except NotPreparable:
+                self._shared_jobs[key] = None
         return self._shared_jobs[key]
 
     def _ratio_of(self, fragment: Fragment) -> float:

@@ -58,12 +58,18 @@ class Together:
 
 
 class SharedJob:
-    """The job of one shape in one session: compiled once, prepared once."""
+    """The job of one shape in one session: compiled once, prepared once.
+
+    Raises NotPreparable if Spark's plan for it cannot be run again over other records.
+    """
 
     def __init__(self, session: SparkSession, root: Path, shape: Shape) -> None:
-        self._session, self._root, self._shape = session, root, shape
+        self._root, self._shape = root, shape
         self._compiled = compile_fragment(shape.fragment, shape.checked)
-        self._prepared: PreparedFragment | None = None
+        columns = {
+            stream: shape.checked.columns[port] for port, stream in shape.fragment.inputs.items()
+        }
+        self._prepared = PreparedFragment(session, self._compiled, columns)
 
     def compute(self, steps: Sequence[Together]) -> list[StepResult]:
         """Run one job for all steps and write their files; nothing is committed.
@@ -71,9 +77,6 @@ class SharedJob:
         The results are in the order of the steps. Time is shared alike; the first step has the job.
         """
         phases = Phases()
-        if self._prepared is None:
-            with phases.phase("plan"):
-                self._prepared = self._prepare()
         with phases.phase("read"):
             given = {name: self._given(name, steps) for name in self._shape.fragment.input_streams}
         with phases.phase("spark"):
@@ -98,13 +101,6 @@ class SharedJob:
             )
             for at, (step, of_step) in enumerate(zip(steps, written, strict=True))
         ]
-
-    def _prepare(self) -> PreparedFragment:
-        columns = {
-            stream: self._shape.checked.columns[port]
-            for port, stream in self._shape.fragment.inputs.items()
-        }
-        return PreparedFragment(self._session, self._compiled, columns)
 
     def _given(self, name: StreamName, steps: Sequence[Together]) -> pa.Table:
         """The records that all steps read of one input of the shape, with their numbers."""

@@ -40,6 +40,11 @@ def way_of(fragment: Fragment, records: int, rows_out: float) -> Way:
     comes_to_driver = rows_out <= RESULT_ROWS_IN_DRIVER_MAX
     if comes_to_driver and records <= PREPARED_RECORDS_MAX and not has_function:
         return Way.PREPARED
+    return way_anew(records)
+
+
+def way_anew(records: int) -> Way:
+    """The way for a step over so many records whose job cannot be prepared."""
     return Way.HANDED_OVER if records <= HANDED_OVER_RECORDS_MAX else Way.SCANNED
 
 

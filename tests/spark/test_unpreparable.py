@@ -1,0 +1,94 @@
+"""A plan that stores what it has read is planned again for each step, and never run again.
+
+`count(distinct)` of two columns makes Spark shuffle, and a shuffle's files outlive a run: run again
+over other records, such a job gave the rows of its first step.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from medusa_core.knowledge import Limits
+from medusa_core.names import StreamName
+from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
+from pipelines.exporting import read_segments
+from pipelines.networks.check import check_network
+from tests.replaying import Replayer, parquet_files
+
+SECOND_US = 1_000_000
+
+
+def a_network(*, is_read_twice: bool) -> Network:
+    boxes: list[Box] = [
+        Aggregate(
+            name="talk",
+            input="s",
+            size="10s",
+            group_by=("k",),
+            columns={"n": "count(*)", "da": "count(distinct a)", "db": "count(distinct b)"},
+        )
+    ]
+    outputs = [Output(name="talkers", input="talk")]
+    if is_read_twice:
+        boxes.append(Filter(name="sus", input="talk", cases={"yes": "n > 1"}))
+        outputs.append(Output(name="suspects", input="sus"))
+    columns = {"ts_us": "bigint", "k": "string", "a": "int", "b": "string"}
+    return Network(
+        name="two",
+        sources=(Source(name="s", columns=columns, time="ts_us"),),
+        boxes=tuple(boxes),
+        outputs=tuple(outputs),
+        bucket="10s",
+    )
+
+
+def records() -> pa.Table:
+    random = np.random.default_rng(1)
+    return pa.table(
+        {
+            "ts_us": pa.array(np.sort(random.integers(0, 80 * SECOND_US, 800))),
+            "k": pa.array([f"k{n}" for n in random.integers(0, 20, 800)]),
+            "a": pa.array(random.integers(0, 9, 800), pa.int32()),
+            "b": pa.array([f"b{n}" for n in random.integers(0, 5, 800)]),
+        }
+    )
+
+
+def expected(table: pa.Table) -> set[tuple[int, str, int, int, int]]:
+    groups = defaultdict(list)
+    for row in table.to_pylist():
+        groups[row["ts_us"] // (10 * SECOND_US), row["k"]].append(row)
+    return {
+        (at, key, len(rows), len({r["a"] for r in rows}), len({r["b"] for r in rows}))
+        for (at, key), rows in groups.items()
+    }
+
+
+@pytest.mark.parametrize("is_read_twice", [False, True])
+def test_two_distinct_counts_give_their_rows_in_every_step(
+    replayer: Replayer, is_read_twice: bool
+) -> None:
+    network, table = a_network(is_read_twice=is_read_twice), records()
+    files = parquet_files(replayer.folder / "in", table)
+    with replayer.home() as home:
+        result = replayer.run(home, network, {"s": files}, limits=Limits(records_per_step_max=100))
+        assert result.steps >= 6
+        found = {}
+        for output in network.outputs:
+            segments = home.catalog.segments(StreamName(output.name))
+            columns = check_network(network).columns_of_output(output.name)
+            tables = read_segments(home.storage, segments, columns)
+            rows = pa.concat_tables(tables).to_pylist()
+            found[output.name] = {
+                (int(r["window_start"].timestamp()) // 10, r["k"], r["n"], r["da"], r["db"])
+                for r in rows
+            }
+            assert len(found[output.name]) == len(rows)
+    whole = expected(table)
+    assert found["talkers"] == whole
+    if is_read_twice:
+        assert found["suspects"] == {row for row in whole if row[2] > 1}
