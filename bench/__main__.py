@@ -31,7 +31,7 @@ from bench.rounds import measure
 from bench.settings_used import settings_used
 from bench.workload import QUERIES, Workload
 from medusa_core.errors import MedusaError
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
 
 SIZES, SIZES_QUICK = (100, 10_000, 1_000_000), (100, 1_000, 10_000)
 TICKS, TICKS_QUICK, TICKS_WARM_UP = 60, 20, 15

@@ -24,13 +24,13 @@ from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.network import Network
 from medusa_core.reads import reads_of
 from medusa_core.segments import Producer, Segment, Stability
-from pipelines.deploying import fragments_for
-from pipelines.networks.check import check_network
-from pipelines.spark.digests import digests_by_bucket
-from pipelines.spark.files import new_attempt, write_file
+from pipelines.language.check import check_network
+from pipelines.spark.deployment import fragments_for
 from pipelines.spark.results import StepResult
 from pipelines.spark.step import StepEngine
-from pipelines.streams.schemas import BUCKET, STIME, file_schema
+from pipelines.storage.arrow_digests import digests_by_bucket
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.segment_files import new_attempt, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -27,13 +27,13 @@ from bench.processes import ContenderFailed
 from bench.soak import own_folder
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant, StreamName
-from pipelines.federation import take_seat
-from pipelines.leases import LeaseKeeper
-from pipelines.running import OwnSession, load_works, sources_of, wait_for_leases
-from pipelines.settings import Settings
-from pipelines.streams.generate_connections import START_US
-from pipelines.streams.live.arrivals import SETTLED_NS
-from pipelines.streams.live.interface import LiveSource, Polled
+from pipelines.base.settings import Settings
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.assembly import OwnSession, load_works, sources_of, wait_for_leases
+from pipelines.participant.home_session import take_seat
+from pipelines.sources.generator import START_US
+from pipelines.sources.live.arrivals import SETTLED_NS
+from pipelines.sources.live.live_source import LiveSource, Polled
 
 P, STREAM = Participant("watcher"), StreamName("connections")
 RECORDS_PER_FILE = 100

@@ -18,10 +18,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from bench.processes import REPOSITORY, ContenderFailed
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.commands.apply import run_apply
-from pipelines.home import SERVER, known_homes, storage_of
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.apply import run_apply
+from pipelines.homes.home import SERVER, known_homes, storage_of
 
 CONTRACTS = REPOSITORY / "contracts"
 END_S_MAX = 60
@@ -128,7 +128,7 @@ def kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _medusa(*arguments: str) -> Sequence[str]:
-    return (sys.executable, "-m", "pipelines.cli", *arguments)
+    return (sys.executable, "-m", "pipelines.cli.main", *arguments)
 
 
 @contextmanager

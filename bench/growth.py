@@ -25,12 +25,12 @@ from medusa_core.decide import ComputeStep
 from medusa_core.digest import Digest
 from medusa_core.knowledge import Limits
 from medusa_core.segments import SegmentFile
-from pipelines.catalog.homes import create_home
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.networks.check import check_network
-from pipelines.spark.files import new_attempt
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import create_home
+from pipelines.language.check import check_network
 from pipelines.spark.results import StepResult, Written
+from pipelines.storage.segment_files import new_attempt
 
 FILL = Path(__file__).parent / "fill.sql"
 SEGMENTS_PER_WINDOW = 4.3

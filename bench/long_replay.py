@@ -26,7 +26,7 @@ from bench.machine import describe_machine
 from bench.process_tree import sample_driver
 from bench.processes import REPOSITORY, ContenderFailed
 from bench.soak import own_folder
-from pipelines.streams.generate import write_generated
+from pipelines.sources.generated_files import write_generated
 
 MILLION = 1_000_000
 RECORDS_PER_FILE = 250_000
@@ -48,7 +48,7 @@ class Peak:
 
 def replay(files: Sequence[Path], records: int, folder: Path) -> Peak:
     """Replay files in a new home; raises ContenderFailed if it does not end well."""
-    command = [sys.executable, "-m", "pipelines.cli", "replay", "netmon", "--json"]
+    command = [sys.executable, "-m", "pipelines.cli.main", "replay", "netmon", "--json"]
     command += ["--keep", str(folder), "--input", *map(str, files)]
     environment = {**os.environ, "MEDUSA_CATALOG_URL": ""}
     python_mib = jvm_mib = heap_mib = 0.0

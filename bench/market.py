@@ -18,10 +18,10 @@ from statistics import median
 from typing import Any
 
 from bench.machine import describe_machine
-from pipelines.simulation.market.bounded_price import BoundedPrice
-from pipelines.simulation.market.making import Load, Sizes, make_world
-from pipelines.simulation.market.measures import figures_of
-from pipelines.simulation.market.schemes import ROUNDS_MAX
+from pipelines.simulation.schemes.bounded_price import BoundedPrice
+from pipelines.simulation.schemes.drawn_worlds import Load, Sizes, make_world
+from pipelines.simulation.schemes.measures import figures_of
+from pipelines.simulation.schemes.scheme_names import ROUNDS_MAX
 
 ROUND = Sizes(participants=1_000, contracts=10, levels=2, utilisation=0.95, fragments=100)
 ROUND_CPU_S_MAX = 1.0

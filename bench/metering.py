@@ -18,11 +18,11 @@ from bench.product import ONE_WINDOW, PARTICIPANT, Site
 from bench.sliding import scratch
 from bench.workload import Workload, start_us
 from medusa_core.market.loads import Kind, Work
-from pipelines.home import make_home
-from pipelines.metering.meter import CpuMeter
-from pipelines.metering.process_tree import RESCAN_S, ProcessTree
-from pipelines.networks.check import check_network
-from pipelines.settings import Settings
+from pipelines.base.cpu_meter import CpuMeter
+from pipelines.base.process_tree import RESCAN_S, ProcessTree
+from pipelines.base.settings import Settings
+from pipelines.homes.home import make_home
+from pipelines.language.check import check_network
 
 PART_MAX = 0.01
 """What is promised: of a step, measuring it takes this part at most."""

@@ -27,8 +27,8 @@ from bench.sliding import scratch
 from medusa_core.commits import Cause
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.network import Aggregate, Filter, Network, Output, Source, Union
-from pipelines.networks import netmon3
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.language.shipped import netmon3
 from pipelines.spark.results import StepResult
 
 if TYPE_CHECKING:

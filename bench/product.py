@@ -23,15 +23,15 @@ from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
+from pipelines.base.cpu_meter import NO_METER, Meter
+from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_of
-from pipelines.driver import Driver
-from pipelines.home import make_home
-from pipelines.leases import LeaseKeeper
-from pipelines.metering.meter import NO_METER, Meter
-from pipelines.networks.check import CheckedNetwork, check_network
-from pipelines.settings import Settings
-from pipelines.streams.landing import landed_batch, landing_fragment
+from pipelines.homes.home import make_home
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.participant.driver import Driver
+from pipelines.sources.landing import landed_batch, landing_fragment
+from pipelines.spark.deployment import FIRST_EPOCH, deployment_of, fragments_for, plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -20,13 +20,13 @@ from statistics import median
 from bench.machine import describe_machine
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import Participant, StreamName
-from pipelines.home import make_home
-from pipelines.networks.load import load_network
-from pipelines.quality.running import run_checks
+from pipelines.base.settings import Settings
+from pipelines.homes.home import make_home
+from pipelines.language.load import load_network
+from pipelines.participant.replay import ReplayOrder, replay
+from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
-from pipelines.replay import ReplayOrder, replay
-from pipelines.settings import Settings
-from pipelines.streams.generate import write_generated
+from pipelines.sources.generated_files import write_generated
 
 RECORDS, ROUNDS = 100_000, 7
 SECONDS_MAX = 3.0

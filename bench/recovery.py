@@ -39,7 +39,7 @@ LEASE_S = 2.0
 NETWORK = """\
 from dataclasses import replace
 from medusa_core.network import Aggregate
-from pipelines.networks.netmon3 import network as minutely
+from pipelines.language.shipped.netmon3 import network as minutely
 
 boxes = [replace(b, size="1s") if isinstance(b, Aggregate) else b for b in minutely.boxes]
 network = replace(minutely, name="quick", boxes=tuple(boxes))

@@ -9,7 +9,7 @@ from typing import Any
 
 from bench import bare, product, streaming
 from bench.figures import LARGE_RECORDS, SMALL_RECORDS
-from pipelines.catalog.server import SETTINGS as SERVER
+from pipelines.catalog.server.embedded_server import SETTINGS as SERVER
 from pipelines.spark.session import SEMANTIC_SETTINGS
 
 

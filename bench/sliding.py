@@ -24,11 +24,11 @@ from bench.workload import Workload, start_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
+from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.home import make_home
-from pipelines.networks.check import check_network
-from pipelines.settings import Settings
-from pipelines.streams.schemas import STIME
+from pipelines.homes.home import make_home
+from pipelines.language.check import check_network
+from pipelines.storage.arrow_schema import STIME
 
 WIDTH_US, SIZE_S, ADVANCE_S = 10_000_000, 60, 10
 BUCKETS_PER_WINDOW = 6

@@ -35,7 +35,7 @@ from bench.process_tree import MIB, Sample, processes_of, sample_driver, sample_
 from bench.processes import ContenderFailed
 from bench.soak_figures import Series, lines_of, trends_of
 from medusa_core.errors import MedusaError
-from pipelines.networks.load import SHIPPED, load_network
+from pipelines.language.load import SHIPPED, load_network
 from pipelines.watching.jvm import jvm_figures
 
 SQL = (Path(__file__).parent / "soak.sql").read_text()

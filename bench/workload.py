@@ -1,9 +1,9 @@
 """What is computed, over which records, in how many steps: the same for every contender.
 
 A step closes one window of 60 s. Its records are made up with the shapes of real traffic
-(pipelines/streams/generate.py: few busy sources, a long tail, guessing and scanning campaigns) and
-lie in one Parquet file, the segment that Medusa committed for the window; everybody reads that
-file. Asked is, per source address: how many connections, to how many distinct ports.
+(pipelines/sources/generated_files.py: few busy sources, a long tail, guessing and scanning
+campaigns) and lie in one Parquet file, the segment that Medusa committed for the window; everybody
+reads that file. Asked is, per source address: how many connections, to how many distinct ports.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 
 from bench import noisy
 from medusa_core.network import Network
-from pipelines.networks import netmon
-from pipelines.streams.generate_connections import START_US, generate_connections
-from pipelines.streams.schemas import STIME
+from pipelines.language.shipped import netmon
+from pipelines.sources.generator import START_US, generate_connections
+from pipelines.storage.arrow_schema import STIME
 
 WINDOW_US = 60_000_000
 CLOSING_WINDOWS = 2

@@ -28,8 +28,8 @@ from medusa_core.imports import (
     cause_of,
 )
 from medusa_core.names import PlanId
-from medusa_core.patience import Patience
 from medusa_core.segments import Producer, Stability
+from medusa_core.wait_budget import Patience
 
 CHOICES_MAX = 1_024
 """How many rows are chosen at once; the rest is chosen next."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from medusa_core import digest
 from medusa_core.errors import Refused
 from medusa_core.names import check_name
-from medusa_core.nearest import did_you_mean
+from medusa_core.suggest import did_you_mean
 
 _TAG_OF = {
     "boolean": digest.TAG_BOOLEAN,

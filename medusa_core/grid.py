@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from medusa_core.errors import Refused
-from medusa_core.nearest import nearest
+from medusa_core.suggest import nearest
 
 FOREVER_US = 2**63 - 1
 """The boundary of a stream that has ended: no later record can come."""

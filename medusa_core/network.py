@@ -3,7 +3,7 @@
 Aurora's boxes and arrows (VLDB Journal 2003, section 2) as values: a network can be drawn, checked,
 fingerprinted and tested without an engine. The core checks shapes: names, cycles, dangling arcs,
 windows, widths. Columns, types and functions are checked where a parser is at hand, in
-`pipelines/networks`. Boxes are named by other boxes: `"busy"` is the only port of box `busy`,
+`pipelines/language`. Boxes are named by other boxes: `"busy"` is the only port of box `busy`,
 `"split.big"` the port `big` of a Filter with several.
 """
 
@@ -18,7 +18,7 @@ from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us, unit_near
 from medusa_core.names import check_name
-from medusa_core.nearest import did_you_mean
+from medusa_core.suggest import did_you_mean
 
 MAIN = "main"
 WINDOWS_PER_RECORD_MAX = 10_000

@@ -9,7 +9,7 @@
 -- clock_timestamp(), because a transaction that waited for a lock must see the time of now.
 -- No foreign key, trigger, view or statement reaches another home, no extension is needed.
 --
--- SQLSTATEs raised here, mapped to error classes in pipelines/catalog/postgres_errors.py:
+-- SQLSTATEs raised here, mapped to error classes in pipelines/catalog/postgres/database_errors.py:
 --   MD001 refused: the request is wrong       MD002 conflict: somebody was first
 --   MD006 diverged: what was read before is not what stands now
 --   MD007 expired: what is asked for is trimmed

@@ -20,7 +20,7 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 MEMORY = Path("/dev/shm")
 
@@ -67,7 +67,7 @@ def folder_on_memory(prefix: str) -> Path:
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[EmbeddedServer]:
     """The embedded server, started once; tests make databases in it, or are lent homes."""
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
     server = EmbeddedServer(folder_on_memory("medusa-tests-"))
     try:
@@ -92,7 +92,7 @@ def spark() -> Iterator[SparkSession]:
 @pytest.fixture
 def server_folder() -> Iterator[Path]:
     """A folder for an embedded server of the test's own, which is stopped and removed."""
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
     base = folder_on_memory("medusa-test-")
     yield base / "a catalog"

@@ -15,10 +15,10 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from medusa_core.names import Participant
-from pipelines.catalog.homes import create_home
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.home import RECORD, storage_of
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import create_home
+from pipelines.homes.home import RECORD, storage_of
 from tests.catalog.homes_under_test import end_sessions, watcher_of, wipe
 
 _SPARE: WeakKeyDictionary[EmbeddedServer, list[str]] = WeakKeyDictionary()

@@ -16,9 +16,9 @@ from medusa_core.digest import Digest, sum_of
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.home import Home, open_home
-from pipelines.replay import ReplayOrder, ReplayResult, replay
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import Home, open_home
+from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
 from tests.lent_homes import lent_homes
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from bench.dpc.targets import NEVER_WRONG
 from bench.machine import describe_machine
 from bench.processes import ContenderFailed
 from medusa_core.errors import MedusaError
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
 
 SIMULATED = "simulated"
 SIMULATED_S = 420.0

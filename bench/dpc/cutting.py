@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from medusa_core.names import Participant
-from pipelines.drills import links
+from pipelines.platform.drills import link_faults
 
 
 def cut_off(
@@ -17,14 +17,14 @@ def cut_off(
 
     From when until when, in s by the machine's clock.
     """
-    with links.faults_alone(directory):
+    with link_faults.faults_alone(directory):
         from_s = time.time()
         until_s = from_s + lasts_s
         ways = [
-            links.Lost(Participant(sender), Participant(receiver), until_s)
+            link_faults.Lost(Participant(sender), Participant(receiver), until_s)
             for one in ones
             for sender, receiver in ((one, other), (other, one))
         ]
-        before = links.read_faults(directory / links.FILE)
-        links.write_faults(directory, before.at(from_s).with_lost(*ways))
+        before = link_faults.read_faults(directory / link_faults.FILE)
+        link_faults.write_faults(directory, before.at(from_s).with_lost(*ways))
     return from_s, until_s

@@ -14,8 +14,8 @@ import threading
 import traceback
 from collections.abc import Sequence
 
-from pipelines.commands.run import POLL_MS, RunOrder, run
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.cli.run import POLL_MS, RunOrder, run
 
 
 def main(names: Sequence[str]) -> None:

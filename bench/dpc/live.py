@@ -27,7 +27,7 @@ from bench.processes import REPOSITORY, ContenderFailed
 from bench.soak import own_folder
 from medusa_core.grid import Range
 from medusa_core.network import Network
-from pipelines.networks.load import load_network
+from pipelines.language.load import load_network
 
 FEEDER = "feeder"
 START_S_MAX = 420.0

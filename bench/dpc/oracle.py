@@ -17,11 +17,11 @@ from bench.federation import Federation
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network, Port
-from pipelines.federation import take_seat
-from pipelines.networks.check import CheckedNetwork, check_network
+from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.participant.home_session import take_seat
 from pipelines.quality.differences import differences
-from pipelines.quality.inputs import final_rows, source_records
 from pipelines.quality.recompute import Recomputation
+from pipelines.quality.window_inputs import final_rows, source_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import Any
 from bench.dpc.simulated_chain import SimulatedCell, simulate
 from medusa_core.bounds import Bound, Policy
 from medusa_core.errors import MedusaError, Unavailable
-from pipelines.simulation.events import Violation
+from pipelines.simulation.faults.events import Violation
 
 FIRST, SECOND = "first", "second"
 D4_FAILURES_S = (5, 10, 15, 30, 60)

@@ -24,16 +24,16 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.network import Filter, Network, Output, Source, Union
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
-from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.memory_tables import CommitRow, SegmentRow
-from pipelines.exchange.importing import SEGMENTS_PER_NEWS_MAX
-from pipelines.failpoints import visited_by
-from pipelines.simulation.expected import expected_of
-from pipelines.simulation.laws import Laws
-from pipelines.simulation.networks import COLUMNS, WIDTH_S, WIDTH_US, Form, Rules
-from pipelines.simulation.scenario import FeedBatch, Row, Scenario, bucket_of, landing_of
-from pipelines.simulation.shapes import WHOLE
-from pipelines.simulation.world import World
+from pipelines.base.failpoints import visited_by
+from pipelines.catalog.memory import tables
+from pipelines.catalog.memory.tables import CommitRow, SegmentRow
+from pipelines.exchange.importer import SEGMENTS_PER_NEWS_MAX
+from pipelines.simulation.faults.expected import expected_of
+from pipelines.simulation.faults.scenario import FeedBatch, Row, Scenario, bucket_of, landing_of
+from pipelines.simulation.faults.schedule_shapes import WHOLE
+from pipelines.simulation.faults.simulated_networks import COLUMNS, WIDTH_S, WIDTH_US, Form, Rules
+from pipelines.simulation.faults.stream_laws import Laws
+from pipelines.simulation.faults.world import World
 
 BEGINS_MS = 20_000
 """When the first input is lost: the laws leave everybody alone for the first 14 s, and what steps

@@ -18,10 +18,7 @@ from medusa_core.market.decisions import (
     MarketDecision,
     TellRoom,
 )
-from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received, Wanted
-from medusa_core.market.messages import Answer, Item, Reason, Room
-from medusa_core.market.relaying import Relay, Way, rooms_by_relay, ways_on
-from medusa_core.market.rooms import (
+from medusa_core.market.headroom import (
     SAME_LOAD,
     growing,
     pays_to_take,
@@ -31,6 +28,9 @@ from medusa_core.market.rooms import (
     slack,
     some_levels,
 )
+from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received, Wanted
+from medusa_core.market.messages import Answer, Item, Reason, Room
+from medusa_core.market.relaying import Relay, Way, rooms_by_relay, ways_on
 from medusa_core.market.shedding import is_overloaded
 from medusa_core.market.terms import is_named
 from medusa_core.names import Participant

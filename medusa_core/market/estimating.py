@@ -15,9 +15,9 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from medusa_core.market.headroom import SAME_LOAD, growing, slack, some_levels
 from medusa_core.market.knowledge import ContractInForce
 from medusa_core.market.messages import Answer, Item, Offer, Reason, Room
-from medusa_core.market.rooms import SAME_LOAD, growing, slack, some_levels
 
 LEAST = 1e-6
 """The least load that is stated: whose fragments are how large is not known of a partner."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import inf
 
 from medusa_core.market.decisions import MakeOffer
+from medusa_core.market.headroom import ITEM_SLACK, rooms_above
 from medusa_core.market.knowledge import (
     Accepted,
     PayerStanding,
@@ -17,7 +18,6 @@ from medusa_core.market.knowledge import (
     Wanted,
 )
 from medusa_core.market.messages import Answer, Item, Offer, Reason
-from medusa_core.market.rooms import ITEM_SLACK, rooms_above
 
 PASSED_ROUNDS = 8
 """For so many rounds a provider is not asked again that could not weigh an offer."""

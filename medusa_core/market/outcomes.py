@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 
 from medusa_core.decisions import Because
 from medusa_core.frozen import freeze
+from medusa_core.market.headroom import SAME_LOAD
 from medusa_core.market.knowledge import MarketKnowledge
-from medusa_core.market.lying import Loads, Lying
-from medusa_core.market.rooms import SAME_LOAD
+from medusa_core.market.placement import Loads, Lying
 from medusa_core.market.terms import ContractName
 
 HOUR_MS = 3_600_000

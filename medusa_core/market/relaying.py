@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 from medusa_core.market.costs import CostFunction, marginal_cost_of_removing
 from medusa_core.market.decisions import HandOn, MakeOffer
+from medusa_core.market.headroom import SAME_LOAD, above, pays_to_take, room_at, slack
 from medusa_core.market.knowledge import Carried, MarketKnowledge
 from medusa_core.market.messages import Item
-from medusa_core.market.rooms import SAME_LOAD, above, pays_to_take, room_at, slack
 from medusa_core.market.shedding import (
     Candidate,
     candidates,

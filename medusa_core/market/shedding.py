@@ -16,9 +16,9 @@ from math import inf
 
 from medusa_core.decisions import Because
 from medusa_core.market.decisions import MakeOffer
+from medusa_core.market.headroom import SAME_LOAD, slack
 from medusa_core.market.knowledge import Carried, MarketKnowledge, MarketLimits, PayerStanding
 from medusa_core.market.messages import Item, Offer, Room
-from medusa_core.market.rooms import SAME_LOAD, slack
 from medusa_core.names import Participant
 
 NOTHING_KNOWN = (Room(0, inf),)

@@ -40,9 +40,9 @@ from medusa_core.market.learning import (
     after_offering,
     lowest_taken,
 )
-from medusa_core.market.lying import Away, Loads, Lying, Taken
 from medusa_core.market.messages import Answer, Nonce, Offer, Reason, Room
 from medusa_core.market.outcomes import Outcome, Tally
+from medusa_core.market.placement import Away, Loads, Lying, Taken
 from medusa_core.market.terms import ContractName, may_name_same
 from medusa_core.names import Participant
 

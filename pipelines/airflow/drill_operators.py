@@ -14,14 +14,14 @@ from pipelines.airflow.medusa_operator import MedusaOperator
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from pipelines.settings import Settings
+    from pipelines.base.settings import Settings
 
 
 class PrepareDrillOperator(MedusaOperator):
     """Checks the form; what is to be judged, as it stands before."""
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.drill_forms import prepare
+        from pipelines.operations.drill_forms import prepare
 
         drill = prepare(settings, dict(context["params"]))
         self.say(*(f"judged: {one['home']}/{one['stream']}" for one in drill["judged"]))
@@ -51,7 +51,7 @@ class StrikeOperator(DrillStepOperator):
     """Makes the fault; when it was made, by the clock of each home."""
 
     def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.drilling import mark, strike
+        from pipelines.operations.drilling import mark, strike
 
         marks = mark(settings, self.drill, self.drill["scene"])
         self.say(strike(settings, self.drill))
@@ -62,7 +62,7 @@ class WatchOperator(DrillStepOperator):
     """Waits, while the fault lasts, for tentative answers."""
 
     def step(self, settings: Settings, context: Context) -> Mapping[str, int]:
-        from pipelines.orders.drilling import watch
+        from pipelines.operations.drilling import watch
 
         return watch(settings, self.drill, self.say)
 
@@ -71,7 +71,7 @@ class HealOperator(DrillStepOperator):
     """Ends the fault, whatever became of the steps before."""
 
     def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.drilling import heal, mark
+        from pipelines.operations.drilling import heal, mark
 
         self.say(heal(settings, self.drill))
         return mark(settings, self.drill, "heal")
@@ -81,7 +81,7 @@ class RecoverOperator(DrillStepOperator):
     """Waits until everything is final again and goes on."""
 
     def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.drilling import recover
+        from pipelines.operations.drilling import recover
 
         return recover(settings, self.drill, self.say)
 
@@ -90,7 +90,7 @@ class JudgeOperator(DrillStepOperator):
     """Certifies what was answered since the drill began, and publishes the report."""
 
     def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.drilling import REPORTS, judge
+        from pipelines.operations.drilling import REPORTS, judge
 
         pulled = context["ti"].xcom_pull(task_ids=["strike", "heal"])
         marks: dict[str, list[Any]] = {}

@@ -16,7 +16,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from medusa_core.errors import MedusaError
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
 
 DEFAULT = "medusa_default"
 CONTRACTS = "MEDUSA_CONTRACTS"
@@ -64,8 +64,8 @@ class MedusaHook(BaseHook):
 
     def test_connection(self) -> tuple[bool, str]:
         """For the button of the form: whether homes are there and can be reached."""
-        from pipelines.home import known_homes
-        from pipelines.supervising.opening import open_jobs
+        from pipelines.homes.home import known_homes
+        from pipelines.platform.jobs.supervised_homes import open_jobs
 
         try:
             settings = self.settings()

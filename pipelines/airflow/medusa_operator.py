@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk import BaseOperator
 
 from medusa_core.errors import MedusaError
-from pipelines.airflow.errors import airflow_error
 from pipelines.airflow.hooks import DEFAULT, MedusaHook
-from pipelines.airflow.links import CertificateLink, ReportLink, url_of
-from pipelines.airflow.noting import BECAUSE
+from pipelines.airflow.run_notes import BECAUSE
+from pipelines.airflow.task_errors import airflow_error
+from pipelines.airflow.task_links import CertificateLink, ReportLink, url_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from pipelines.settings import Settings
+    from pipelines.base.settings import Settings
 
 Done = TypeVar("Done")
 

@@ -1,4 +1,4 @@
-"""The operators: each asks for one thing of `pipelines.orders`, and tells what came of it."""
+"""The operators: each asks for one thing of `pipelines.operations`, and tells what came of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from medusa_core.names import Participant
 from pipelines.airflow.medusa_operator import MedusaOperator, who
 
 if TYPE_CHECKING:
-    from pipelines.settings import Settings
+    from pipelines.base.settings import Settings
 
 WAITS_S_MAX, MARGIN_S = 18.0, 0.1
 """In all, for one task: the next run comes after 30 s, and only two are at once."""
@@ -28,8 +28,8 @@ class ParticipantsOperator(MedusaOperator):
     """
 
     def act(self, settings: Settings, context: Context) -> list[str]:
-        from pipelines.home import known_homes
-        from pipelines.orders.forms import participants_of
+        from pipelines.homes.home import known_homes
+        from pipelines.operations.form_values import participants_of
 
         named = context["params"].get("participants")
         if not named and not known_homes(settings.directory):
@@ -41,7 +41,7 @@ class PlanOperator(MedusaOperator):
     """What deploying the contracts would change."""
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders import deploying
+        from pipelines.operations import deploying
 
         document = deploying.plan(settings, *deploying_asked(self, settings, context))
         self.say(*(document["changes"] or ["nothing changes"]))
@@ -50,7 +50,7 @@ class PlanOperator(MedusaOperator):
 
 def deploying_asked(operator: MedusaOperator, settings: Settings, context: Context) -> Any:
     """What the form of a deployment asks for: folder, participant, from when on."""
-    from pipelines.orders import forms
+    from pipelines.operations import form_values as forms
 
     form = context["params"]
     contracts = forms.folder_of("contracts", form["contracts"], operator.hook.contracts_root())
@@ -92,7 +92,7 @@ class ApplyOperator(MedusaOperator):
         self.plan = plan
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders import deploying
+        from pipelines.operations import deploying
 
         asked = deploying_asked(self, settings, context)
         document = dict(deploying.bring_in(settings, *asked, planned=self.plan))
@@ -124,7 +124,7 @@ class SuperviseOperator(MedusaOperator):
         return self.told(context, lambda: self._look(self.hook.settings(), waited_s))
 
     def _look(self, settings: Settings, waited_s: float) -> Sequence[str]:
-        from pipelines.orders.supervising import supervise
+        from pipelines.operations.job_supervision import supervise
 
         document = supervise(settings, Participant(self.participant), self.hook.environment())
         self.say(*document["said"])
@@ -148,7 +148,7 @@ class RoundOperator(MedusaOperator):
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.trading import trade
+        from pipelines.operations.market_round import trade
 
         form = context["params"]
         return trade(
@@ -165,8 +165,8 @@ class HousekeepingOperator(MedusaOperator):
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders import forms
-        from pipelines.orders.housekeeping import keep_house
+        from pipelines.operations import form_values as forms
+        from pipelines.operations.housekeeping import keep_house
 
         form = context["params"]
         document = keep_house(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pipelines.airflow.links import FOLDERS
+from pipelines.airflow.task_links import FOLDERS
 
 KINDS = {
     ".html": "text/html; charset=utf-8",
@@ -48,7 +48,7 @@ def pages_app() -> Any:
     from fastapi import Depends, FastAPI, HTTPException
     from fastapi.responses import FileResponse
 
-    from pipelines.settings import Settings
+    from pipelines.base.settings import Settings
 
     app = FastAPI(title="Medusa", docs_url=None, redoc_url=None, openapi_url=None)
 

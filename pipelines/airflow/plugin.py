@@ -6,8 +6,8 @@ from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin
 
-from pipelines.airflow import noting
-from pipelines.airflow.links import PREFIX, CertificateLink, ReportLink
+from pipelines.airflow import run_notes
+from pipelines.airflow.task_links import PREFIX, CertificateLink, ReportLink
 
 
 class _Pages:
@@ -24,5 +24,5 @@ class MedusaPlugin(AirflowPlugin):
 
     name = "medusa"
     operator_extra_links = [ReportLink(), CertificateLink()]  # noqa: RUF012 - as Airflow has it
-    listeners = [noting]  # noqa: RUF012
+    listeners = [run_notes]  # noqa: RUF012
     fastapi_apps = _Pages()

@@ -55,7 +55,7 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "extra-links": [
-            "pipelines.airflow.links.ReportLink",
-            "pipelines.airflow.links.CertificateLink",
+            "pipelines.airflow.task_links.ReportLink",
+            "pipelines.airflow.task_links.CertificateLink",
         ],
     }  # fmt: skip

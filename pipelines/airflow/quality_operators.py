@@ -14,7 +14,7 @@ from pipelines.airflow.medusa_operator import MedusaOperator, who
 from pipelines.airflow.triggers import CorrectionsEnd
 
 if TYPE_CHECKING:
-    from pipelines.settings import Settings
+    from pipelines.base.settings import Settings
 
 
 class CorrectOperator(MedusaOperator):
@@ -28,7 +28,7 @@ class CorrectOperator(MedusaOperator):
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.correcting import open_backlog
+        from pipelines.operations.correcting import open_backlog
 
         form = context["params"]
         document = open_backlog(
@@ -77,8 +77,8 @@ class WindowsOperator(MedusaOperator):
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> list[str]:
-        from pipelines.orders import forms
-        from pipelines.orders.certifying import WINDOW_US, windows_due
+        from pipelines.operations import form_values as forms
+        from pipelines.operations.certifying import WINDOW_US, windows_due
 
         length_us = forms.duration_of(
             "length", context["params"]["length"], least_us=1_000_000, most_us=86_400_000_000
@@ -99,7 +99,8 @@ class CertifyOperator(MedusaOperator):
     """
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders import certifying, forms
+        from pipelines.operations import certifying
+        from pipelines.operations import form_values as forms
 
         key = context["dag_run"].partition_key
         if key:
@@ -125,7 +126,7 @@ class CertifyOperator(MedusaOperator):
         to_us: int | None,
     ) -> Mapping[str, Any]:
         """Check, link to the pages, and raise CheckFailed if something is wrong."""
-        from pipelines.orders import certifying
+        from pipelines.operations import certifying
 
         document = certifying.certify(settings, participant, stream, from_us, to_us)
         self.show(settings, document)
@@ -144,7 +145,7 @@ class CertifyCorrectedOperator(MedusaOperator):
         self.corrected = corrected
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.orders.correcting import certify_corrected
+        from pipelines.operations.correcting import certify_corrected
 
         if not self.corrected["corrected"]:
             raise AirflowSkipException(f"nothing was corrected: {self.corrected['because']}")

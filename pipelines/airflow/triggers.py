@@ -18,7 +18,7 @@ from medusa_core.names import Participant
 from pipelines.airflow.hooks import DEFAULT, MedusaHook
 
 if TYPE_CHECKING:
-    from pipelines.settings import Settings
+    from pipelines.base.settings import Settings
 
 CHANNEL = "medusa_supervision"
 LOOK_S = 10.0
@@ -102,7 +102,7 @@ class CorrectionsEnd(BaseTrigger):
 
     def _ended(self, hook: MedusaHook) -> dict[str, Any] | None:
         from medusa_core.errors import CheckFailed
-        from pipelines.orders.correcting import backlog_standing
+        from pipelines.operations.correcting import backlog_standing
 
         try:
             said = backlog_standing(hook.settings(), Participant(self.participant), self.desired)
@@ -160,7 +160,7 @@ async def _hear(connection: Any, ring: Callable[[], None]) -> None:
 
 def _urls(settings: Settings) -> list[str]:
     """How the homes are logged in to, as psycopg wants it."""
-    from pipelines.home import known_homes, open_homes
+    from pipelines.homes.home import known_homes, open_homes
 
     with open_homes(settings, alone=False) as homes:
         found = [homes.urls(name) for name in sorted(known_homes(settings.directory))]
@@ -168,8 +168,8 @@ def _urls(settings: Settings) -> list[str]:
 
 
 def _marks(settings: Settings) -> Marks:
-    from pipelines.home import known_homes
-    from pipelines.supervising.opening import open_jobs
+    from pipelines.homes.home import known_homes
+    from pipelines.platform.jobs.supervised_homes import open_jobs
 
     with open_jobs(settings) as jobs:
         return {str(name): jobs.of(name).mark() for name in known_homes(settings.directory)}

@@ -19,22 +19,22 @@ from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import FragmentName, Participant, StreamName
-from medusa_core.nearest import did_you_mean
 from medusa_core.network import Function, Network
-from pipelines.contracts.bounds import promises_of
+from medusa_core.suggest import did_you_mean
+from pipelines.base.time_text import duration
 from pipelines.contracts.fields import Named
 from pipelines.contracts.folder import check_folder
 from pipelines.contracts.participants import ParticipantContract, Run, read_participants
-from pipelines.contracts.placed import PlacedNetwork
+from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.replicas import check_replicas
-from pipelines.contracts.sinks import check_sinks
+from pipelines.contracts.stream_bounds import promises_of
+from pipelines.contracts.stream_sinks import check_sinks
 from pipelines.contracts.streams import StreamContract, read_streams
 from pipelines.contracts.yaml_values import Value
-from pipelines.deploying import fragments_for, plan_of, streams_of, wiring_of
-from pipelines.networks.check import check_network
-from pipelines.networks.load import SHIPPED, load_network
-from pipelines.report.times import duration
-from pipelines.streams.landing import landing_fragment
+from pipelines.language.check import check_network
+from pipelines.language.load import SHIPPED, load_network
+from pipelines.sources.landing import landing_fragment
+from pipelines.spark.deployment import fragments_for, plan_of, streams_of, wiring_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

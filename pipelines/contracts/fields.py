@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import check_name
-from medusa_core.nearest import did_you_mean
+from medusa_core.suggest import did_you_mean
 from pipelines.contracts.yaml_values import Value
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
+from pipelines.base.time_text import duration
 from pipelines.catalog.interface import StreamRecord
-from pipelines.contracts.placed import PlacedNetwork
-from pipelines.contracts.standing import Standing
-from pipelines.report.times import duration
+from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.placed_network import PlacedNetwork
 
 
 def check_in_place(network: PlacedNetwork, home: Participant, standing: Standing) -> None:

@@ -19,7 +19,7 @@ from pipelines.contracts.fields import (
 from pipelines.contracts.folder import check_inside, contract_files
 from pipelines.contracts.public_keys import public_key_of
 from pipelines.contracts.yaml_values import Value
-from pipelines.networks.load import SHIPPED
+from pipelines.language.load import SHIPPED
 
 OPTIONAL = ("storage", "runs", "public_key")
 

@@ -16,11 +16,11 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import reading_order
 from medusa_core.trims import begins_us, earliest_bucket_us
+from pipelines.base.time_text import iso
 from pipelines.catalog.interface import Assignment, Catalog
 from pipelines.contracts.fields import listing
-from pipelines.contracts.placed import PlacedNetwork
-from pipelines.contracts.standing import Standing
-from pipelines.report.times import iso
+from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.placed_network import PlacedNetwork
 
 PURPOSE = "plan"
 LIMIT_MS = 15 * 60_000

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from medusa_core.names import Participant, StreamName
+from pipelines.base.time_text import counted, duration
 from pipelines.contracts.fields import listing
-from pipelines.contracts.placed import PlacedNetwork
+from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.streams import StreamContract
-from pipelines.report.times import counted, duration
 
 RESTART_MS = 11_000
 """How long a participant that was killed and is started again keeps others waiting for its next

@@ -9,12 +9,12 @@ from pathlib import Path
 from medusa_core.bounds import Bound
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
-from pipelines.contracts.bounds import BOUND_FIELDS, bound_of_fields, milliseconds_of
 from pipelines.contracts.fields import Counted, Named, count_of, fields_of, items_of, name_of
 from pipelines.contracts.folder import check_inside, contract_files
+from pipelines.contracts.stream_bounds import BOUND_FIELDS, bound_of_fields, milliseconds_of
 from pipelines.contracts.yaml_values import Value, plain
-from pipelines.sinks.declaration import SinkDeclaration, document_of, parse_sink
-from pipelines.streams.live.declaration import parse_declaration
+from pipelines.sinks.sink_declaration import SinkDeclaration, document_of, parse_sink
+from pipelines.sources.live.source_declaration import parse_declaration
 
 OPTIONAL = ("source", "retention", "sinks", "replicas", "verify", *BOUND_FIELDS)
 

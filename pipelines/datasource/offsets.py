@@ -14,8 +14,8 @@ from typing import Any
 
 from medusa_core.errors import Expired, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
-from pipelines.datasource.standing import Standing
-from pipelines.report.times import iso
+from pipelines.base.time_text import iso
+from pipelines.datasource.stream_snapshot import Standing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

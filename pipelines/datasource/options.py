@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.names import Participant, StreamName, Version, check_name
-from medusa_core.nearest import did_you_mean
-from pipelines.report.times import parse_time_us
+from medusa_core.suggest import did_you_mean
+from pipelines.base.time_text import parse_time_us
 
 STABLE, ALL = "stable", "all"
 NAMES = (

@@ -14,12 +14,12 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from medusa_core.errors import Refused
-from pipelines.datasource.batch import BatchReader
-from pipelines.datasource.columns import schema_of
-from pipelines.datasource.opening import snapshot_of
+from pipelines.datasource.batch_reader import BatchReader
+from pipelines.datasource.home_access import snapshot_of
 from pipelines.datasource.options import ReadOptions, parse_options
-from pipelines.datasource.stream import StreamReader
-from pipelines.datasource.telling import in_one_sentence
+from pipelines.datasource.spark_columns import schema_of
+from pipelines.datasource.stream_reader import StreamReader
+from pipelines.datasource.user_errors import in_one_sentence
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

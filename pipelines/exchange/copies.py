@@ -14,7 +14,7 @@ from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from medusa_core.segments import SegmentFile
-from pipelines.spark.files import sync_folders
+from pipelines.storage.segment_files import sync_folders
 
 PIECE_BYTES = 1 << 20
 

@@ -17,7 +17,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
-from pipelines.catalog.published import PublishedHome
+from pipelines.catalog.postgres.published import PublishedHome
 from pipelines.exchange.copies import checked_pieces, write_copy
 
 

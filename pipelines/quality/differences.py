@@ -10,9 +10,9 @@ import pandas as pd
 import pyarrow as pa
 
 from medusa_core.columns import Column
+from pipelines.base.time_text import iso
 from pipelines.quality.duck_tables import make_table
-from pipelines.report.times import iso
-from pipelines.streams.schemas import STIME
+from pipelines.storage.arrow_schema import STIME
 
 SHOWN_MAX = 20
 

@@ -8,8 +8,8 @@ import duckdb
 import pyarrow as pa
 
 from medusa_core.columns import Column
-from pipelines.quality.carried import duckdb_type, name_of
-from pipelines.streams.schemas import STIME, arrow_type, record_schema
+from pipelines.quality.transpiled import duckdb_type, name_of
+from pipelines.storage.arrow_schema import STIME, arrow_type, record_schema
 
 
 def make_table(

@@ -10,9 +10,9 @@ import pandas as pd
 from medusa_core.certificates import LineEvent
 from medusa_core.first_answers import delay_ms_of, first_arrivals
 from medusa_core.grid import Range, floor_us
-from pipelines.quality.facts import Facts
-from pipelines.report.times import iso
-from pipelines.streams.schemas import STIME
+from pipelines.base.time_text import iso
+from pipelines.quality.window_facts import Facts
+from pipelines.storage.arrow_schema import STIME
 
 HOLE = "missing"
 

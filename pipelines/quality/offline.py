@@ -12,7 +12,7 @@ import re
 import shutil
 from pathlib import Path
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 
 ASSETS = REPOSITORY / "third_party" / "data_docs"
 _FOLDER = "third_party"

@@ -1,9 +1,9 @@
 """The oracle: a network computed again from its records, by another engine, all at once.
 
 DuckDB takes the boxes whose expressions it is known to understand as Spark does; what cannot be
-carried over is computed by one Spark batch (`pipelines.quality.batch`), and it is written down box
-by box who did what. The records are computed in one piece: no steps, panes, corrections or lineage,
-and nothing of `pipelines.spark` where DuckDB computes.
+carried over is computed by one Spark batch (`pipelines.quality.batch_boxes`), and it is written
+down box by box who did what. The records are computed in one piece: no steps, panes, corrections or
+lineage, and nothing of `pipelines.spark` where DuckDB computes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ from medusa_core.network import (
     inputs_of,
     ports_of,
 )
-from pipelines.networks.check import CheckedAggregate, CheckedNetwork
-from pipelines.networks.parsing import parse
-from pipelines.quality.carried import (
+from pipelines.language.check import CheckedAggregate, CheckedNetwork
+from pipelines.language.parsing import parse
+from pipelines.quality.duck_tables import arrow_of, make_table
+from pipelines.quality.transpile_aggregates import CarryingAggregates
+from pipelines.quality.transpile_functions import CarryingScalars
+from pipelines.quality.transpiled import (
     Carried,
     NotCarried,
     any_of,
@@ -39,10 +42,7 @@ from pipelines.quality.carried import (
     floor_mod,
     name_of,
 )
-from pipelines.quality.carrying_aggregates import CarryingAggregates
-from pipelines.quality.carrying_functions import CarryingScalars
-from pipelines.quality.duck_tables import arrow_of, make_table
-from pipelines.streams.schemas import STIME
+from pipelines.storage.arrow_schema import STIME
 
 DUCKDB = "DuckDB"
 SPARK = "Spark"
@@ -162,7 +162,7 @@ class Recomputation:
 
     def in_spark(self, box: Box, reason: str) -> None:
         """Compute a box by a Spark batch, with those before it whose values are not exact."""
-        from pipelines.quality.batch import region_of
+        from pipelines.quality.batch_boxes import region_of
 
         region = region_of(self, box)
         for name in region.boxes:

@@ -15,8 +15,8 @@ import pandas as pd
 from medusa_core.certificates import Suite
 from medusa_core.segments import Stability
 from pipelines.quality.differences import differences
-from pipelines.quality.facts import LANDED, Facts
 from pipelines.quality.frames import HOLE, arrivals_frame, pieces_frame, versions_frame
+from pipelines.quality.window_facts import LANDED, Facts
 
 TOLD = {
     Suite.CONVERGED: "L2: final results equal what is computed again from the records that landed.",

@@ -9,10 +9,10 @@ from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import Participant, StreamName
-from medusa_core.nearest import did_you_mean
+from medusa_core.suggest import did_you_mean
+from pipelines.base.time_text import iso
 from pipelines.catalog.interface import LineStatus
 from pipelines.catalog.lines_read import lines_read
-from pipelines.report.times import iso
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from medusa_core.states import State
+from pipelines.base.time_text import clock, duration
 from pipelines.report.answer_figures import AnswerFigures, Mark
 from pipelines.report.drawing import CHARACTER_PX
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import CUT_PX, LABEL_PX, TimeAxis, axis_over
-from pipelines.report.times import clock, duration
 
 WIDTH_PX = 880.0
 LEFT_PX = 72.0

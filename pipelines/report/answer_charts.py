@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from medusa_core.first_answers import FirstAnswer
+from pipelines.base.time_text import clock, counted, duration, iso
 from pipelines.report.answer_axis import (
     FOOT_PX,
     LEFT_PX,
@@ -23,7 +24,6 @@ from pipelines.report.charts import scale
 from pipelines.report.drawing import svg
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import axis_over
-from pipelines.report.times import clock, counted, duration, iso
 
 ANSWERS_MAX = 2_000
 TOLD_MAX = 400

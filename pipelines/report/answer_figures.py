@@ -16,11 +16,11 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName, Version
 from medusa_core.states import Transition
 from pipelines.catalog.interface import Catalog, LineStatus
-from pipelines.changes.lines import line_of
-from pipelines.home import Home
+from pipelines.changes.line_versions import line_of
+from pipelines.homes.deployed_fragments import fragments_in_force
+from pipelines.homes.home import Home
 from pipelines.report.answer_laws import Law, laws_of
 from pipelines.report.corrected_rows import Corrections, read_corrections
-from pipelines.report.deployed import fragments_in_force
 
 VERSIONS_READ_MAX = 20_000
 TRANSITIONS_READ_MAX = 10_000

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from medusa_core.certificates import LineEvent
 from medusa_core.first_answers import FirstAnswer, computations_max
-from pipelines.report.times import counted, duration
+from pipelines.base.time_text import counted, duration
 
 COMPUTATIONS_MAX = 2
 

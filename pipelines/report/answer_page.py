@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from pipelines.home import Home
+from pipelines.base.time_text import clock, counted, duration, iso
+from pipelines.homes.home import Home
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
 from pipelines.report.answer_figures import AnswerFigures, Mark
 from pipelines.report.html_file import fact_list, html_page, legend, section, write_whole
 from pipelines.report.markup import Markup, table, tag
-from pipelines.report.stable_rows import plain
-from pipelines.report.times import clock, counted, duration, iso
+from pipelines.storage.stable_rows import plain
 
 KINDS = (
     ("stable", "stable when it came"),

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from pipelines.base.time_text import duration, iso
 from pipelines.report.drawing import svg
 from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import CUT_PX, LABEL_PX, TimeAxis, axis_over
-from pipelines.report.times import duration, iso
 
 WIDTH_PX = 880.0
 LEFT_PX = 58.0

@@ -18,9 +18,9 @@ from medusa_core.grid import Range
 from medusa_core.names import Version
 from medusa_core.segments import Segment
 from pipelines.catalog.interface import LineStatus
-from pipelines.changes.rows import BucketRows, changed_rows
-from pipelines.exporting import columns_of
-from pipelines.home import Home
+from pipelines.changes.changed_rows import BucketRows, changed_rows
+from pipelines.homes.home import Home
+from pipelines.storage.segment_rows import columns_of
 
 CORRECTIONS_MAX = 500
 ROWS_MAX = 60

@@ -19,11 +19,11 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Aggregate, Network
 from medusa_core.segments import Segment
 from pipelines.catalog.interface import StepRecord, StreamStatus
-from pipelines.deploying import plan_of
-from pipelines.exporting import columns_of
-from pipelines.home import Home
-from pipelines.networks.check import check_network
-from pipelines.report.stable_rows import Rows, read_rows, stable_through_us
+from pipelines.homes.home import Home
+from pipelines.language.check import check_network
+from pipelines.spark.deployment import plan_of
+from pipelines.storage.segment_rows import columns_of
+from pipelines.storage.stable_rows import Rows, read_rows, stable_through_us
 
 FIRST_ROWS = 8
 QUARANTINE_READ_MAX = 10_000

@@ -14,14 +14,14 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, digest_over
+from pipelines.base.time_text import clock, counted, iso, size_of
 from pipelines.catalog.interface import StepRecord
-from pipelines.deploying import fragments_for
-from pipelines.home import Home
-from pipelines.networks.check import check_network
+from pipelines.homes.home import Home
+from pipelines.language.check import check_network
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.figures import Figures, busiest_bucket
 from pipelines.report.markup import Markup
-from pipelines.report.times import clock, counted, iso, size_of
+from pipelines.spark.deployment import fragments_for
 
 SEGMENTS_MAX = 5
 FILES_MAX = 3

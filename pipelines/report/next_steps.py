@@ -6,7 +6,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from pipelines.report.times import iso
+from pipelines.base.time_text import iso
 
 
 def program() -> str:

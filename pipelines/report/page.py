@@ -12,7 +12,8 @@ from typing import Any
 
 from medusa_core.mermaid import draw as draw_mermaid
 from medusa_core.network import Network
-from pipelines.home import Home
+from pipelines.base.time_text import counted, duration, iso
+from pipelines.homes.home import Home
 from pipelines.report.charts import (
     Panel,
     draw_steps,
@@ -27,9 +28,8 @@ from pipelines.report.lineage import draw_lineage, short_digest
 from pipelines.report.markup import Markup, join, table, tag
 from pipelines.report.network_picture import draw_network
 from pipelines.report.next_steps import next_commands
-from pipelines.report.stable_rows import EVENT_TIME, plain
 from pipelines.report.step_times import BETWEEN, phases_of, step_times
-from pipelines.report.times import counted, duration, iso
+from pipelines.storage.stable_rows import EVENT_TIME, plain
 
 
 def write_page(

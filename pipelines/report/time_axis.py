@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from medusa_core.grid import ceil_us
-from pipelines.report.times import iso
+from pipelines.base.time_text import iso
 
 CUT_SHARE = 0.2
 CUTS_MAX = 8

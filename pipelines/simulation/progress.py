@@ -19,9 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused, Unavailable
-from pipelines.settings import REPOSITORY
-from pipelines.simulation.runs import COUNTERS, RunFigures
-from pipelines.simulation.shapes import MARKETS, MIXED, REPLICAS, TRIMS, WHOLE, Shape
+from pipelines.base.settings import REPOSITORY
+from pipelines.simulation.faults.run_figures import COUNTERS, RunFigures
+from pipelines.simulation.faults.schedule_shapes import (
+    MARKETS,
+    MIXED,
+    REPLICAS,
+    TRIMS,
+    WHOLE,
+    Shape,
+)
 
 SHAPES = {"whole": WHOLE, "trims": TRIMS, "replicas": REPLICAS, "markets": MARKETS, "mixed": MIXED}
 OPTIONS = {

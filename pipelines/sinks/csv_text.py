@@ -1,8 +1,8 @@
 """Rows as CSV text, for files that people open.
 
-As `pipelines.streams.export` spells them: a field is quoted only if it must be (RFC 4180), lines
-end in LF, NULL is nothing at all and empty text `""`, times are ISO 8601 in UTC with microseconds
-only where there are some, doubles the shortest text that reads back.
+As `pipelines.storage.csv_export` spells them: a field is quoted only if it must be (RFC 4180),
+lines end in LF, NULL is nothing at all and empty text `""`, times are ISO 8601 in UTC with
+microseconds only where there are some, doubles the shortest text that reads back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
-from pipelines.streams.export import field_texts, unspeakable
+from pipelines.storage.csv_export import field_texts, unspeakable
 
 _FORMULA = "^[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]"
 

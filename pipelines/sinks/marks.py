@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from medusa_core.columns import Column
 from medusa_core.segments import Segment
-from pipelines.sinks.reading import OF_BUCKET
+from pipelines.sinks.run_rows import OF_BUCKET
 
 STABILITY, VERSION = "_stability", "_stream_version"
 """What the bucket of a row promises, and the version that made it so; no declared column can have

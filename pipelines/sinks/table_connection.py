@@ -18,7 +18,7 @@ import psycopg2.extensions
 from psycopg2.sql import SQL, Composable, Composed
 
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
-from pipelines.watching.safe_text import SafeText
+from pipelines.base.redaction import SafeText
 
 CONNECT_S_MAX = 10
 _SQL = Path(__file__).parent / "sql"

@@ -10,7 +10,7 @@ from psycopg2.sql import SQL, Composed, Identifier
 
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
-from pipelines.sinks.copying import RowsFile
+from pipelines.sinks.copy_text import RowsFile
 from pipelines.sinks.table_connection import statement
 from pipelines.sinks.table_shape import TableShape, names
 from pipelines.sinks.target import Rows

@@ -10,10 +10,10 @@ from psycopg2.sql import SQL, Composed, Identifier
 
 from medusa_core.columns import Column
 from medusa_core.errors import Refused
-from pipelines.report.stable_rows import EVENT_TIME
 from pipelines.sinks.marks import MARKS
-from pipelines.sinks.reading import OF_BUCKET
+from pipelines.sinks.run_rows import OF_BUCKET
 from pipelines.sinks.table_connection import statement
+from pipelines.storage.stable_rows import EVENT_TIME
 
 ALWAYS = (EVENT_TIME, OF_BUCKET, *(column.name for column in MARKS))
 """Columns that are never NULL."""

@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from medusa_core.errors import MedusaError, Unavailable
-from pipelines.interrupts import interruptible
+from pipelines.base.interrupts import interruptible
 from pipelines.spark.java import java_home, java_release
 
 FOLDER = Path(sys.prefix) / "share" / "medusa" / "spark-classes"
@@ -120,9 +120,9 @@ def _make(directory: Path, archive: Path) -> None:
 
 def _plan_something(directory: Path, java_options: tuple[str, ...]) -> None:
     """Plan and run a network that comes with Medusa, over nothing."""
-    from pipelines.deploying import fragments_for
-    from pipelines.networks.check import check_network
-    from pipelines.networks.netmon import network
+    from pipelines.language.check import check_network
+    from pipelines.language.shipped.netmon import network
+    from pipelines.spark.deployment import fragments_for
     from pipelines.spark.session import close_session, open_session
     from pipelines.spark.step import StepEngine
 

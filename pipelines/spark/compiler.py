@@ -20,14 +20,14 @@ from medusa_core.columns import Column
 from medusa_core.fragments import Fragment
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Filter, Function, Map, Port, Union, inputs_of, ports_of
-from pipelines.networks.check import (
+from pipelines.language.check import (
     CheckedAggregate,
     CheckedFilter,
     CheckedMap,
     CheckedNetwork,
 )
 from pipelines.spark.distinct import VALUE, in_two_groupings
-from pipelines.streams.schemas import STIME
+from pipelines.storage.arrow_schema import STIME
 
 TAG = "_output"
 ERROR = "_error"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import sqlglot
 from sqlglot import exp
 
-from pipelines.networks.functions import AGGREGATES
+from pipelines.language.functions import AGGREGATES
 
 VALUE = "_distinct"
 _PARTIAL = "_partial"

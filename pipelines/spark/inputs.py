@@ -20,8 +20,8 @@ from medusa_core.columns import Column
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Read, Segment, SegmentFile
-from pipelines.spark.files import check_file, read_checked
-from pipelines.streams.schemas import BUCKET, STIME, record_schema
+from pipelines.storage.arrow_schema import BUCKET, STIME, record_schema
+from pipelines.storage.segment_files import check_file, read_checked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,17 +17,17 @@ from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.names import StreamName
-from pipelines.failpoints import reached
-from pipelines.networks.check import CheckedNetwork
+from pipelines.base.failpoints import reached
+from pipelines.base.phase_times import Phases
+from pipelines.language.check import CheckedNetwork
 from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
-from pipelines.spark.files import check_file
+from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, Way
 from pipelines.spark.inputs import InputRecords, open_relation, read_table
-from pipelines.spark.panes import PaneKeeper, Saved, keeps_panes
-from pipelines.spark.phases import Phases
 from pipelines.spark.prepared import SLOT_BYTES, Given, NotPreparable, PreparedFragment
 from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
-from pipelines.spark.ways import RESULT_ROWS_IN_DRIVER_MAX, Way
-from pipelines.streams.schemas import STIME, record_schema
+from pipelines.spark.step_panes import PaneKeeper, Saved, keeps_panes
+from pipelines.storage.arrow_schema import STIME, record_schema
+from pipelines.storage.segment_files import check_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -23,11 +23,11 @@ from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.grid import BEGINNING_US, Range, ceil_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Read, SegmentFile, content_of
-from pipelines.networks.kept_panes import PanesOf
-from pipelines.orphans import remove_file
-from pipelines.spark.files import check_file
+from pipelines.language.kept_panes import PanesOf
 from pipelines.spark.inputs import Part
-from pipelines.spark.panes import ranges_of
+from pipelines.spark.step_panes import ranges_of
+from pipelines.storage.orphans import remove_file
+from pipelines.storage.segment_files import check_file
 
 FOLDER = "_panes"
 """Under the storage root; no stream has such a name."""

@@ -32,7 +32,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from pipelines.spark.compiler import CompiledFragment, input_view, pane_view
-from pipelines.streams.schemas import STIME, record_schema
+from pipelines.storage.arrow_schema import STIME, record_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -24,9 +24,9 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.spark.compiler import TAG, CompiledFragment, FallibleBox, OutputShape
-from pipelines.spark.digests import digests_by_bucket
-from pipelines.spark.files import new_attempt, write_file
-from pipelines.streams.schemas import BUCKET, STIME, file_schema
+from pipelines.storage.arrow_digests import digests_by_bucket
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.segment_files import new_attempt, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

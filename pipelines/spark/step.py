@@ -22,22 +22,12 @@ from medusa_core.grid import Range, floor_us
 from medusa_core.names import StreamName
 from medusa_core.network import Function
 from medusa_core.reads import reads_of
-from pipelines.failpoints import reached
-from pipelines.networks.check import CheckedNetwork
-from pipelines.networks.panes import over_panes
-from pipelines.networks.shapes import Shape, Shaped, shaped
-from pipelines.spark.failures import spark_errors
-from pipelines.spark.files import new_attempt, sync_folders
-from pipelines.spark.inputs import InputRecords, input_records
-from pipelines.spark.job import FragmentJobs
-from pipelines.spark.kept import KeptJobs
-from pipelines.spark.kept import Way as KeptWay
-from pipelines.spark.panes import Saved
-from pipelines.spark.phases import Phases
-from pipelines.spark.prepared import NotPreparable
-from pipelines.spark.results import StepResult, Target, Written, target_of
-from pipelines.spark.together import SharedJob, Together, in_batches
-from pipelines.spark.ways import (
+from pipelines.base.failpoints import reached
+from pipelines.base.phase_times import Phases
+from pipelines.language.check import CheckedNetwork
+from pipelines.language.fragment_shapes import Shape, Shaped, shaped
+from pipelines.language.panes import over_panes
+from pipelines.spark.execution_mode import (
     PREPARED_RECORDS_MAX,
     RESULT_ROWS_IN_DRIVER_MAX,
     Way,
@@ -45,6 +35,16 @@ from pipelines.spark.ways import (
     way_anew,
     way_of,
 )
+from pipelines.spark.failures import spark_errors
+from pipelines.spark.inputs import InputRecords, input_records
+from pipelines.spark.job import FragmentJobs
+from pipelines.spark.pane_cache import KeptJobs
+from pipelines.spark.pane_cache import Way as KeptWay
+from pipelines.spark.prepared import NotPreparable
+from pipelines.spark.results import StepResult, Target, Written, target_of
+from pipelines.spark.shared_jobs import SharedJob, Together, in_batches
+from pipelines.spark.step_panes import Saved
+from pipelines.storage.segment_files import new_attempt, sync_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,7 +121,7 @@ class StepEngine:
     def _compute_over_panes(
         self, step: ComputeStep, kept: tuple[KeptJobs, KeptWay], phases: Phases
     ) -> StepResult:
-        """The step by a job that gives or takes panes (`pipelines.spark.kept`)."""
+        """The step by a job that gives or takes panes (`pipelines.spark.pane_cache`)."""
         panes, over = kept
         fragment = step.fragment.fragment
         records = sum(i.rows for i in self._inputs(step))

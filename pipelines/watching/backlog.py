@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.names import Participant, StreamName
-from pipelines.streams.live.interface import Polled
+from pipelines.sources.live.live_source import Polled
 
 WRITE_AFTER_S = 1.0
 

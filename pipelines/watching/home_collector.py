@@ -18,7 +18,7 @@ from medusa_core.market.loads import Kind, Load, load_of
 from medusa_core.segments import Producer
 from medusa_core.states import State
 from pipelines.catalog.interface import Catalog, LeaseRecord, StreamStatus
-from pipelines.sinks.facts import SinkFacts, sink_facts
+from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.home_status import (
     FragmentState,
     behind_ms,

@@ -13,6 +13,7 @@ from typing import Any
 
 from medusa_core.decide import explain
 from medusa_core.states import State, Transition
+from pipelines.base.time_text import iso
 from pipelines.catalog.interface import (
     Assignment,
     Catalog,
@@ -20,13 +21,12 @@ from pipelines.catalog.interface import (
     StepRecord,
     StreamStatus,
 )
-from pipelines.catalog.postgres_rounds import PostgresRounds
-from pipelines.choosing import choices_of
-from pipelines.home import Home
-from pipelines.report.deployed import decisions_of
-from pipelines.report.times import iso
-from pipelines.rounds.showing import market_facts
-from pipelines.sinks.facts import SinkFacts, sink_facts
+from pipelines.catalog.postgres.rounds import PostgresRounds
+from pipelines.exchange.chooser import choices_of
+from pipelines.homes.deployed_fragments import decisions_of
+from pipelines.homes.home import Home
+from pipelines.market.rounds.round_report import market_facts
+from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.backlog import backlog_facts
 from pipelines.watching.load_facts import load_facts
 

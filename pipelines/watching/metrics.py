@@ -22,7 +22,7 @@ from prometheus_client import (
 
 from medusa_core.commits import StepMetrics
 from pipelines.catalog.interface import Catalog
-from pipelines.streams.live.interface import Polled
+from pipelines.sources.live.live_source import Polled
 from pipelines.watching.home_collector import HomeCollector
 from pipelines.watching.jvm_collector import JvmCollector
 

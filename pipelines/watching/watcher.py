@@ -22,22 +22,22 @@ from medusa_core.errors import Conflict
 from medusa_core.exchange import import_fragment
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
+from pipelines.base.redaction import SafeText
+from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.settings import Settings
-from pipelines.streams.landing import landing_fragment
+from pipelines.sources.landing import landing_fragment
 from pipelines.watching.backlog import BacklogFile
 from pipelines.watching.json_log import JsonLog
-from pipelines.watching.lines import applied_fields, decision_fields, range_fields
-from pipelines.watching.safe_text import SafeText
+from pipelines.watching.log_fields import applied_fields, decision_fields, range_fields
 
 if TYPE_CHECKING:
-    from pipelines.driver import Applied
-    from pipelines.exchange.importing import Imported
-    from pipelines.housekeeping import TrimmedLine
-    from pipelines.sinks.delivering import Turn
-    from pipelines.streams.live.interface import Polled
+    from pipelines.exchange.importer import Imported
+    from pipelines.participant.driver import Applied
+    from pipelines.participant.housekeeper import TrimmedLine
+    from pipelines.sinks.delivery import Turn
+    from pipelines.sources.live.live_source import Polled
     from pipelines.watching.metrics import Metrics
-    from pipelines.watching.serving import MetricsServer
+    from pipelines.watching.metrics_server import MetricsServer
 
 REPEATED_AFTER_S = 60.0
 PROBLEMS_MAX = 256
@@ -52,7 +52,7 @@ def watcher_of(
     """
     network_of: Mapping[str, str] = {}
     if catalog is not None:
-        from pipelines.report.deployed import networks_in_force
+        from pipelines.homes.deployed_fragments import networks_in_force
 
         network_of = networks_in_force(catalog)
     return Watcher(
@@ -116,7 +116,7 @@ class Watcher:
         self._server: MetricsServer | None = None
         if metrics_port is not None:
             from pipelines.watching.metrics import Metrics
-            from pipelines.watching.serving import MetricsServer
+            from pipelines.watching.metrics_server import MetricsServer
 
             self._metrics = Metrics(participant, self._safe, catalog)
             self._server = MetricsServer(self._metrics, metrics_port)

@@ -26,12 +26,12 @@ from medusa_core.market.terms import (
     Terms,
 )
 from medusa_core.names import FragmentName, Participant, StreamName
-from pipelines.agreements.desk import AgreementDesk, settle
-from pipelines.agreements.signing import SigningKey, signing_key
-from pipelines.catalog.homes import HomeUrls
-from pipelines.catalog.postgres_agreements import PostgresAgreements
-from pipelines.catalog.postgres_errors import error_of
+from pipelines.catalog.postgres.agreements import PostgresAgreements
+from pipelines.catalog.postgres.database_errors import error_of
+from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.in_process import LocalExchange, Partner
+from pipelines.market.sync.contract_sync import AgreementDesk, settle
+from pipelines.market.sync.signatures import SigningKey, signing_key
 
 ALPHA, BETA, GAMMA = Participant("alpha"), Participant("beta"), Participant("gamma")
 SPARE = "spare_load"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from medusa_core.names import Participant
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.agreements.building import ALPHA, BETA, GAMMA, Party
 from tests.agreements.homes import Parties, Urls, Watchers, homes_of, parties_in, watchers_of
 from tests.catalog.homes_under_test import wipe

@@ -9,8 +9,8 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from medusa_core.names import Participant
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.exchange.in_process import Partner
 from tests.agreements.building import Party, a_key
 from tests.catalog.homes_under_test import watcher_of, wipe

@@ -12,22 +12,22 @@ import pytest
 
 from medusa_core.market.documents import revision_of
 from medusa_core.market.terms import Terms
-from pipelines.agreements.applying import (
+from pipelines.catalog.postgres.agreements import PostgresAgreements
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import drop_home, home_urls
+from pipelines.cli.main import main
+from pipelines.contracts.comparison_rows import Mark
+from pipelines.contracts.public_keys import public_key_text
+from pipelines.homes.home import known_homes
+from pipelines.market.sync.contract_proposals import (
     APPLIED,
     AgreementStanding,
     decide_agreements,
     propose_agreements,
     read_agreement_standing,
 )
-from pipelines.agreements.desk import settle
-from pipelines.agreements.keys import key_path
-from pipelines.catalog.homes import drop_home, home_urls
-from pipelines.catalog.postgres_agreements import PostgresAgreements
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.cli import main
-from pipelines.contracts.public_keys import public_key_text
-from pipelines.contracts.showing import Mark
-from pipelines.home import known_homes
+from pipelines.market.sync.contract_sync import settle
+from pipelines.market.sync.signing_keys import key_path
 from tests.agreements.building import ALPHA, BETA, RAISE_PRICE, Party, a_key, some_terms
 from tests.conftest import folder_on_memory
 from tests.contracts.writing import FILES, write_contracts

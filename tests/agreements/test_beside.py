@@ -12,11 +12,11 @@ import pytest
 from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant
-from pipelines.agreements.beside import AGAIN_S, TOLD_S, WAITS_S, TurnsBeside
-from pipelines.agreements.desk import AgreementDesk, Turn
-from pipelines.agreements.keys import key_path, make_key
-from pipelines.exchange.patience import PatientPost
-from pipelines.rounds.opening import turns_beside
+from pipelines.exchange.nonblocking import PatientPost
+from pipelines.market.rounds.round_assembly import turns_beside
+from pipelines.market.sync.background_worker import AGAIN_S, TOLD_S, WAITS_S, TurnsBeside
+from pipelines.market.sync.contract_sync import AgreementDesk, Turn
+from pipelines.market.sync.signing_keys import key_path, make_key
 from tests.agreements.building import INSERT, Party
 from tests.waiting import until
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.agreements.desk import settle
-from pipelines.failpoints import AGREEMENT_POINTS, visited_by
+from pipelines.base.failpoints import AGREEMENT_POINTS, visited_by
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.building import INSERT, Party
 
 AGREED = "SELECT revision, number FROM medusa_api.contract_history"

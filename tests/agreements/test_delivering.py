@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import CLOCK_MS_MAX, Envelope, EnvelopeKind
 from medusa_core.names import Participant
-from pipelines.agreements.desk import LASTS_MS, AgreementDesk
+from pipelines.market.sync.contract_sync import LASTS_MS, AgreementDesk
 from tests.agreements.building import ALPHA, INSERT, Party
 
 PAUSES = "SELECT partner, failed, problem FROM medusa.delivery_pause"

@@ -10,7 +10,7 @@ from sqlalchemy import Engine, text
 from medusa_core.errors import Conflict, Refused
 from medusa_core.market.documents import document_of, revision_of
 from medusa_core.names import Participant
-from pipelines.agreements.desk import settle
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.building import (
     ALPHA,
     INSERT,

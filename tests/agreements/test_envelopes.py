@@ -21,7 +21,7 @@ from medusa_core.market.envelopes import (
     contract_bytes,
 )
 from medusa_core.market.terms import Terms
-from pipelines.agreements.desk import settle
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.building import (
     ALPHA,
     BETA,

@@ -14,7 +14,7 @@ from sqlalchemy import Engine, text
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
-from pipelines.catalog.envelope_rows import envelopes_document
+from pipelines.catalog.postgres.envelope_rows import envelopes_document
 from tests.agreements.building import BETA, GAMMA, Login, Party, SqlRefused, a_key, some_terms
 from tests.agreements.test_envelopes import a_body, an_envelope, inbox, put
 from tests.waiting import until

@@ -12,7 +12,7 @@ from medusa_core.market.agreements import ends_statement
 from medusa_core.market.envelopes import EnvelopeKind, statement_bytes
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
-from pipelines.agreements.desk import settle
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.backups import Backups, in_time
 from tests.agreements.building import (
     ALPHA,

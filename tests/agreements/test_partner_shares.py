@@ -9,7 +9,7 @@ from sqlalchemy import Engine, text
 
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.names import Participant
-from pipelines.agreements.desk import settle
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.building import (
     ALPHA,
     BETA,

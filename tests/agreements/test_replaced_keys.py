@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Engine
 
 from medusa_core.names import Participant
-from pipelines.agreements.desk import settle
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.backups import Backups
 from tests.agreements.building import ALPHA, BETA, RAISE_PRICE, Party, SqlRefused, a_key, agree
 from tests.agreements.test_envelopes import an_envelope, inbox, put

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import Engine
 
 from medusa_core.names import Participant
-from pipelines.agreements.desk import settle
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.backups import Backups, in_time
 from tests.agreements.building import INSERT, RAISE_PRICE, Party, agree
 from tests.waiting import until

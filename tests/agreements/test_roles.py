@@ -9,9 +9,9 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.market.loads import Kind, LoadSample, Shares
-from pipelines.agreements.desk import settle
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.building import INSERT, RAISE_PRICE, Login, Party, SqlRefused, agree
 
 NO_RIGHT = "42501"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
-from pipelines.catalog.postgres_agreements import PostgresAgreements
+from pipelines.catalog.postgres.agreements import PostgresAgreements
 from tests.agreements.building import Party, agree
 
 HOUR_MS = 3_600_000

@@ -16,8 +16,8 @@ from typing import IO, Any
 
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.airflow.runner import DAGS, ROOT
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of

@@ -14,12 +14,12 @@ from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
 from medusa_core.supervision import Job, Seen
-from pipelines.drills.processes import running_in
-from pipelines.home import known_homes, open_home
-from pipelines.orders.drill_forms import prepare
-from pipelines.settings import Settings
-from pipelines.supervising.opening import JobsOfHomes, open_jobs
-from pipelines.supervising.processes import see, signal_process
+from pipelines.base.settings import Settings
+from pipelines.homes.home import known_homes, open_home
+from pipelines.operations.drill_forms import prepare
+from pipelines.platform.drills.run_processes import running_in
+from pipelines.platform.jobs.job_processes import see, signal_process
+from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from tests.airflow.conftest import Airflow
 from tests.waiting import until
 

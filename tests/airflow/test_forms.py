@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from medusa_core.errors import Refused
-from pipelines.orders import forms
-from pipelines.orders.certifying import window_of
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.operations import form_values
+from pipelines.operations.certifying import window_of
 
 HOME = '{"participants": {"alpha": "medusa_alpha", "beta": "medusa_beta"}}'
 
@@ -24,9 +24,9 @@ def settings(tmp_path: Path) -> Settings:
 
 def test_participants_are_named_in_a_line_in_a_list_or_not_at_all(settings: Settings) -> None:
     for value in ("beta, alpha,beta", ["beta", "alpha", " beta "]):
-        assert forms.participants_of("participants", settings, value) == ["beta", "alpha"]
+        assert form_values.participants_of("participants", settings, value) == ["beta", "alpha"]
     for value in (None, "", [], " , "):
-        assert forms.participants_of("participants", settings, value) == ["alpha", "beta"]
+        assert form_values.participants_of("participants", settings, value) == ["alpha", "beta"]
 
 
 @pytest.mark.parametrize(
@@ -35,30 +35,30 @@ def test_participants_are_named_in_a_line_in_a_list_or_not_at_all(settings: Sett
 )  # fmt: skip
 def test_no_other_name_passes(settings: Settings, value: Any) -> None:
     with pytest.raises(Refused):
-        forms.participants_of("participants", settings, value)
+        form_values.participants_of("participants", settings, value)
 
 
 @pytest.mark.parametrize("value", ["-1s", "0s", "1", "1 fortnight", "1e9s", "99999999d", "1h", 5])
 def test_a_duration_is_one_and_in_range(value: Any) -> None:
     with pytest.raises(Refused, match="lasts"):
-        forms.duration_of("lasts", value, most_us=60_000_000)
+        form_values.duration_of("lasts", value, most_us=60_000_000)
 
 
 def test_a_duration_or_a_time_may_be_left_empty() -> None:
-    assert forms.duration_of("lasts", " ", most_us=1) is None
-    assert forms.duration_of("lasts", "30s", most_us=60_000_000) == 30_000_000
-    assert forms.time_of("from", None) is None
+    assert form_values.duration_of("lasts", " ", most_us=1) is None
+    assert form_values.duration_of("lasts", "30s", most_us=60_000_000) == 30_000_000
+    assert form_values.time_of("from", None) is None
 
 
 def test_contracts_are_taken_from_below_their_root_alone(tmp_path: Path) -> None:
     root = tmp_path / "contracts"
     (root / "north").mkdir(parents=True)
     (root / "out").symlink_to("/etc")
-    assert forms.folder_of("contracts", None, root) == root.resolve()
-    assert forms.folder_of("contracts", "north", root) == (root / "north").resolve()
+    assert form_values.folder_of("contracts", None, root) == root.resolve()
+    assert form_values.folder_of("contracts", "north", root) == (root / "north").resolve()
     for value in ("..", "/etc", "out", "north/../../x", "south", "a\0b"):
         with pytest.raises(Refused, match="contracts"):
-            forms.folder_of("contracts", value, root)
+            form_values.folder_of("contracts", value, root)
 
 
 def test_a_window_is_named_by_its_key(settings: Settings) -> None:

@@ -33,7 +33,7 @@ warnings.simplefilter("ignore")
 import airflow, jsonschema
 from pipelines.airflow.pages import page_file
 from pipelines.airflow.provider import get_provider_info
-from pipelines.airflow.links import url_of
+from pipelines.airflow.task_links import url_of
 schema = pathlib.Path(airflow.__file__).with_name("provider_info.schema.json")
 jsonschema.validate(get_provider_info(), json.loads(schema.read_text()))
 home = pathlib.Path(sys.argv[1])
@@ -73,7 +73,7 @@ def test_reading_the_dags_imports_no_database_spark_or_gx_with_fifty_participant
     imported = read_with(50, tmp_path)
     assert not {name.partition(".")[0] for name in imported} & HEAVY
     rooms = {".".join(name.split(".")[:2]) for name in imported if name.startswith("pipelines.")}
-    assert rooms <= {"pipelines.airflow", "pipelines.settings"}
+    assert rooms <= {"pipelines.airflow", "pipelines.base"}
 
 
 def test_pages_alone_are_shown_and_the_provider_is_described_as_airflow_wants(

@@ -16,11 +16,11 @@ import psycopg2
 import pytest
 
 from medusa_core.commits import Lane
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.commands.apply import run_apply
-from pipelines.home import known_homes
-from pipelines.settings import Settings
-from pipelines.supervising.opening import JobsOfHomes, open_jobs
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.apply import run_apply
+from pipelines.homes.home import known_homes
+from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from tests.airflow.runner import ROOT
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of

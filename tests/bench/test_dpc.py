@@ -47,7 +47,7 @@ from medusa_core.errors import Refused
 from medusa_core.fragments import fragments_of
 from medusa_core.names import StreamName
 from pipelines.contracts.federation import read_federation
-from pipelines.networks.load import load_network
+from pipelines.language.load import load_network
 from tests.bench.dpc_building import (
     CUT_S,
     EPISODE,

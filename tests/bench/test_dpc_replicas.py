@@ -20,14 +20,14 @@ from bench.dpc.targets import switch_verdicts
 from bench.federation import Federation
 from medusa_core.fragments import fragments_of
 from medusa_core.names import Participant, StreamName
-from pipelines.catalog.homes import create_home, drop_home
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.base.settings import Settings
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import create_home, drop_home
 from pipelines.contracts.federation import read_federation
-from pipelines.drills.links import FILE, read_faults
-from pipelines.home import RECORD
-from pipelines.networks.load import load_network
-from pipelines.settings import Settings
+from pipelines.homes.home import RECORD
+from pipelines.language.load import load_network
+from pipelines.platform.drills.link_faults import FILE, read_faults
 from tests.bench.dpc_building import EPISODE, a_history
 from tests.bench.dpc_replicas_building import a_choice, a_replica_cell, a_switch, choices_of
 from tests.catalog import building as a

@@ -10,7 +10,7 @@ import pytest
 from bench.streams import broken_bounds, figures_of, lines_of, slope
 from bench.streams_made import Writer, write_contracts
 from pipelines.contracts.streams import read_streams
-from pipelines.networks.load import load_network
+from pipelines.language.load import load_network
 
 
 def a_sample(at_s: float, behind_s: float) -> dict[str, float]:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Refused
-from pipelines.contracts import bilateral
-from pipelines.contracts.bilateral import examine_bilateral, read_bilateral
 from pipelines.contracts.participants import read_participants
+from pipelines.market.contracts import bilateral
+from pipelines.market.contracts.bilateral import examine_bilateral, read_bilateral
 from tests.bilateral.writing import (
     CONTENT,
     MOVEMENT,

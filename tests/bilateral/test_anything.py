@@ -9,10 +9,10 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from medusa_core.market.documents import document_of, terms_of
-from pipelines.contracts.bilateral_findings import Finding
-from pipelines.contracts.bilateral_schema import check_shape
-from pipelines.contracts.bilateral_terms import NotRead, terms_of_file
 from pipelines.contracts.yaml_values import Value, parse_yaml, plain
+from pipelines.market.contracts.bilateral_findings import Finding
+from pipelines.market.contracts.bilateral_schema import check_shape
+from pipelines.market.contracts.bilateral_terms import NotRead, terms_of_file
 from tests.bilateral.writing import TEXTS
 
 BASES: list[dict[str, Any]] = [

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from medusa_core.market.documents import revision_of, terms_from
-from pipelines.cli import main
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
+from pipelines.cli.main import main
 from tests.bilateral.writing import CONTENT, MOVEMENT, TEXTS, write_bilateral
 
 Run = Callable[..., tuple[int, str, str]]

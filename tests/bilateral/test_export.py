@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.contracts.export import data_contract_of, streams_described
-from pipelines.contracts.export_text import data_contract_text, departures
+from pipelines.contracts.data_contract import data_contract_of, streams_described
+from pipelines.contracts.data_contract_text import data_contract_text, departures
 from pipelines.contracts.federation import read_federation
-from pipelines.networks.load import SHIPPED, load_network
+from pipelines.language.load import SHIPPED, load_network
 from tests.contracts.writing import REPLICATED, write_contracts
 
 SOURCE = "stream: {name}\nsource: {{kind: directory, path: incoming}}\n"

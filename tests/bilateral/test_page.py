@@ -9,11 +9,11 @@ from textwrap import dedent
 
 import pytest
 
-from pipelines.cli import main, parser
-from pipelines.contracts.bilateral import examine_bilateral
-from pipelines.contracts.bilateral_schema import KINDS, schema
+from pipelines.base.settings import REPOSITORY
+from pipelines.cli.main import main, parser
 from pipelines.contracts.participants import read_participants
-from pipelines.settings import REPOSITORY
+from pipelines.market.contracts.bilateral import examine_bilateral
+from pipelines.market.contracts.bilateral_schema import KINDS, schema
 from tests.docs.pages import page
 
 EXAMPLES = dict(

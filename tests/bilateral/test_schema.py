@@ -10,8 +10,8 @@ from jsonschema import Draft202012Validator
 
 from medusa_core.commits import Cause
 from medusa_core.market.terms import Kind, Method, Per, Recovery
-from pipelines.contracts.bilateral_schema import KINDS, check_shape, schema
 from pipelines.contracts.yaml_values import parse_yaml, plain
+from pipelines.market.contracts.bilateral_schema import KINDS, check_shape, schema
 from tests.bilateral.writing import TEXTS
 
 DEFINITIONS: Mapping[str, Any] = schema()["$defs"]

@@ -25,8 +25,13 @@ from medusa_core.market.terms import (
     Terms,
     plain,
 )
-from pipelines.contracts.bilateral_terms import HOLD_MS_MAX, NO_CURRENCY, amount_of, time_ms_of
 from pipelines.contracts.yaml_values import Value, parse_yaml
+from pipelines.market.contracts.bilateral_terms import (
+    HOLD_MS_MAX,
+    NO_CURRENCY,
+    amount_of,
+    time_ms_of,
+)
 from tests.bilateral.writing import CONTENT, MOVEMENT, SUGGESTED, TEXTS, examine
 
 DAY_MS = 86_400_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from pipelines.contracts.bilateral import Examined, examine_bilateral
 from pipelines.contracts.participants import read_participants
+from pipelines.market.contracts.bilateral import Examined, examine_bilateral
 from tests.contracts.writing import FILES, write_contracts
 
 MOVEMENT = """\

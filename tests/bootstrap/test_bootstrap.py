@@ -24,9 +24,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.hosting.decisions import Started
-from pipelines.hosting.folder import PlatformFolder
-from pipelines.hosting.processes import start
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+from pipelines.platform.airflow_components.component_processes import start
+from pipelines.platform.airflow_components.restart_decisions import Started
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -467,7 +467,7 @@ def test_clean_ends_what_up_has_started(project: Project) -> None:
     medusa = project.root / ".venv/bin/medusa"
     medusa.parent.mkdir(parents=True)
     medusa.write_text(
-        f'#!/bin/sh\ncd "{REPOSITORY}" && exec "{sys.executable}" -m pipelines.cli "$@"\n'
+        f'#!/bin/sh\ncd "{REPOSITORY}" && exec "{sys.executable}" -m pipelines.cli.main "$@"\n'
     )
     medusa.chmod(0o755)
     folder = PlatformFolder(project.root / ".medusa")

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine
 
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog.building import ALPHA, FIRST, HOUR_MS, LANDING, MAIN, TAIL, a_deployment, a_key
 from tests.catalog.homes_under_test import (
     HomeUnderTest,

@@ -18,13 +18,13 @@ from sqlalchemy import Engine, create_engine, text
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
-from pipelines.catalog.homes import HomeUrls
 from pipelines.catalog.interface import Catalog, Session
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock, Store, Transaction, Waiting
-from pipelines.catalog.memory_tables import LINES
-from pipelines.catalog.postgres import PostgresCatalog, catalog_url
-from pipelines.catalog.postgres_session import PostgresSession, postgres_session
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock, Store, Transaction, Waiting
+from pipelines.catalog.memory.tables import LINES
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog, catalog_url
+from pipelines.catalog.postgres.snapshot_session import PostgresSession, postgres_session
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog.building import ALPHA
 
 Call = Callable[[Catalog], Any]

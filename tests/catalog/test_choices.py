@@ -13,8 +13,8 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.imports import ChosenRows
 from medusa_core.names import Epoch
-from medusa_core.patience import Patience
 from medusa_core.segments import Producer, Stability
+from medusa_core.wait_budget import Patience
 from pipelines.catalog.interface import Assignment
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest

@@ -10,10 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from medusa_core.grid import FOREVER_US
-from medusa_core.patience import Patience
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock
+from medusa_core.wait_budget import Patience
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock
 from tests.catalog import building as a
 from tests.catalog.producing import CHOSEN, PRODUCERS, Reading, S, T, digests_of
 

@@ -16,11 +16,11 @@ from medusa_core.errors import Conflict
 from medusa_core.grid import FOREVER_US
 from medusa_core.imports import ProducedLine
 from medusa_core.names import Epoch
-from medusa_core.patience import Patience
 from medusa_core.recalls import RecallWanted
 from medusa_core.segments import Producer
+from medusa_core.wait_budget import Patience
 from pipelines.catalog.interface import Assignment, Catalog
-from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
 from tests.catalog.producing import (

@@ -11,8 +11,8 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog, Deployment
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 

@@ -17,12 +17,12 @@ from medusa_core.exchange import ImportStanding, LineNews, import_fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock, Store
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock, Store
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome, watcher_of, wipe
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from medusa_core.names import Participant
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.home import known_homes, open_home
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import known_homes, open_home
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import rows_of, watcher_of
 from tests.lent_homes import lent_homes

@@ -26,10 +26,10 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, PlanId, StreamName, Version
 from medusa_core.segments import Stability
 from medusa_core.trims import Trimmed
-from pipelines.catalog.homes import HomeUrls
 from pipelines.catalog.interface import Catalog, Deployment, Session, StepRecord
-from pipelines.catalog.memory_store import Transaction
-from pipelines.catalog.memory_tables import LEASES
+from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.memory.tables import LEASES
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import Call, HomeUnderTest, MemoryHome, PostgresHome, wipe
 

@@ -11,7 +11,7 @@ from medusa_core.names import Version
 from medusa_core.recalls import RecallWanted
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
 from tests.catalog.producing import BETA, CHOSEN, GAMMA, Reading

@@ -20,10 +20,10 @@ import psycopg2
 import pytest
 
 from medusa_core.errors import Unavailable
-from pipelines.catalog import server as server_module
-from pipelines.catalog import server_programs
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.catalog.server_process import RunsAs
+from pipelines.catalog.server import embedded_server as server_module
+from pipelines.catalog.server import server_programs
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.server_process import RunsAs
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -32,7 +32,7 @@ AS_ROOT = os.geteuid() == 0
 # A process of its own that starts or attaches, says so in one line, and stays until it is told.
 OWNER = """
 import json, pathlib, sys
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 with EmbeddedServer(pathlib.Path(sys.argv[1])) as server:
     facts = {"url": server.superuser_url(), "owns": server.owns_server, "port": server.port}
     print(json.dumps(facts), flush=True)
@@ -276,7 +276,7 @@ def test_ctrl_c_in_the_terminal_reaches_the_owner_and_not_the_server(folder: Pat
 
 def test_an_exit_without_leaving_the_block_stops_the_server(folder: Path) -> None:
     code = (
-        "import pathlib, sys; from pipelines.catalog.server import EmbeddedServer\n"
+        "import pathlib, sys; from pipelines.catalog.server.embedded_server import EmbeddedServer\n"
         "EmbeddedServer(pathlib.Path(sys.argv[1])).__enter__(); sys.exit(3)"
     )
     done = subprocess.run(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Refused
-from pipelines.settings import REPOSITORY, Settings
+from pipelines.base.settings import REPOSITORY, Settings
 
 
 def test_an_empty_environment_means_everything_in_the_current_folder(

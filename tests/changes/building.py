@@ -23,18 +23,18 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Segment, Stability
 from medusa_core.trims import Trimmed
+from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog, StreamRecord
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.changes.answering import Answer, changes_of
-from pipelines.changes.lines import Position, line_of
-from pipelines.changes.rows import RowChange
-from pipelines.cli import main
-from pipelines.exporting import columns_of, read_segments
-from pipelines.home import Home, open_home
-from pipelines.settings import Settings
-from pipelines.spark.digests import digests_by_bucket
-from pipelines.spark.files import new_attempt, sync_folders, write_file
-from pipelines.streams.schemas import BUCKET, STIME, file_schema
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.changes.change_answers import Answer, changes_of
+from pipelines.changes.changed_rows import RowChange
+from pipelines.changes.line_versions import Position, line_of
+from pipelines.cli.main import main
+from pipelines.homes.home import Home, open_home
+from pipelines.storage.arrow_digests import digests_by_bucket
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.catalog import building as a
 from tests.lent_homes import lent_homes
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from sqlalchemy import create_engine, text
 
-from pipelines.catalog.homes import home_urls
-from pipelines.catalog.postgres import catalog_url
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.home import known_homes
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import home_urls
+from pipelines.homes.home import known_homes
 from tests.catalog import building as a
 from tests.changes.building import Lines, some_lines
 

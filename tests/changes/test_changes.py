@@ -11,9 +11,9 @@ from medusa_core.changes import ChangeType
 from medusa_core.errors import Diverged, Expired, Refused, Unavailable
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Version
-from pipelines.changes.answering import changes_of
-from pipelines.changes.lines import Position, line_of
-from pipelines.compacting import compact_run, runs_to_compact
+from pipelines.changes.change_answers import changes_of
+from pipelines.changes.line_versions import Position, line_of
+from pipelines.storage.compaction import compact_run, runs_to_compact
 from tests.changes import building as b
 from tests.changes.building import (
     BIG,

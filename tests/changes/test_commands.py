@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipelines.report.times import iso
+from pipelines.base.time_text import iso
 from tests.changes.building import BIG, SUMS, TENTATIVE, WIDTH_US, Lines
 
 MONKEY = pytest.MonkeyPatch

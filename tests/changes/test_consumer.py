@@ -20,9 +20,9 @@ from medusa_core.cursors import HOLD_MS
 from medusa_core.errors import Diverged, Expired, Refused
 from medusa_core.grid import Range
 from medusa_core.names import Version
-from pipelines.changes.answering import changes_of
-from pipelines.changes.cursors import changes_behind, known_cursor, place_cursor
-from pipelines.changes.lines import Position, line_of, parse_position
+from pipelines.changes.change_answers import changes_of
+from pipelines.changes.consumer_cursors import changes_behind, known_cursor, place_cursor
+from pipelines.changes.line_versions import Position, line_of, parse_position
 from tests.changes.building import (
     BIG,
     EVERYTHING,

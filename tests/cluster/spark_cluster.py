@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import psutil
 
-from pipelines.hosting.ports import free_port
+from pipelines.platform.airflow_components.ports import free_port
 from pipelines.spark.java import java_home
 from tests.waiting import until
 

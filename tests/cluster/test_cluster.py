@@ -20,15 +20,15 @@ from medusa_core.commits import Lane
 from medusa_core.digest import Digest
 from medusa_core.names import Participant, StreamName
 from medusa_core.supervising import Job, Seen
-from pipelines.commands.apply import run_apply
-from pipelines.home import open_home
-from pipelines.quality.running import run_checks
+from pipelines.base.settings import Settings
+from pipelines.cli.apply import run_apply
+from pipelines.homes.home import open_home
+from pipelines.platform.jobs.job_processes import see, signal_process
+from pipelines.platform.jobs.launch import Launch
+from pipelines.platform.jobs.supervised_homes import open_jobs
+from pipelines.platform.jobs.supervision_tick import supervise_home
+from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
-from pipelines.settings import Settings
-from pipelines.supervising.launching import Launch
-from pipelines.supervising.opening import open_jobs
-from pipelines.supervising.processes import see, signal_process
-from pipelines.supervising.turn import supervise_home
 from tests.cluster.spark_cluster import SparkCluster, end, spark_cluster
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of
@@ -36,7 +36,7 @@ from tests.replaying import parquet_files
 from tests.waiting import until
 
 if TYPE_CHECKING:
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 pytestmark = pytest.mark.cluster
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import psutil
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 from tests.waiting import until
 
 LOCK = REPOSITORY / "requirements.lock"

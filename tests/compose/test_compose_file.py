@@ -16,7 +16,7 @@ import jsonschema
 import pytest
 import yaml
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 
 FILE = REPOSITORY / "docker-compose.yml"
 SCHEMA = REPOSITORY / "third_party" / "compose-spec" / "compose-spec.json"
@@ -193,8 +193,8 @@ def test_the_health_check_reads_the_metrics_that_a_driver_serves(
     from prometheus_client import generate_latest
 
     from medusa_core.names import Participant
-    from pipelines.catalog.memory import MemoryCatalog
-    from pipelines.catalog.memory_store import ManualClock
+    from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+    from pipelines.catalog.memory.store import ManualClock
     from pipelines.watching.metrics import Metrics
 
     port, pages = answers

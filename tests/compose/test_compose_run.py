@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import pytest
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 from tests.compose.engine import Engine, lacking, make_images, own_engine, run
 from tests.waiting import until
 

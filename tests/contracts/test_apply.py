@@ -16,15 +16,15 @@ from medusa_core.errors import Refused
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.homes import drop_home
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.cli import main
+from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import drop_home
+from pipelines.cli.main import main
+from pipelines.contracts.home_snapshot import read_standing
 from pipelines.contracts.reach import PURPOSE
-from pipelines.contracts.standing import read_standing
-from pipelines.deploying import FIRST_EPOCH
-from pipelines.home import known_homes, open_home, open_homes
-from pipelines.networks.deployed import kept_file, network_of_plan
-from pipelines.settings import REPOSITORY, Settings
+from pipelines.homes.home import known_homes, open_home, open_homes
+from pipelines.homes.network_files import kept_file, network_of_plan
+from pipelines.spark.deployment import FIRST_EPOCH
 from tests.conftest import folder_on_memory
 from tests.contracts.writing import (
     ALPHA,

@@ -8,10 +8,10 @@ import pytest
 
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer
+from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.contracts.standing import Standing, read_standing
-from pipelines.home import open_home, open_homes
-from pipelines.settings import Settings
+from pipelines.contracts.home_snapshot import Standing, read_standing
+from pipelines.homes.home import open_home, open_homes
 from tests.contracts.test_apply import Apply, apply, settings
 from tests.contracts.writing import REPLICATED
 

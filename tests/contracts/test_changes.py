@@ -13,11 +13,11 @@ import pytest
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant
-from pipelines.contracts.assigning import Asked
-from pipelines.contracts.changes import HomeChanges, decide_changes
+from pipelines.contracts.apply_changes import HomeChanges, decide_changes
+from pipelines.contracts.assignments import Asked
+from pipelines.contracts.comparison_rows import Mark
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.showing import Mark
-from pipelines.contracts.standing import Standing
+from pipelines.contracts.home_snapshot import Standing
 from tests.contracts.writing import (
     ALPHA,
     BETA,

@@ -9,10 +9,10 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
+from pipelines.base.settings import REPOSITORY
 from pipelines.contracts.federation import read_federation
-from pipelines.contracts.storage import check_storage
-from pipelines.networks import netmon, netmon3
-from pipelines.settings import REPOSITORY
+from pipelines.contracts.storage_roots import check_storage
+from pipelines.language.shipped import netmon, netmon3
 from tests.contracts.writing import ALPHA, BETA, FILES, NETWORK, TICKS, write_contracts
 
 A, B, T = "participants/alpha.yaml", "participants/beta.yaml", "streams/ticks.yaml"

@@ -9,7 +9,7 @@ import pytest
 from medusa_core.bounds import Cost
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
-from pipelines.contracts.changes import decide_changes
+from pipelines.contracts.apply_changes import decide_changes
 from pipelines.contracts.federation import Federation
 from pipelines.contracts.replicas import RESTART_MS, warnings_of
 from tests.contracts.test_replicas import ALL, Read, applied, computes, read, stream

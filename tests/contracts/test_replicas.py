@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.names import Participant, StreamName
-from pipelines.contracts.assigning import Asked
-from pipelines.contracts.changes import HomeChanges, decide_changes
+from pipelines.contracts.apply_changes import HomeChanges, decide_changes
+from pipelines.contracts.assignments import Asked
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.standing import Standing
+from pipelines.contracts.home_snapshot import Standing
 from pipelines.exchange.first_holds import first_holds
 from tests.contracts.writing import (
     COMPUTES,

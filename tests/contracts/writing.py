@@ -8,8 +8,8 @@ from pathlib import Path
 
 from medusa_core.names import Participant
 from pipelines.catalog.interface import PlanRecord
-from pipelines.contracts.changes import HomeChanges
-from pipelines.contracts.standing import Standing, StandingFragment, StandingLine
+from pipelines.contracts.apply_changes import HomeChanges
+from pipelines.contracts.home_snapshot import Standing, StandingFragment, StandingLine
 
 NETWORK = '''"""A user's network: what is big, computed in two fragments."""
 from medusa_core.network import Filter, Map, Network, Output, Source

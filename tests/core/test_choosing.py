@@ -13,8 +13,8 @@ from medusa_core.comparing import pieces_of, to_compare
 from medusa_core.grid import Range
 from medusa_core.imports import ImportKnowledge, ProducedLine, explain_choice
 from medusa_core.names import Epoch, Participant, PlanId
-from medusa_core.patience import Patience, patience_of
 from medusa_core.segments import IMPORT, Producer, Segment, Stability, reading_order
+from medusa_core.wait_budget import Patience, patience_of
 from tests.core.builders import (
     PLAN,
     READINGS,

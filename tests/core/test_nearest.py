@@ -10,8 +10,8 @@ from medusa_core.columns import check_type
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import NAME_LENGTH_MAX
-from medusa_core.nearest import LENGTH_MAX, LOOKED_AT_MAX, did_you_mean, nearest
 from medusa_core.network import Box, Filter, Map, Network, Output, Source
+from medusa_core.suggest import LENGTH_MAX, LOOKED_AT_MAX, did_you_mean, nearest
 
 KNOWN = ("busy_sources", "scanning_sources", "connections", "--until-ended", "replay")
 

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.grid import Range
+from pipelines.base.settings import REPOSITORY
 from pipelines.catalog.interface import StreamStatus
-from pipelines.exporting import columns_of
-from pipelines.home import Home
+from pipelines.homes.home import Home
 from pipelines.report.figures import stream_figures
-from pipelines.report.stable_rows import read_rows
-from pipelines.settings import REPOSITORY
 from pipelines.spark.classes import reading
 from pipelines.spark.java import java_home
+from pipelines.storage.segment_rows import columns_of
+from pipelines.storage.stable_rows import read_rows
 
 if TYPE_CHECKING:
     from tests.trimming.building import Store

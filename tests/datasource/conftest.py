@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.home import SERVER
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import SERVER
 from tests.conftest import folder_on_memory
 from tests.datasource.building import Medusa, Replayed, environment_of, read_by_medusa
 from tests.trimming.building import Store, a_store, a_store_of_its_own
@@ -62,9 +62,9 @@ def medusa(store: Store, spark: Any) -> Iterator[Medusa]:
 def replayed(spark: Any) -> Iterator[Replayed]:
     """netmon over 6,000 generated connections, in several steps; nobody runs its server."""
     from medusa_core.knowledge import Limits
-    from pipelines.networks.load import load_network
-    from pipelines.streams.generate import write_generated
-    from tests.commands.kept import kept_replay
+    from pipelines.language.load import load_network
+    from pipelines.sources.generated_files import write_generated
+    from tests.cli.kept import kept_replay
 
     folder = folder_on_memory("medusa-kept-")
     inputs = write_generated(folder / "input", seed=3, records=6_000, files=2, format="csv")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from medusa_core.segments import Stability
-from pipelines.compacting import compact_run, runs_to_compact
-from pipelines.report.times import iso
+from pipelines.base.time_text import iso
+from pipelines.storage.compaction import compact_run, runs_to_compact
 from tests.datasource.building import Medusa, Replayed
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
 

@@ -8,11 +8,11 @@ from pyspark.sql.types import LongType, StructType
 from sqlalchemy import text
 
 from medusa_core.errors import Refused
-from pipelines.catalog.homes import home_urls
-from pipelines.catalog.postgres import catalog_url
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.server.home_databases import home_urls
 from pipelines.datasource import MedusaSource
-from pipelines.datasource.opening import OpenHome
-from pipelines.home import known_homes
+from pipelines.datasource.home_access import OpenHome
+from pipelines.homes.home import known_homes
 from tests.catalog import building as a
 from tests.trimming.building import SUMS, Store
 

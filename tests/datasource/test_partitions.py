@@ -15,9 +15,9 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.datasource.admission import LOOKED_AT_FIRST, Ahead, Limit
-from pipelines.datasource.columns import spark_type
-from pipelines.datasource.planning import SMALL_BYTES, check_whole, partitions_of
-from pipelines.streams.schemas import arrow_type
+from pipelines.datasource.partitions import SMALL_BYTES, check_whole, partitions_of
+from pipelines.datasource.spark_columns import spark_type
+from pipelines.storage.arrow_schema import arrow_type
 from tests.catalog import building as a
 
 W = a.WIDTH_US

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 from tests.datasource.building import Replayed, run_job
 
 BLOCKS = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs/datasource.md").read_text(), re.S)

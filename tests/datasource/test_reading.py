@@ -16,11 +16,11 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import SegmentFile, Stability
-from pipelines.datasource.columns import spark_type
-from pipelines.datasource.planning import FilePart, FilesPartition, Wanted
-from pipelines.datasource.reading import read_partition
-from pipelines.spark.files import write_file
-from pipelines.streams.schemas import BUCKET, STIME, file_schema
+from pipelines.datasource.partition_rows import read_partition
+from pipelines.datasource.partitions import FilePart, FilesPartition, Wanted
+from pipelines.datasource.spark_columns import spark_type
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.segment_files import write_file
 
 ALPHA = Participant("alpha")
 VALUES = {

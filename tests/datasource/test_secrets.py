@@ -9,11 +9,11 @@ import pytest
 from pyspark.sql.types import StructType
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
-from pipelines.catalog.homes import home_urls
-from pipelines.catalog.postgres import catalog_url
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.server.home_databases import home_urls
 from pipelines.datasource import MedusaSource, register
-from pipelines.datasource.telling import in_one_sentence
-from pipelines.home import known_homes
+from pipelines.datasource.user_errors import in_one_sentence
+from pipelines.homes.home import known_homes
 from tests.catalog import building as a
 from tests.datasource.building import Medusa, Sink
 from tests.trimming.building import SUMS, Store

@@ -14,11 +14,11 @@ from sqlalchemy import Connection, text
 from medusa_core.errors import Expired, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.segments import Stability
-from pipelines.catalog.postgres import catalog_engine, catalog_url
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres.postgres_catalog import catalog_engine, catalog_url
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.datasource import MedusaSource
 from pipelines.datasource.offsets import Offset, offset_of
-from pipelines.home import known_homes
+from pipelines.homes.home import known_homes
 from tests.catalog import building as a
 from tests.datasource.building import Medusa, Sink
 from tests.trimming.building import SRC, SUMS, WIDTH_US, Store
@@ -125,7 +125,7 @@ def test_a_checkpoint_is_of_one_stream_in_one_incarnation_of_a_home(
 def test_a_running_query_notices_a_home_that_was_set_back_to_an_older_state(
     store_of_its_own: Store, postgres_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pipelines.datasource.stream.LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr("pipelines.datasource.stream_reader.LOOK_AGAIN_S", 0.0)
     store = store_of_its_own
     database = known_homes(store.settings.directory)[a.ALPHA]
     engine = catalog_engine(postgres_server.superuser_url())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
 SAMPLE_DAY = "2026-01-05T"

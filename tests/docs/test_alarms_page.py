@@ -7,7 +7,7 @@ import re
 import pytest
 
 from medusa_core import errors
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 from pipelines.spark.failures import SparkEnded
 from tests.docs.pages import page
 
@@ -49,9 +49,9 @@ def test_every_dag_is_there() -> None:
 def test_every_check_of_the_doctor_is_there() -> None:
     of_homes = {
         f"{one or other} NAME"
-        for one, other in CHECK_OF_HOME.findall(source("pipelines/commands/doctor_homes.py"))
+        for one, other in CHECK_OF_HOME.findall(source("pipelines/cli/doctor_homes.py"))
     }
-    of_machine = set(CHECK_OF_MACHINE.findall(source("pipelines/commands/doctor.py")))
+    of_machine = set(CHECK_OF_MACHINE.findall(source("pipelines/cli/doctor.py")))
     of_machine |= {"metrics port", "homes", "test data"}
     assert len(of_homes) == 5
     assert len(of_machine) == 10
@@ -61,27 +61,30 @@ def test_every_check_of_the_doctor_is_there() -> None:
 @pytest.mark.parametrize(
     ("sentence", "said_in"),
     [
-        ("is given up, ", "pipelines/commands/supervise.py"),
-        ("have changed since they were planned", "pipelines/orders/deploying.py"),
+        ("is given up, ", "pipelines/cli/supervise.py"),
+        ("have changed since they were planned", "pipelines/operations/deploying.py"),
         ("no process took it up within", "medusa_core/supervising.py"),
         ("which no supervisor started", "medusa_core/supervising.py"),
         ("was not heard of for", "medusa_core/supervising.py"),
-        ("was made with", "pipelines/works.py"),
+        ("was made with", "pipelines/participant/assigned_plans.py"),
         ("its home was set back", "medusa_core/exchange.py"),
-        ("nothing runs here now", "pipelines/commands/status_text.py"),
-        ("does not go on: ", "pipelines/commands/status_text.py"),
-        ("its database does not answer", "pipelines/commands/up_status.py"),
-        ("its supervisor was lost", "pipelines/commands/up_status.py"),
-        ("the catalog's disk is full", "pipelines/catalog/postgres_errors.py"),
-        ("the catalog has no connection left", "pipelines/catalog/postgres_errors.py"),
-        ("the catalog does not accept this login", "pipelines/catalog/postgres_errors.py"),
-        ("install the ", "pipelines/catalog/migrations.py"),
-        ("was edited after this home had applied it", "pipelines/catalog/migrations.py"),
-        ("has no key to sign with", "pipelines/agreements/keys.py"),
-        ("may be read by others (mode ", "pipelines/agreements/keys.py"),
-        ("is not by the key of", "pipelines/agreements/verifying.py"),
-        ("than their digests tell: nothing was compacted", "pipelines/compacting.py"),
-        ("stood still, or the clock was set", "pipelines/hosting/keeping.py"),
+        ("nothing runs here now", "pipelines/cli/status_text.py"),
+        ("does not go on: ", "pipelines/cli/status_text.py"),
+        ("its database does not answer", "pipelines/cli/up_status.py"),
+        ("its supervisor was lost", "pipelines/cli/up_status.py"),
+        ("the catalog's disk is full", "pipelines/catalog/postgres/database_errors.py"),
+        ("the catalog has no connection left", "pipelines/catalog/postgres/database_errors.py"),
+        ("the catalog does not accept this login", "pipelines/catalog/postgres/database_errors.py"),
+        ("install the ", "pipelines/catalog/server/migrations.py"),
+        ("was edited after this home had applied it", "pipelines/catalog/server/migrations.py"),
+        ("has no key to sign with", "pipelines/market/sync/signing_keys.py"),
+        ("may be read by others (mode ", "pipelines/market/sync/signing_keys.py"),
+        ("is not by the key of", "pipelines/market/sync/verification.py"),
+        ("than their digests tell: nothing was compacted", "pipelines/storage/compaction.py"),
+        (
+            "stood still, or the clock was set",
+            "pipelines/platform/airflow_components/component_supervision.py",
+        ),
     ],
 )  # fmt: skip
 def test_sentences_by_which_an_operator_looks_are_said_so(sentence: str, said_in: str) -> None:

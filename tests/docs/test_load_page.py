@@ -10,10 +10,10 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.market.costs import PiecewiseLinear
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.postgres_errors import error_of
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres.database_errors import error_of
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog import building as a
 from tests.docs.pages import page
 

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli import parser
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
+from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
 
@@ -47,7 +47,7 @@ def projects() -> Iterator[Path]:
     folder = folder_on_memory("medusa-docs-")
     medusa = folder / "bin" / "medusa"
     medusa.parent.mkdir()
-    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli "$@"\n')
+    medusa.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines.cli.main "$@"\n')
     medusa.chmod(0o755)
     yield folder
     shutil.rmtree(folder)

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipelines.streams.generate import write_generated
+from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
 from tests.waiting import until
 
@@ -31,7 +31,7 @@ def connections(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def command(connections: Path, keep: Path, export: Path) -> list[str]:
     return [
-        sys.executable, "-m", "pipelines.cli", "replay", "netmon", "--input", str(connections),
+        sys.executable, "-m", "pipelines.cli.main", "replay", "netmon", "--input", str(connections),
         "--keep", str(keep), "--export", str(export), "--records-per-step-max", "4000", "--json",
     ]  # fmt: skip
 

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.knowledge import Limits
-from pipelines.networks.load import load_network
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.language.load import load_network
 from tests.replaying import Replayer, parquet_files
 
 DATA = Settings.from_environment(os.environ).test_data

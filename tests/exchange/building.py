@@ -14,12 +14,12 @@ from medusa_core.grid import Range
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile, Stability
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock
 from pipelines.exchange.copies import FileCopies
-from pipelines.exchange.importing import Imported, Importer
+from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange, Partner
-from pipelines.leases import LeaseKeeper
+from pipelines.homes.lease_keeper import LeaseKeeper
 
 WIDTH_US = 10_000_000
 ALPHA, BETA, DELTA = map(Participant, ("alpha", "beta", "delta"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg2
 
-from pipelines.exchange.bell import TRY_AGAIN_S, Bell, Ears, Line
+from pipelines.exchange.notification_listener import TRY_AGAIN_S, Bell, Ears, Line
 
 
 @dataclass(eq=False)

@@ -14,21 +14,21 @@ from medusa_core.commits import Commit, LeaseKey
 from medusa_core.errors import Diverged, OutcomeUnknown, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.patience import Patience
 from medusa_core.recalls import RecallWanted
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
+from medusa_core.wait_budget import Patience
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.choosing import Chooser
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.copies import FileCopies
-from pipelines.exchange.importing import Imported, Importer
+from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.exchange.in_process import Partner as Storage
-from pipelines.leases import LeaseKeeper
+from pipelines.homes.lease_keeper import LeaseKeeper
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of, wipe
 from tests.catalog.producing import BETA, CHOSEN, GAMMA, IMPORTING, Partner, replicated

@@ -13,7 +13,7 @@ from medusa_core.exchange import LineNews, PublishedSegment
 from medusa_core.grid import Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from pipelines.exchange.patience import PatientExchange
+from pipelines.exchange.nonblocking import PatientExchange
 from tests.waiting import until
 
 STREAM, QUICK, SLOW = StreamName("one"), Participant("quick"), Participant("slow")

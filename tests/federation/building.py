@@ -13,23 +13,23 @@ from medusa_core.decide import Decision
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
-from pipelines.catalog.homes import drop_home
-from pipelines.driver import Applied
-from pipelines.exchange.importing import Imported
-from pipelines.federation import Seat, take_seat
-from pipelines.home import known_homes
-from pipelines.housekeeping import TrimmedLine
-from pipelines.leases import LeaseKeeper
-from pipelines.participant import ParticipantLoop
-from pipelines.running import loop_of, wait_for_leases
-from pipelines.settings import Settings
-from pipelines.sinks.delivering import Turn
-from pipelines.streams.live.interface import Polled
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.home_databases import drop_home
+from pipelines.exchange.importer import Imported
+from pipelines.homes.home import known_homes
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.assembly import loop_of, wait_for_leases
+from pipelines.participant.driver import Applied
+from pipelines.participant.home_session import Seat, take_seat
+from pipelines.participant.housekeeper import TrimmedLine
+from pipelines.participant.loop import ParticipantLoop
+from pipelines.sinks.delivery import Turn
+from pipelines.sources.live.live_source import Polled
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 
 IDLE_S = 0.02

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Mapping
 
 from medusa_core.names import Participant
-from pipelines.exporting import columns_of, read_segments
-from pipelines.failpoints import FILE, POINT
-from pipelines.federation import take_seat
-from pipelines.orphans import find_orphans
+from pipelines.base.failpoints import FILE, POINT
+from pipelines.participant.home_session import take_seat
+from pipelines.storage.orphans import find_orphans
+from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.federation.processes import END_S_MAX, Installation, kill
 from tests.waiting import until
 
@@ -27,7 +27,7 @@ def start_command(
 ) -> subprocess.Popen[str]:
     """A command of `medusa` about a participant's home, in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *words, "--participant", name],
+        [sys.executable, "-m", "pipelines.cli.main", *words, "--participant", name],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

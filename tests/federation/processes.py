@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.commands.apply import run_apply
-from pipelines.failpoints import FILE, POINT
-from pipelines.federation import take_seat
-from pipelines.home import SERVER
-from pipelines.settings import Settings
+from pipelines.base.failpoints import FILE, POINT
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.apply import run_apply
+from pipelines.homes.home import SERVER
+from pipelines.participant.home_session import take_seat
 from tests.conftest import folder_on_memory
 from tests.waiting import until
 
@@ -41,7 +41,7 @@ class Installation:
     ) -> subprocess.Popen[str]:
         """`medusa run` of a participant, in a process group of its own."""
         command = [
-            sys.executable, "-m", "pipelines.cli", "run", "--participant", name,
+            sys.executable, "-m", "pipelines.cli.main", "run", "--participant", name,
             "--lease", str(LEASE_S), "--records-per-step-max", "3000", *more,
         ]  # fmt: skip
         return subprocess.Popen(

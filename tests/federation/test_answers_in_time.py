@@ -16,17 +16,17 @@ from medusa_core.market.loads import load_of
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State
-from pipelines.catalog.postgres import catalog_url
-from pipelines.commands.apply import run_apply
-from pipelines.drills.links import LinkFaults, Lost, write_faults
-from pipelines.quality.running import run_checks
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.cli.apply import run_apply
+from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
+from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
 from tests.federation.building import Running, federation_of, rounds_until, seated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 X_MS = 8_000
 HOUR_MS = 3_600_000

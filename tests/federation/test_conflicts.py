@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from medusa_core.errors import Conflict
-from pipelines.participant import ParticipantLoop, Ticked
+from pipelines.participant.loop import ParticipantLoop, Ticked
 
 
 class InConflict(ParticipantLoop):

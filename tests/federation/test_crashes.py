@@ -15,10 +15,10 @@ import pytest
 
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName
-from pipelines.commands.apply import run_apply
-from pipelines.failpoints import POINTS
-from pipelines.federation import take_seat
-from pipelines.streams.generate import write_generated
+from pipelines.base.failpoints import POINTS
+from pipelines.cli.apply import run_apply
+from pipelines.participant.home_session import take_seat
+from pipelines.sources.generated_files import write_generated
 from tests.federation.housekeeping import command, kept, kill_command_at
 from tests.federation.processes import Installation, contents, installation, kill
 from tests.waiting import until

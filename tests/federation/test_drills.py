@@ -17,17 +17,24 @@ import pytest
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
-from pipelines.cli import main
-from pipelines.commands.apply import run_apply
-from pipelines.drills.links import FILE, LinkFaults, Lost, Slow, read_faults, write_faults
-from pipelines.drills.processes import FOLDER, Running, recorded, running_in
-from pipelines.drills.system import look_at
-from pipelines.drills.ways import DrilledWays
-from pipelines.exchange.bell import Bell, Ears
-from pipelines.federation import take_seat
-from pipelines.running import has_ended
-from pipelines.settings import REPOSITORY
-from pipelines.streams.generate import write_generated
+from pipelines.base.process_table import look_at
+from pipelines.base.settings import REPOSITORY
+from pipelines.cli.apply import run_apply
+from pipelines.cli.main import main
+from pipelines.exchange.notification_listener import Bell, Ears
+from pipelines.participant.assembly import has_ended
+from pipelines.participant.home_session import take_seat
+from pipelines.platform.drills.fault_injected_links import DrilledWays
+from pipelines.platform.drills.link_faults import (
+    FILE,
+    LinkFaults,
+    Lost,
+    Slow,
+    read_faults,
+    write_faults,
+)
+from pipelines.platform.drills.run_processes import FOLDER, Running, recorded, running_in
+from pipelines.sources.generated_files import write_generated
 from tests.exchange.test_bell import World
 from tests.federation.building import Running as Seated
 from tests.federation.building import federation_of, rounds_until, seated
@@ -39,7 +46,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 A, B, C = (Participant(name) for name in ("alpha", "beta", "gamma"))
 CONNECTIONS = StreamName("connections")
@@ -316,7 +323,7 @@ STAND_IN = """
 import sys, threading
 from pathlib import Path
 from medusa_core.names import Participant
-from pipelines.drills.processes import recorded
+from pipelines.platform.drills.run_processes import recorded
 with recorded(Path(sys.argv[1]), Participant(sys.argv[2])) as drives:
     if len(sys.argv) < 4:
         drives()
@@ -397,7 +404,7 @@ def test_what_is_frozen_goes_on_when_it_is_healed(folder: Path, fault: Fault) ->
 def test_what_is_frozen_for_a_while_goes_on_although_the_command_is_gone(folder: Path) -> None:
     with stand_in(folder, "alpha") as alpha:
         command = subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", "fault", "freeze", "alpha", "--for", "4s"],
+            [sys.executable, "-m", "pipelines.cli.main", "fault", "freeze", "alpha", "--for", "4s"],
             stdout=subprocess.PIPE,
             text=True,
             cwd=REPOSITORY,

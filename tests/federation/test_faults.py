@@ -19,14 +19,14 @@ import pytest
 from medusa_core.errors import Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
-from pipelines.catalog.homes import home_urls
-from pipelines.catalog.postgres import PostgresCatalog, catalog_url
-from pipelines.commands.apply import run_apply
-from pipelines.failpoints import FILE, POINT
-from pipelines.federation import take_seat
-from pipelines.home import known_homes
-from pipelines.running import has_ended, loop_of
-from pipelines.streams.generate import write_generated
+from pipelines.base.failpoints import FILE, POINT
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog, catalog_url
+from pipelines.catalog.server.home_databases import home_urls
+from pipelines.cli.apply import run_apply
+from pipelines.homes.home import known_homes
+from pipelines.participant.assembly import has_ended, loop_of
+from pipelines.participant.home_session import take_seat
+from pipelines.sources.generated_files import write_generated
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.federation.processes import LEASE_S, Installation, contents, installation, kill
 from tests.federation.relay import relay_to
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 
 OUTPUTS = tuple(map(StreamName, ("busy_sources", "scanning_sources", "scanning_prefixes")))
@@ -148,7 +148,7 @@ def test_a_database_that_is_killed_is_a_pause_and_nothing_else(
             each.kill()
         psutil.wait_procs([server, *children], timeout=30)
         # Its owner would wait for beta, which stands still until it is told to go on.
-        monkeypatch.setattr("pipelines.catalog.server.USERS_MS_MAX", 0)
+        monkeypatch.setattr("pipelines.catalog.server.embedded_server.USERS_MS_MAX", 0)
         installed.server.stop()
         go_on(installed)
         _, said = process.communicate(timeout=120)

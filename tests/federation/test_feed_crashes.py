@@ -10,8 +10,8 @@ import pytest
 from medusa_core.digest import Digest
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName
-from pipelines.failpoints import POINTS
-from pipelines.federation import take_seat
+from pipelines.base.failpoints import POINTS
+from pipelines.participant.home_session import take_seat
 from tests.federation.processes import Installation, installation, kill
 from tests.waiting import until
 

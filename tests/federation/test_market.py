@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.catalog.homes import home_urls
-from pipelines.home import known_homes
+from pipelines.catalog.server.home_databases import home_urls
+from pipelines.homes.home import known_homes
 from tests.agreements.building import INSERT, Login
 from tests.federation.building import write_replicated
 from tests.federation.processes import Installation, installation, kill

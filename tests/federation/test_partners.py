@@ -12,11 +12,11 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from medusa_core.names import Participant, StreamName
-from pipelines.catalog.homes import home_urls
-from pipelines.commands.apply import run_apply
-from pipelines.home import known_homes
-from pipelines.participant import AssignmentsChanged
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.home_databases import home_urls
+from pipelines.cli.apply import run_apply
+from pipelines.homes.home import known_homes
+from pipelines.participant.loop import AssignmentsChanged
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.federation.test_three_and_one import LANDING, write_contracts
 from tests.replaying import parquet_files
@@ -24,7 +24,7 @@ from tests.replaying import parquet_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 START_US = 1_700_000_000_000_000
 
@@ -117,7 +117,7 @@ def test_a_loop_notices_that_it_is_to_do_something_else(
 ) -> None:
     delta = four["delta"]
     delta.loop.tick()
-    network = Path("pipelines/networks/netmon3.py").read_text()
+    network = Path("pipelines/language/shipped/netmon3.py").read_text()
     (contracts / "netmon3.py").write_text(
         network.replace(
             "boxes=(connections, *netmon.network.boxes)", "boxes=(connections, *boxes)"

@@ -13,13 +13,13 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Segment
-from pipelines.commands.apply import run_apply
+from pipelines.base.settings import Settings
+from pipelines.cli.apply import run_apply
 from pipelines.contracts.reach import PURPOSE
-from pipelines.exporting import read_segments
-from pipelines.federation import take_seat
-from pipelines.running import has_ended
-from pipelines.settings import Settings
-from pipelines.streams.schemas import columns_of
+from pipelines.participant.assembly import has_ended
+from pipelines.participant.home_session import take_seat
+from pipelines.storage.arrow_schema import columns_of
+from pipelines.storage.segment_rows import read_segments
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.federation.processes import installation, kill
 from tests.replaying import parquet_files
@@ -28,7 +28,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 ORIGIN_S = 1_700_000_000
 NETWORK = """
@@ -184,7 +184,9 @@ def test_after_an_upgrade_of_the_engine_what_is_left_is_computed_under_the_new_p
     apply(settings, contracts, more=1)
     with seated(settings, "solo", lambda: spark) as solo:
         rounds_until([solo], lambda: bool(solo.heard.landed))
-    monkeypatch.setattr("pipelines.deploying.compiled_fingerprint", lambda *_: "a later compiler")
+    monkeypatch.setattr(
+        "pipelines.spark.deployment.compiled_fingerprint", lambda *_: "a later compiler"
+    )
     with (
         pytest.raises(Refused, match="apply the contracts again"),
         seated(settings, "solo", lambda: spark),

@@ -15,13 +15,13 @@ import pytest
 from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
-from pipelines.commands.apply import run_apply
-from pipelines.failpoints import FILE, POINT
-from pipelines.federation import take_seat
-from pipelines.leases import LeaseKeeper
-from pipelines.running import Engines, has_ended, load_works, loop_of, wait_for_leases
-from pipelines.streams.generate import write_generated
-from pipelines.warming import warm_up
+from pipelines.base.failpoints import FILE, POINT
+from pipelines.cli.apply import run_apply
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.assembly import Engines, has_ended, load_works, loop_of, wait_for_leases
+from pipelines.participant.home_session import take_seat
+from pipelines.participant.warm_up import warm_up
+from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
 from tests.federation.building import Heard, Running, federation_of, rounds_until, seated
 from tests.federation.processes import Installation, installation, kill
@@ -32,7 +32,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 BETA = Participant("beta")
 

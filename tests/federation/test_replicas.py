@@ -15,10 +15,10 @@ import pytest
 from medusa_core.digest import Digest
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer, Segment, Stability
-from pipelines.changes.lines import line_of
-from pipelines.commands.apply import run_apply
-from pipelines.drills.links import LinkFaults, Lost, write_faults
-from pipelines.quality.running import run_checks
+from pipelines.changes.line_versions import line_of
+from pipelines.cli.apply import run_apply
+from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
+from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
 from tests.federation.building import (
     Running,
@@ -31,7 +31,7 @@ from tests.federation.building import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 COUNTED, BUSY = StreamName("counted"), StreamName("busy")
 BETA, GAMMA, DELTA = map(Participant, ("beta", "gamma", "delta"))

@@ -14,11 +14,11 @@ from medusa_core.digest import Digest
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer, Segment, Stability
-from pipelines.changes.lines import line_of
-from pipelines.drills.links import LinkFaults, Lost, write_faults
-from pipelines.exporting import columns_of, read_segments
-from pipelines.federation import Seat, take_seat
-from pipelines.streams.schemas import STIME
+from pipelines.changes.line_versions import line_of
+from pipelines.participant.home_session import Seat, take_seat
+from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
+from pipelines.storage.arrow_schema import STIME
+from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.federation.building import write_replicated
 from tests.federation.processes import Installation, installation, kill
 from tests.waiting import until

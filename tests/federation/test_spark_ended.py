@@ -10,10 +10,10 @@ import psutil
 import pytest
 
 from medusa_core.names import Participant
+from pipelines.base.failpoints import FILE, POINT
 from pipelines.catalog.interface import LeaseRecord
-from pipelines.failpoints import FILE, POINT
-from pipelines.federation import take_seat
-from pipelines.streams.generate import write_generated
+from pipelines.participant.home_session import take_seat
+from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
 from tests.federation.processes import Installation, installation, kill
 from tests.federation.test_crashes import write_contracts

@@ -16,18 +16,18 @@ from sqlalchemy import create_engine, text
 from sqlalchemy.exc import DBAPIError
 
 from medusa_core.names import Participant, StreamName
-from pipelines.catalog.postgres import catalog_url
-from pipelines.commands.apply import run_apply
-from pipelines.exporting import export_stream
-from pipelines.running import has_ended
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.cli.apply import run_apply
+from pipelines.participant.assembly import has_ended
+from pipelines.storage.segment_rows import export_stream
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.replaying import parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 DATA = Settings.from_environment(os.environ).test_data
 ANSWERS = {

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.cli import main
-from tests.commands.watched import Watched, watched_homes
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.main import main
+from tests.cli.watched import Watched, watched_homes
 from tests.hostile.judging import fit_for_a_terminal, in_time
 
 

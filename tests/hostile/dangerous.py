@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import MedusaError
-from pipelines.streams.recorded import read_recorded_file
+from pipelines.sources.recorded.reader import read_recorded_file
 from tests.hostile.cases.dangerous import CASES
 from tests.hostile.cases.shapes import FileCase
 

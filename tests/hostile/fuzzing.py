@@ -16,12 +16,12 @@ from medusa_core.columns import Column
 from medusa_core.errors import MedusaError
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import check_name
-from pipelines.catalog.postgres import catalog_url
+from pipelines.base.settings import Settings
+from pipelines.base.time_text import parse_time_us
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
 from pipelines.contracts.yaml_values import parse_yaml
-from pipelines.networks.expressions import compile_expression
-from pipelines.report.times import parse_time_us
-from pipelines.settings import Settings
-from pipelines.streams.recorded import read_recorded_file
+from pipelines.language.expressions import compile_expression
+from pipelines.sources.recorded.reader import read_recorded_file
 from tests.hostile.cases.log_files import ZEEK_FIELDS, ZEEK_HEAD, ZEEK_ROW, line
 from tests.hostile.cases.shapes import CONNECTIONS
 from tests.hostile.cases.text_files import GOOD, HEADER

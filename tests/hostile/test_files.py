@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import MedusaError
-from pipelines.streams.recorded import read_recorded_file
+from pipelines.sources.recorded.reader import read_recorded_file
 from tests.hostile.cases import log_files, text_files, whole_files
 from tests.hostile.cases.shapes import FileCase
 from tests.hostile.judging import a_sentence, fit_for_a_terminal, in_time

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Refused
-from pipelines.networks.check import check_network
-from pipelines.networks.load import load_network
+from pipelines.language.check import check_network
+from pipelines.language.load import load_network
 from tests.hostile.cases import networks
 from tests.hostile.cases.shapes import TextCase
 from tests.hostile.judging import a_sentence, fit_for_a_terminal, in_time

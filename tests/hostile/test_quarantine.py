@@ -14,12 +14,12 @@ import pytest
 
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.names import StreamName
-from pipelines import repairs, repairs_export
-from pipelines.home import open_home
-from pipelines.repairs import CLOSED, LANDED_BEFORE, LEFT
-from pipelines.streams.recorded import read_recorded_file
+from pipelines.homes.home import open_home
+from pipelines.participant import repairs, repairs_export
+from pipelines.participant.repairs import CLOSED, LANDED_BEFORE, LEFT
+from pipelines.sources.recorded.reader import read_recorded_file
 from tests.catalog import building as a
-from tests.commands.watched import Watched
+from tests.cli.watched import Watched
 from tests.hostile.cases.shapes import CONNECTIONS, ESCAPES, MARKUP
 from tests.hostile.conftest import Ended
 from tests.hostile.judging import a_sentence

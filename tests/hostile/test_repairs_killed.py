@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.failpoints import FILE, POINT
-from pipelines.home import open_home
-from pipelines.repairs import LANDED_BEFORE
+from pipelines.base.failpoints import FILE, POINT
+from pipelines.homes.home import open_home
+from pipelines.participant.repairs import LANDED_BEFORE
 from tests.catalog import building as a
-from tests.commands.watched import Watched
+from tests.cli.watched import Watched
 from tests.hostile.conftest import Ended
 from tests.waiting import until
 
@@ -40,7 +40,7 @@ def test_killed_at_a_point_and_handed_in_again_a_record_lands_once(
     before = landed(homes)
     words = ("quarantine", "retry", "src", str(file))
     process = subprocess.Popen(
-        [sys.executable, "-m", "pipelines.cli", *words, "--participant", "alpha"],
+        [sys.executable, "-m", "pipelines.cli.main", *words, "--participant", "alpha"],
         cwd=Path(__file__).parents[2],
         env={**os.environ, POINT: point, FILE: str(announced)},
     )

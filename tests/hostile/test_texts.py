@@ -10,9 +10,9 @@ from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import check_name
-from pipelines.networks.expressions import compile_expression
-from pipelines.report.times import parse_time_us
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.base.time_text import parse_time_us
+from pipelines.language.expressions import compile_expression
 from tests.hostile.cases import texts
 from tests.hostile.cases.shapes import TextCase
 from tests.hostile.judging import a_sentence, fit_for_a_terminal, in_time

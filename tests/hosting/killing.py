@@ -13,8 +13,8 @@ from pathlib import Path
 from random import Random
 
 from medusa_core.names import Participant
-from pipelines.hosting.components import COMPONENTS
-from pipelines.hosting.processes import all_processes, marked
+from pipelines.platform.airflow_components.component_processes import all_processes, marked
+from pipelines.platform.airflow_components.components import COMPONENTS
 from tests.hosting.live import ROLES, Live
 from tests.hosting.observing import Observer, OpenJob, is_alive
 from tests.hosting.platforms import in_sessions, lives

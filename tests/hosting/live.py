@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.names import Participant
-from pipelines.home import known_homes, open_home, open_homes
-from pipelines.report.times import iso
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.base.time_text import iso
+from pipelines.homes.home import known_homes, open_home, open_homes
 from tests.hosting.platforms import Platform
 from tests.waiting import until
 

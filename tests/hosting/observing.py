@@ -16,7 +16,7 @@ import psycopg2
 from sqlalchemy import make_url
 
 from medusa_core.names import Participant
-from pipelines.drills.system import look_at
+from pipelines.base.process_table import look_at
 from tests.waiting import until
 
 EVERY_S = 0.2

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pipelines.hosting.components import COMPONENTS
-from pipelines.hosting.decisions import Process
-from pipelines.hosting.folder import PlatformFolder
-from pipelines.hosting.ports import free_port
-from pipelines.hosting.processes import all_processes, marked
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+from pipelines.platform.airflow_components.component_processes import all_processes, marked
+from pipelines.platform.airflow_components.components import COMPONENTS
+from pipelines.platform.airflow_components.ports import free_port
+from pipelines.platform.airflow_components.restart_decisions import Process
 from tests.conftest import folder_on_memory
 from tests.waiting import until
 
@@ -44,7 +44,7 @@ class Platform:
 
     def begin(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", *words],
+            [sys.executable, "-m", "pipelines.cli.main", *words],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

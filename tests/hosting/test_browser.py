@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 from tests.hosting.browsing import CHROMIUM, Person, person
 from tests.hosting.live import Live, live_federation
 from tests.waiting import until

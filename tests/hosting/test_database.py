@@ -10,8 +10,8 @@ from psycopg2.sql import SQL, Identifier
 from sqlalchemy.engine import make_url
 
 from medusa_core.errors import Refused, Unavailable
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.hosting.database import Pulse, make_database, revision_of
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.platform.airflow_components.airflow_database import Pulse, make_database, revision_of
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.hosting.decisions import (
+from pipelines.platform.airflow_components.restart_decisions import (
     GiveUp,
     Leave,
     Patience,

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Conflict, Refused
-from pipelines.hosting.environment import Place, airflow_environment
-from pipelines.hosting.folder import PlatformFolder
-from pipelines.hosting.logs import remove_old, turn_logs
-from pipelines.hosting.ports import require_port
-from pipelines.hosting.telling import Telling
+from pipelines.base.log_rotation import remove_old, turn_logs
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+from pipelines.platform.airflow_components.environment import Place, airflow_environment
+from pipelines.platform.airflow_components.platform_state import Telling
+from pipelines.platform.airflow_components.ports import require_port
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_made(
 ) -> None:
     monkeypatch.setenv("MEDUSA_DIR", str(tmp_path / "home"))
     done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "up", *words],
+        [sys.executable, "-m", "pipelines.cli.main", "up", *words],
         capture_output=True,
         text=True,
         check=False,

@@ -12,10 +12,17 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Unavailable
-from pipelines.hosting.components import end_recorded
-from pipelines.hosting.decisions import Started
-from pipelines.hosting.folder import PlatformFolder
-from pipelines.hosting.processes import MARK, end, is_there, left_of, marked, start
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+from pipelines.platform.airflow_components.component_processes import (
+    MARK,
+    end,
+    is_there,
+    left_of,
+    marked,
+    start,
+)
+from pipelines.platform.airflow_components.components import end_recorded
+from pipelines.platform.airflow_components.restart_decisions import Started
 from tests.waiting import until
 
 PYTHON = (sys.executable, "-I", "-S", "-c")
@@ -74,7 +81,7 @@ def test_a_program_whose_maker_dies_before_it_is_written_down_never_begins(tmp_p
     maker = f"""
 import os, signal, sys
 from pathlib import Path
-from pipelines.hosting.processes import start
+from pipelines.platform.airflow_components.component_processes import start
 def killed(started):
     print(started.pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

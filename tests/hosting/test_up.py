@@ -17,9 +17,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.hosting.components import COMPONENTS
-from pipelines.hosting.processes import MARK
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
+from pipelines.platform.airflow_components.component_processes import MARK
+from pipelines.platform.airflow_components.components import COMPONENTS
 from tests.hosting.killing import BOUND_S, JOB, Killing
 from tests.hosting.live import DELTA, ROLES, Live
 from tests.hosting.observing import Observer, observed

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.catalog.server_process import RunsAs
-from pipelines.hosting.components import COMPONENTS
-from pipelines.hosting.processes import all_processes, left_of
+from pipelines.catalog.server.server_process import RunsAs
+from pipelines.platform.airflow_components.component_processes import all_processes, left_of
+from pipelines.platform.airflow_components.components import COMPONENTS
 from tests.conftest import folder_on_memory
 from tests.hosting.platforms import Platform, finished, in_sessions, lives, nothing_is_left
 from tests.waiting import until

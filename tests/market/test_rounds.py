@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from medusa_core.market.costs import CostFunction, PiecewiseLinear, Queue
 from medusa_core.market.terms import PriceRange
-from pipelines.simulation.market.bounded_price import BoundedPrice
-from pipelines.simulation.market.making import costs_of, price_range
-from pipelines.simulation.market.worlds import Change, Contract, Outcome, World
+from pipelines.simulation.schemes.bounded_price import BoundedPrice
+from pipelines.simulation.schemes.drawn_worlds import costs_of, price_range
+from pipelines.simulation.schemes.worlds import Change, Contract, Outcome, World
 
 T = 20
 ROUNDS_MAX = 400

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from medusa_core.market.costs import CostFunction
-from pipelines.simulation.market.making import UNIT, costs_of, price_range
-from pipelines.simulation.market.worlds import Contract, Outcome, RoundFigures, World
+from pipelines.simulation.schemes.drawn_worlds import UNIT, costs_of, price_range
+from pipelines.simulation.schemes.worlds import Contract, Outcome, RoundFigures, World
 
 THRESHOLD = 80
 

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from medusa_core.errors import Conflict, Refused, Unavailable
-from pipelines.cli import main
-from pipelines.commands.simulate_market import Asked, parts_of
-from pipelines.simulation.market import running
-from pipelines.simulation.market.kept import kept_in
-from pipelines.simulation.market.making import Sizes
-from pipelines.simulation.market.parts import CELL, PUBLISHED, Part, matrix_parts, run_part
-from pipelines.simulation.market.running import run_parts
-from pipelines.simulation.market.shown import lines_of
-from pipelines.simulation.market.verdict import missed
+from pipelines.cli.main import main
+from pipelines.cli.simulate_market import Asked, parts_of
+from pipelines.simulation.schemes import run_parts as running
+from pipelines.simulation.schemes.drawn_worlds import Sizes
+from pipelines.simulation.schemes.parts import CELL, PUBLISHED, Part, matrix_parts, run_part
+from pipelines.simulation.schemes.run_file import kept_in
+from pipelines.simulation.schemes.run_parts import run_parts
+from pipelines.simulation.schemes.run_text import lines_of
+from pipelines.simulation.schemes.verdict import missed
 
 TINY = Sizes(participants=30, contracts=3, levels=1, utilisation=0.8)
 PARTS = [Part(kind=CELL, sizes=TINY, seed=seed, schemes=("plain", "push")) for seed in (1, 2, 3)]

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.simulation.market.bounded_price import BoundedPrice
-from pipelines.simulation.market.changing import make_changing_world, measure_changing
-from pipelines.simulation.market.course import Course
-from pipelines.simulation.market.demo import demo_failures, run_demo
-from pipelines.simulation.market.lemmas import lemma_failures, small_sizes
-from pipelines.simulation.market.making import Load, Sizes, make_world
-from pipelines.simulation.market.measures import figures_of
-from pipelines.simulation.market.misreporting import measure_misreporting
-from pipelines.simulation.market.plain_rule import PlainRule
-from pipelines.simulation.market.worlds import Outcome, Scheme, World
+from pipelines.simulation.schemes.bounded_price import BoundedPrice
+from pipelines.simulation.schemes.changing_load import make_changing_world, measure_changing
+from pipelines.simulation.schemes.course import Course
+from pipelines.simulation.schemes.demo_phases import demo_failures, run_demo
+from pipelines.simulation.schemes.drawn_worlds import Load, Sizes, make_world
+from pipelines.simulation.schemes.lemmas import lemma_failures, small_sizes
+from pipelines.simulation.schemes.measures import figures_of
+from pipelines.simulation.schemes.misreporting import measure_misreporting
+from pipelines.simulation.schemes.plain_rule import PlainRule
+from pipelines.simulation.schemes.worlds import Outcome, Scheme, World
 
 SMALL = Sizes(participants=60, contracts=5, levels=2, utilisation=0.9)
 BOTH = pytest.mark.parametrize("scheme", [PlainRule(), BoundedPrice()], ids=lambda s: s.name)

@@ -7,10 +7,10 @@ from itertools import permutations
 import pytest
 
 from medusa_core.market.terms import ContractName
-from pipelines.simulation.market.bounded_price import BoundedPrice
-from pipelines.simulation.market.course import Course
-from pipelines.simulation.market.handing import Agreed, HandingOver
-from pipelines.simulation.market.making import Load, Sizes, make_world
+from pipelines.simulation.schemes.bounded_price import BoundedPrice
+from pipelines.simulation.schemes.course import Course
+from pipelines.simulation.schemes.drawn_worlds import Load, Sizes, make_world
+from pipelines.simulation.schemes.handing import Agreed, HandingOver
 from tests.market_simulation.made import THRESHOLD, Deciding, a_world
 
 FULL = THRESHOLD - 3

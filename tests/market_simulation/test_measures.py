@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.simulation.market.acceptable import (
+from pipelines.simulation.schemes.acceptable import (
     acceptance_of,
     is_uniform,
     lemma_violations,
     moves_bound,
 )
-from pipelines.simulation.market.course import Course
-from pipelines.simulation.market.making import Sizes, make_world
-from pipelines.simulation.market.measures import figures_of, rounds_to
+from pipelines.simulation.schemes.course import Course
+from pipelines.simulation.schemes.drawn_worlds import Sizes, make_world
+from pipelines.simulation.schemes.measures import figures_of, rounds_to
 from tests.market_simulation.made import THRESHOLD, a_world, an_outcome
 
 T = THRESHOLD

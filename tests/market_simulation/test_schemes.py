@@ -9,16 +9,16 @@ from random import Random
 import pytest
 
 from medusa_core.market.costs import Queue
-from pipelines.simulation.market.auction import AuctionPerTask
-from pipelines.simulation.market.bounded_price import BoundedPrice
-from pipelines.simulation.market.course import cost_tables
-from pipelines.simulation.market.diffusion import Diffusion
-from pipelines.simulation.market.making import Load, Sizes, make_world, price_range
-from pipelines.simulation.market.optimum import CentralOptimum, least_cost, parts_of
-from pipelines.simulation.market.plain_rule import PlainRule
-from pipelines.simulation.market.push import RandomPush
-from pipelines.simulation.market.schemes import NAMES, scheme_named
-from pipelines.simulation.market.worlds import Contract, Scheme, World
+from pipelines.simulation.schemes.auction import AuctionPerTask
+from pipelines.simulation.schemes.bounded_price import BoundedPrice
+from pipelines.simulation.schemes.course import cost_tables
+from pipelines.simulation.schemes.diffusion import Diffusion
+from pipelines.simulation.schemes.drawn_worlds import Load, Sizes, make_world, price_range
+from pipelines.simulation.schemes.optimum import CentralOptimum, least_cost, parts_of
+from pipelines.simulation.schemes.plain_rule import PlainRule
+from pipelines.simulation.schemes.random_push import RandomPush
+from pipelines.simulation.schemes.scheme_names import NAMES, scheme_named
+from pipelines.simulation.schemes.worlds import Contract, Scheme, World
 from tests.market_simulation.made import THRESHOLD, a_world
 
 PRICED = [PlainRule(), BoundedPrice()]

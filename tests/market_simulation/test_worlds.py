@@ -9,8 +9,8 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.market.costs import marginal_cost_of_adding, marginal_cost_of_removing
-from pipelines.simulation.market.making import Load, Sizes, draw_graph, make_world
-from pipelines.simulation.market.worlds import World
+from pipelines.simulation.schemes.drawn_worlds import Load, Sizes, draw_graph, make_world
+from pipelines.simulation.schemes.worlds import World
 
 
 def loads_of(world: World) -> list[int]:

@@ -12,15 +12,15 @@ import pytest
 
 from medusa_core.commits import Cause
 from medusa_core.market.loads import Kind, Load, load_of
-from pipelines.commands.apply import run_apply
-from pipelines.running import has_ended
-from pipelines.streams.generate import write_generated
+from pipelines.cli.apply import run_apply
+from pipelines.participant.assembly import has_ended
+from pipelines.sources.generated_files import write_generated
 from tests.federation.building import federation_of, rounds_until, seated
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 HOUR_MS = 3_600_000
 RECORDS = 1_500

@@ -12,9 +12,9 @@ from medusa_core.commits import Cause, Lane
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.market.loads import Kind, LoadSample, Work, WorkKey
 from medusa_core.names import StreamName
-from pipelines.metering.meter import PENDING_MAX, CpuMeter
-from pipelines.metering.works import import_works, landing_works
-from pipelines.streams.live.interface import Polled
+from pipelines.base.cpu_meter import PENDING_MAX, CpuMeter
+from pipelines.participant.attribution import import_works, landing_works
+from pipelines.sources.live.live_source import Polled
 from tests.waiting import until
 
 MAIN = WorkKey("net.main", 0, Cause.NORMAL)

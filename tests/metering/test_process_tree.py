@@ -19,7 +19,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pipelines.metering.process_tree import TICK_NS, ProcessTree
+from pipelines.base.process_tree import TICK_NS, ProcessTree
 
 ROOT = 6_000_000
 """Ids beyond any that a system gives, so that no process of its own is asked for its clock."""

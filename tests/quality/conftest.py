@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.networks.load import load_network
-from pipelines.streams.generate import write_generated
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.language.load import load_network
+from pipelines.sources.generated_files import write_generated
 from tests.conftest import folder_on_memory
 from tests.quality.homes import SECOND_US, Checked, checked_home, mixed, mixed_inputs
 from tests.replaying import Replayer, parquet_files

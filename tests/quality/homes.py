@@ -13,8 +13,8 @@ import pyarrow as pa
 from medusa_core.certificates import Certificate, Suite
 from medusa_core.knowledge import Limits
 from medusa_core.network import Aggregate, Filter, Map, Network, Output, Source, Union
-from pipelines.home import Home
-from pipelines.quality.running import Found, Outcome, run_checks
+from pipelines.homes.home import Home
+from pipelines.quality.check_run import Found, Outcome, run_checks
 from pipelines.quality.windows import Asked
 from tests.replaying import Replayer, parquet_files
 

@@ -9,10 +9,10 @@ import pytest
 
 from medusa_core.certificates import Suite
 from medusa_core.columns import Column
-from pipelines.cli import main, parser
-from pipelines.quality.breaking import MODES
+from pipelines.cli.main import main, parser
 from pipelines.quality.differences import differences
-from pipelines.streams.schemas import STIME, record_schema
+from pipelines.quality.planted_faults import MODES
+from pipelines.storage.arrow_schema import STIME, record_schema
 from tests.quality.homes import Checked, found
 
 BROKEN = {

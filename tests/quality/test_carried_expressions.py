@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from medusa_core.columns import Column
-from pipelines.networks.aggregates import compile_aggregate
-from pipelines.networks.expressions import compile_expression
-from pipelines.networks.parsing import parse
-from pipelines.quality.carried import Carried, NotCarried, duckdb_type
-from pipelines.quality.carrying_aggregates import CarryingAggregates
-from pipelines.quality.carrying_functions import CarryingScalars
+from pipelines.language.aggregates import compile_aggregate
+from pipelines.language.expressions import compile_expression
+from pipelines.language.parsing import parse
 from pipelines.quality.duck_tables import arrow_of, make_table
-from pipelines.streams.schemas import STIME
-from tests.networks.conftest import COLUMNS
-from tests.networks.conftest import records as records
-from tests.networks.generated_expressions import compiled_text, expressions
+from pipelines.quality.transpile_aggregates import CarryingAggregates
+from pipelines.quality.transpile_functions import CarryingScalars
+from pipelines.quality.transpiled import Carried, NotCarried, duckdb_type
+from pipelines.storage.arrow_schema import STIME
+from tests.language.conftest import COLUMNS
+from tests.language.conftest import records as records
+from tests.language.generated_expressions import compiled_text, expressions
 
 REGROUPING = "org.apache.spark.sql.catalyst.optimizer.ReorderAssociativeOperator"
 Both = tuple[SparkSession, duckdb.DuckDBPyConnection]

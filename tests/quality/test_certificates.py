@@ -9,8 +9,8 @@ import pytest
 
 from medusa_core.certificates import Suite
 from medusa_core.errors import Refused, Unavailable
+from pipelines.base.settings import REPOSITORY
 from pipelines.quality import recompute
-from pipelines.settings import REPOSITORY
 from tests.quality.homes import SECOND_US, Checked, certificate
 
 
@@ -133,7 +133,7 @@ def test_pages_load_nothing_from_elsewhere(netmon: Checked) -> None:
 
 
 def test_two_at_once_do_not_write_into_one_project(netmon: Checked) -> None:
-    from pipelines.quality.great import project
+    from pipelines.quality.gx_project import project
 
     with (
         project(netmon.home.directory / "quality"),
@@ -143,7 +143,7 @@ def test_two_at_once_do_not_write_into_one_project(netmon: Checked) -> None:
 
 
 ORACLE = (
-    "carried", "carried_types", "carrying", "carrying_aggregates", "carrying_functions",
+    "transpiled", "transpiled_types", "transpile", "transpile_aggregates", "transpile_functions",
     "differences", "duck_tables", "recompute",
 )  # fmt: skip
 

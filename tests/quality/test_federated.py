@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.certificates import Suite
-from pipelines.commands.apply import run_apply
-from pipelines.running import has_ended
-from pipelines.streams.generate import write_generated
+from pipelines.cli.apply import run_apply
+from pipelines.participant.assembly import has_ended
+from pipelines.sources.generated_files import write_generated
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.federation.test_three_and_one import LANDING, write_contracts
 from tests.quality.homes import Checked, certificate
@@ -21,7 +21,7 @@ from tests.quality.homes import Checked, certificate
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 
 @pytest.fixture

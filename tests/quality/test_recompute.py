@@ -16,18 +16,18 @@ from pyspark.sql import SparkSession
 from medusa_core.columns import Column
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Port, Source
-from pipelines.networks.check import check_network
-from pipelines.networks.load import load_network
-from pipelines.quality.batch import spark_batch
+from pipelines.base.settings import Settings
+from pipelines.language.check import check_network
+from pipelines.language.load import load_network
+from pipelines.quality.batch_boxes import spark_batch
 from pipelines.quality.differences import differences
-from pipelines.quality.inputs import needed
 from pipelines.quality.recompute import DUCKDB, Recomputation
-from pipelines.settings import Settings
-from pipelines.streams.export import export_csv
-from pipelines.streams.schemas import STIME, arrow_type, record_schema
-from tests.networks.conftest import COLUMNS
-from tests.networks.conftest import records as records
-from tests.networks.test_shipped_networks import CASES
+from pipelines.quality.window_inputs import needed
+from pipelines.storage.arrow_schema import STIME, arrow_type, record_schema
+from pipelines.storage.csv_export import export_csv
+from tests.language.conftest import COLUMNS
+from tests.language.conftest import records as records
+from tests.language.test_shipped_networks import CASES
 
 DATA = Settings.from_environment(os.environ).test_data
 ALL = Range(BEGINNING_US, FOREVER_US)

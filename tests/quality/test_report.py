@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.cli import main
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.main import main
 from tests.quality.homes import Checked
 from tests.report.test_page import Seen
 

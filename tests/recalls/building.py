@@ -13,13 +13,13 @@ from medusa_core.exchange import import_fragment
 from medusa_core.names import Participant
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Deployment
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.copies import FileCopies
-from pipelines.exchange.importing import Imported, Importer
+from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
-from pipelines.federation import take_seat
-from pipelines.home import Home, open_home
-from pipelines.leases import LeaseKeeper
+from pipelines.homes.home import Home, open_home
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.home_session import take_seat
 from tests.catalog import building as a
 from tests.changes.building import BIG, SUMS, Lines
 from tests.lent_homes import lent_homes

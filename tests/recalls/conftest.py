@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.changes.building import Lines, some_lines
 from tests.recalls.building import Pair, a_pair
 

@@ -11,7 +11,7 @@ import pytest
 
 from medusa_core.names import Participant
 from medusa_core.segments import Producer
-from pipelines.report.times import iso
+from pipelines.base.time_text import iso
 from tests.catalog import building as a
 from tests.changes.building import SUMS, TENTATIVE, WIDTH_US, Lines, apply, held
 
@@ -190,9 +190,9 @@ def note_divergence(lines: Lines, bucket: int) -> None:
     """What the choice among both producers would have noted."""
     from sqlalchemy import create_engine, text
 
-    from pipelines.catalog.homes import home_urls
-    from pipelines.catalog.postgres import catalog_url
-    from pipelines.home import known_homes
+    from pipelines.catalog.postgres.postgres_catalog import catalog_url
+    from pipelines.catalog.server.home_databases import home_urls
+    from pipelines.homes.home import known_homes
 
     at_us = bucket * WIDTH_US
     sides = [

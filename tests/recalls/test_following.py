@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipelines.report.times import iso
+from pipelines.base.time_text import iso
 from tests.catalog import building as a
 from tests.changes.building import SUMS, WIDTH_US
 from tests.recalls.building import Pair

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from pipelines.report.page import write_page
-from tests.commands.conftest import nasty_kept, netmon_kept
-from tests.commands.kept import Kept
+from tests.cli.conftest import nasty_kept, netmon_kept
+from tests.cli.kept import Kept
 
 __all__ = ["nasty_kept", "netmon_kept"]
 

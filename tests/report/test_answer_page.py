@@ -19,7 +19,7 @@ from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Stability
 from medusa_core.states import State, Transition
 from pipelines.catalog.interface import LineStatus, StreamRecord
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
 from pipelines.report.answer_figures import AnswerFigures, Mark, Outage, read_answers
 from pipelines.report.answer_laws import laws_of

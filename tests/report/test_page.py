@@ -16,7 +16,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.mermaid import draw
 from pipelines.report.figures import read_figures
 from pipelines.report.page import write_page
-from tests.commands.kept import Kept
+from tests.cli.kept import Kept
 
 VOID = ("meta", "br", "hr", "line", "rect", "path", "circle")
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.network import Network
-from pipelines.networks.load import SHIPPED, load_network
+from pipelines.base.time_text import duration, iso, parse_time_us, size_of
+from pipelines.homes.deployed_fragments import network_of_document
+from pipelines.language.load import SHIPPED, load_network
 from pipelines.report.charts import BARS_MAX, Bar, Panel, draw_steps, draw_windows, grouped
-from pipelines.report.deployed import network_of_document
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.markup import Markup, tag, text
 from pipelines.report.network_picture import draw_network
 from pipelines.report.time_axis import axis_over
-from pipelines.report.times import duration, iso, parse_time_us, size_of
 
 MINUTE, DAY = 60_000_000, 86_400_000_000
 

@@ -15,10 +15,10 @@ from medusa_core.market.documents import document_of
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from medusa_core.market.terms import ContractName, PriceRange, Terms
 from medusa_core.names import Participant
-from pipelines.agreements.desk import settle
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.postgres_rounds import open_postgres_rounds
-from pipelines.rounds.turns import MarketTurn, MarketTurns
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.postgres.rounds import open_postgres_rounds
+from pipelines.market.rounds.round_tick import MarketTurn, MarketTurns
+from pipelines.market.sync.contract_sync import settle
 from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, GAMMA, Party, a_movement, some_terms
 from tests.agreements.homes import Urls, Watchers, parties_in

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.agreements.homes import Urls, Watchers, homes_of, watchers_of
 from tests.rounds.building import (
     ALPHA,

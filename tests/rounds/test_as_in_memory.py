@@ -13,12 +13,12 @@ from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.loads import Recorded, Shares, WorkKey
 from medusa_core.market.terms import Terms
 from medusa_core.names import Participant
-from pipelines.agreements.desk import AgreementDesk, Turn
-from pipelines.catalog.agreements import Agreements
-from pipelines.catalog.memory_letters import MemoryLetters
-from pipelines.catalog.memory_rounds import MemoryRounds
-from pipelines.catalog.rounds import MarketFacts, Trading
-from pipelines.rounds.turns import MarketTurns
+from pipelines.catalog.agreement_store import Agreements
+from pipelines.catalog.memory.mailbox import MemoryLetters
+from pipelines.catalog.memory.rounds import MemoryRounds
+from pipelines.catalog.round_store import MarketFacts, Trading
+from pipelines.market.rounds.round_tick import MarketTurns
+from pipelines.market.sync.contract_sync import AgreementDesk, Turn
 from tests.rounds.building import (
     ALPHA,
     BETA,

@@ -7,7 +7,7 @@ import select
 
 import pytest
 
-from pipelines.catalog.queries import SQL_FOLDER
+from pipelines.catalog.postgres.queries import SQL_FOLDER
 from tests.agreements.building import Login
 from tests.rounds.building import Trader, a_price, a_round, agree_on, parts
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.agreements.beside import TurnsBeside
-from pipelines.agreements.keys import key_path
 from pipelines.exchange.in_process import Partner
-from pipelines.rounds.opening import turns_beside
+from pipelines.market.rounds.round_assembly import turns_beside
+from pipelines.market.sync.background_worker import TurnsBeside
+from pipelines.market.sync.signing_keys import key_path
 from tests.rounds.building import Trader, a_price, agree_on, parts
 from tests.waiting import until
 

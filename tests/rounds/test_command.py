@@ -12,11 +12,11 @@ from medusa_core.commits import Cause, Lane
 from medusa_core.market.documents import document_of
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from medusa_core.market.terms import Terms
-from pipelines.agreements.keys import make_key
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.cli import main
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.cli.main import main
+from pipelines.market.sync.signing_keys import make_key
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
 from tests.catalog import building as a
 from tests.rounds.building import COST, PERIOD_MS, a_price, parts

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.failpoints import FILE, POINT, ROUND_POINTS, visited_by
-from pipelines.settings import REPOSITORY
+from pipelines.base.failpoints import FILE, POINT, ROUND_POINTS, visited_by
+from pipelines.base.settings import REPOSITORY
 from tests.rounds.building import BETA, Trader, a_price, a_round, agree_on, parts
 from tests.waiting import until
 
@@ -68,7 +68,7 @@ import sys
 from pathlib import Path
 from medusa_core.names import Participant
 from pipelines.exchange.in_process import Partner
-from pipelines.rounds.opening import open_turns
+from pipelines.market.rounds.round_assembly import open_turns
 directory, name, url, partner, reader = sys.argv[1:]
 partners = {Participant(partner): Partner(reader_url=reader, storage=Path("/nowhere"))}
 with open_turns(Path(directory), Participant(name), url, partners, print) as turns:

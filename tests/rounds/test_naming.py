@@ -14,7 +14,7 @@ from medusa_core.errors import Refused
 from medusa_core.market.knowledge import ContractInForce
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import FragmentName, Participant
-from pipelines.rounds.naming import naming_of
+from pipelines.market.rounds.fragment_names import naming_of
 from tests.agreements.building import a_movement, some_terms
 from tests.rounds.building import ALPHA, BETA, GAMMA, Trader, a_price, agree_on, parts, until_quiet
 from tests.rounds.test_as_in_memory import MemoryTrader, in_memory

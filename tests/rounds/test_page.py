@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.main import main
 from tests.agreements.building import ALPHA, BETA, Login, a_movement, some_terms
 from tests.docs.pages import difference, page
 from tests.rounds.building import COST, a_price

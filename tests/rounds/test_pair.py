@@ -12,8 +12,8 @@ import pytest
 from medusa_core.market.learning import PASSED_ROUNDS
 from medusa_core.market.loads import WorkKey
 from medusa_core.market.messages import Nonce
-from pipelines.catalog.rounds import MarketFacts
-from pipelines.rounds.knowing import knowledge_of
+from pipelines.catalog.round_store import MarketFacts
+from pipelines.market.rounds.round_knowledge import knowledge_of
 from tests.rounds.building import (
     ALPHA,
     BETA,

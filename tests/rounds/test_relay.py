@@ -11,8 +11,8 @@ from medusa_core.errors import Conflict
 from medusa_core.market.decisions import LowerLoad
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.terms import PriceRange
-from pipelines.catalog.rounds import AgreedMove
-from pipelines.rounds.applying import request_of
+from pipelines.catalog.round_store import AgreedMove
+from pipelines.market.rounds.round_documents import request_of
 from tests.rounds.building import (
     BETA,
     GAMMA,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.simulation.running import schedule_of
-from pipelines.simulation.shapes import MARKETS, REPLICAS, TRIMS, WHOLE, Shape
+from pipelines.simulation.faults.schedule_runs import schedule_of
+from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, TRIMS, WHOLE, Shape
 
 CLOSED_BY_ANOTHER = (
     "a driver that was frozen while it closed buckets wakes when another has closed them and their "

@@ -12,15 +12,22 @@ from hypothesis import strategies as st
 
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.names import Participant
-from pipelines.cli import main
-from pipelines.simulation.running import run_schedules, run_shared, schedule_of
-from pipelines.simulation.shapes import MARKET_KINDS, MARKETS, MIXED, REPLICAS, WHOLE, shape_of
-from pipelines.simulation.trading.faults import MARKET_GAPS
-from pipelines.simulation.trading.reckoning import adds, cost_of, price_of
-from pipelines.simulation.trading.rest import could_gain, rounds_max
-from pipelines.simulation.trading.scenario import Trader, draw_market
-from pipelines.simulation.trading.schedule import run_market_schedule
-from pipelines.simulation.trading.world import MarketWorld
+from pipelines.cli.main import main
+from pipelines.simulation.faults.schedule_runs import run_schedules, run_shared, schedule_of
+from pipelines.simulation.faults.schedule_shapes import (
+    MARKET_KINDS,
+    MARKETS,
+    MIXED,
+    REPLICAS,
+    WHOLE,
+    shape_of,
+)
+from pipelines.simulation.rounds.market_faults import MARKET_GAPS
+from pipelines.simulation.rounds.market_scenario import Trader, draw_market
+from pipelines.simulation.rounds.market_schedule import run_market_schedule
+from pipelines.simulation.rounds.market_world import MarketWorld
+from pipelines.simulation.rounds.reckoning import adds, cost_of, price_of
+from pipelines.simulation.rounds.rest import could_gain, rounds_max
 
 SEED = 40_000
 CPUS = os.cpu_count() or 1
@@ -58,7 +65,7 @@ def test_of_five_seeds_one_is_a_market_and_the_others_are_what_they_were() -> No
 
 def test_a_market_s_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
     code = (
-        "from pipelines.simulation.trading.schedule import run_market_schedule\n"
+        "from pipelines.simulation.rounds.market_schedule import run_market_schedule\n"
         f"for seed in range({SEED}, {SEED + 3}):\n    run_market_schedule(seed, print)"
     )
     told = [

@@ -8,12 +8,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from medusa_core.names import StreamName
-from pipelines.simulation import oracle
-from pipelines.simulation.evaluate import Evaluator
-from pipelines.simulation.expected import question_of
-from pipelines.simulation.networks import Form
-from pipelines.simulation.oracle import Question, expected_rows
-from pipelines.simulation.scenario import draw_scenario
+from pipelines.simulation.faults import oracle
+from pipelines.simulation.faults.evaluate import Evaluator
+from pipelines.simulation.faults.expected import question_of
+from pipelines.simulation.faults.oracle import Question, expected_rows
+from pipelines.simulation.faults.scenario import draw_scenario
+from pipelines.simulation.faults.simulated_networks import Form
 
 S = 1_000_000
 

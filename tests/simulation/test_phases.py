@@ -9,15 +9,15 @@ import pytest
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
-from pipelines.simulation.homes import HomeClock
-from pipelines.simulation.links import Links
-from pipelines.simulation.liveness import Bound, bound_of
-from pipelines.simulation.networks import Form
-from pipelines.simulation.runs import RunFigures
-from pipelines.simulation.scenario import draw_scenario
-from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import WHOLE
-from pipelines.simulation.world import World
+from pipelines.simulation.faults.liveness import Bound, bound_of
+from pipelines.simulation.faults.run_figures import RunFigures
+from pipelines.simulation.faults.scenario import draw_scenario
+from pipelines.simulation.faults.schedule import run_schedule
+from pipelines.simulation.faults.schedule_shapes import WHOLE
+from pipelines.simulation.faults.simulated_homes import HomeClock
+from pipelines.simulation.faults.simulated_links import Links
+from pipelines.simulation.faults.simulated_networks import Form
+from pipelines.simulation.faults.world import World
 
 SEED = 80_000
 A, B = Participant("alpha"), Participant("beta")

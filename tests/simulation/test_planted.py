@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from pipelines.simulation.running import run_schedules
-from pipelines.simulation.shapes import MARKETS, REPLICAS, WHOLE
+from pipelines.simulation.faults.schedule_runs import run_schedules
+from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, WHOLE
 from tests.simulation import planted
 
 SCHEDULES_MAX = 2_000

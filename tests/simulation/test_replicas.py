@@ -9,15 +9,15 @@ from operator import is_
 
 import pytest
 
-from pipelines.cli import main
-from pipelines.simulation.diverging import diverging_in
-from pipelines.simulation.events import Event, Violation
-from pipelines.simulation.liveness import let_compare, settle
-from pipelines.simulation.replicas import NO_REPLICAS
-from pipelines.simulation.running import run_schedules
-from pipelines.simulation.scenario import Scenario, deployment_for, draw_scenario
-from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import (
+from pipelines.cli.main import main
+from pipelines.simulation.faults.diverging import diverging_in
+from pipelines.simulation.faults.drawn_replicas import NO_REPLICAS
+from pipelines.simulation.faults.events import Event, Violation
+from pipelines.simulation.faults.liveness import let_compare, settle
+from pipelines.simulation.faults.scenario import Scenario, deployment_for, draw_scenario
+from pipelines.simulation.faults.schedule import run_schedule
+from pipelines.simulation.faults.schedule_runs import run_schedules
+from pipelines.simulation.faults.schedule_shapes import (
     MARKETS,
     MIXED,
     REPLICA_KINDS,
@@ -26,7 +26,7 @@ from pipelines.simulation.shapes import (
     WHOLE,
     shape_of,
 )
-from pipelines.simulation.world import World
+from pipelines.simulation.faults.world import World
 
 SEED = 60_000
 SEEDS = range(SEED, SEED + 200)

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Conflict, Refused
-from pipelines.cli import main
-from pipelines.hosting.processes import all_processes
-from pipelines.simulation import running
+from pipelines.cli.main import main
+from pipelines.platform.airflow_components.component_processes import all_processes
+from pipelines.simulation.faults import schedule_runs
+from pipelines.simulation.faults.schedule_runs import run_on, run_schedules
+from pipelines.simulation.faults.schedule_shapes import TRIMS, WHOLE
 from pipelines.simulation.progress import progress_in
-from pipelines.simulation.running import run_on, run_schedules
-from pipelines.simulation.shapes import TRIMS, WHOLE
 from tests.waiting import until
 
 SEED = 70_000
@@ -33,7 +33,7 @@ def stop(done: int) -> None:
 def test_a_run_that_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "SCHEDULES_PER_PART", 2)
+    monkeypatch.setattr(schedule_runs, "SCHEDULES_PER_PART", 2)
     file = tmp_path / "deep" / "run.json"
     with progress_in(file, SEED, TRIMS) as progress, pytest.raises(Stopped):
         run_on(progress, 5, 1, stop)
@@ -49,7 +49,9 @@ def test_a_run_that_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
 
 def test_parts_that_come_in_any_order_are_counted_once(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
-    parts = {first: running.run_part((first, 1), TRIMS) for first in (SEED, SEED + 1, SEED + 2)}
+    parts = {
+        first: schedule_runs.run_part((first, 1), TRIMS) for first in (SEED, SEED + 1, SEED + 2)
+    }
     with progress_in(file, SEED, TRIMS) as progress:
         for first in (SEED + 2, SEED):
             progress.add(first, parts[first], "code")
@@ -75,7 +77,7 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
 def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:
-        progress.add(SEED, running.run_part((SEED, 1), TRIMS), "code")
+        progress.add(SEED, schedule_runs.run_part((SEED, 1), TRIMS), "code")
     for seed, shape in ((SEED + 1, TRIMS), (SEED, WHOLE)):
         with (
             pytest.raises(Refused, match=f"from seed {SEED} with --trims"),
@@ -100,7 +102,7 @@ def test_the_file_of_another_run_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_was_spoilt_is_refused_and_left_as_it_is(tmp_path: Path, spoil: object) -> None:
     file = tmp_path / "run.json"
     with progress_in(file, SEED, TRIMS) as progress:
-        progress.add(SEED, running.run_part((SEED, 1), TRIMS), "code")
+        progress.add(SEED, schedule_runs.run_part((SEED, 1), TRIMS), "code")
     spoilt = spoil(file.read_text())  # type: ignore[operator]
     file.write_text(spoilt)
     with pytest.raises(Refused, match="not what a run"), progress_in(file, SEED, TRIMS):

@@ -14,15 +14,21 @@ from dataclasses import replace
 import pytest
 from greenlet import getcurrent, greenlet
 
-from pipelines.cli import main
-from pipelines.simulation import schedule as running
-from pipelines.simulation.events import Violation
-from pipelines.simulation.processes import GAPS
-from pipelines.simulation.running import run_schedules, run_shared
-from pipelines.simulation.runs import RunFigures
-from pipelines.simulation.schedule import run_schedule
-from pipelines.simulation.shapes import KINDS, MARKET_KINDS, REPLICA_KINDS, TRIMS, WHOLE
-from pipelines.simulation.world import World
+from pipelines.cli.main import main
+from pipelines.simulation.faults import schedule as running
+from pipelines.simulation.faults.events import Violation
+from pipelines.simulation.faults.run_figures import RunFigures
+from pipelines.simulation.faults.schedule import run_schedule
+from pipelines.simulation.faults.schedule_runs import run_schedules, run_shared
+from pipelines.simulation.faults.schedule_shapes import (
+    KINDS,
+    MARKET_KINDS,
+    REPLICA_KINDS,
+    TRIMS,
+    WHOLE,
+)
+from pipelines.simulation.faults.simulated_processes import GAPS
+from pipelines.simulation.faults.world import World
 
 SEED = 20_000
 CPUS = os.cpu_count() or 1
@@ -70,7 +76,7 @@ def test_a_run_is_the_same_however_many_processes_share_it() -> None:
 
 def test_a_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
     code = (
-        "from pipelines.simulation.schedule import run_schedule\n"
+        "from pipelines.simulation.faults.schedule import run_schedule\n"
         f"for seed in ({SEED}, {SEED + 1}):\n    run_schedule(seed, print)"
     )
     told = [
@@ -164,7 +170,7 @@ def test_without_faults_nobody_is_in_conflict_and_nothing_is_away() -> None:
 
 
 def test_time_in_a_home_goes_at_one_pace_with_the_world() -> None:
-    from pipelines.simulation.scenario import draw_scenario
+    from pipelines.simulation.faults.scenario import draw_scenario
 
     scenario = draw_scenario(SEED)
     world = World(scenario)

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from pipelines.simulation.processes import Rest
-from pipelines.simulation.strands import Strand
+from pipelines.simulation.faults.fibers import Strand
+from pipelines.simulation.faults.simulated_processes import Rest
 
 A_WHILE, LONGER = Rest(5), Rest(50)
 

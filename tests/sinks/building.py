@@ -30,24 +30,24 @@ from medusa_core.network import Filter, Network, Output, Source
 from medusa_core.segments import Producer, Segment, Stability
 from medusa_core.sinks import SinkRecord
 from medusa_core.trims import Trimmed
+from pipelines.base.settings import Settings
 from pipelines.catalog.interface import LineStatus
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_of
-from pipelines.exporting import columns_of
-from pipelines.home import Home, open_home
-from pipelines.networks.check import check_network
-from pipelines.settings import Settings
-from pipelines.sinks.declaration import document_of
-from pipelines.sinks.declaring import declare
-from pipelines.sinks.delivering import Turn
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import Home, open_home
+from pipelines.language.check import check_network
+from pipelines.sinks.delivery import Turn
+from pipelines.sinks.delivery_workers import deliver_once
 from pipelines.sinks.marks import MARKS
-from pipelines.sinks.workers import deliver_once
-from pipelines.spark.digests import digests_by_bucket
-from pipelines.spark.files import new_attempt, sync_folders, write_file
-from pipelines.streams.landing import landing_fragment
-from pipelines.streams.schemas import BUCKET, STIME, file_schema
+from pipelines.sinks.registration import declare
+from pipelines.sinks.sink_declaration import document_of
+from pipelines.sources.landing import landing_fragment
+from pipelines.spark.deployment import FIRST_EPOCH, deployment_of, fragments_for, plan_of
+from pipelines.storage.arrow_digests import digests_by_bucket
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_rows import columns_of
 from tests.catalog.building import ALPHA, HOUR_MS
 from tests.lent_homes import lent_homes
 

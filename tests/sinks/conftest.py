@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 from sqlalchemy import make_url
 
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.sinks.building import Database, SinkHome, a_sink_home
 
 DATABASE, LOGIN, PASSWORD = "sinks_target", "sinks_login", "p@ss:word/€ and %41"

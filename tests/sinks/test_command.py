@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.main import main
 from tests.sinks.building import (
     COPIES,
     READINGS,

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from medusa_core.segments import Stability
-from pipelines.failpoints import DELIVERY_POINTS, FILE, POINT
+from pipelines.base.failpoints import DELIVERY_POINTS, FILE, POINT
 from tests.sinks.building import COPIES, URL_VARIABLE, Database, SinkHome, a_row, record_of
 from tests.waiting import until
 
@@ -32,7 +32,7 @@ PASSES = [1, *(pytest.param(passes, marks=pytest.mark.crash) for passes in (2, 3
 
 def start(home: SinkHome, **environment: str) -> subprocess.Popen[str]:
     """`medusa deliver` to the victim, in a process group of its own."""
-    command = [sys.executable, "-m", "pipelines.cli", "deliver", "--sink", VICTIM]
+    command = [sys.executable, "-m", "pipelines.cli.main", "deliver", "--sink", VICTIM]
     return subprocess.Popen(
         [*command, "--participant", "alpha"],
         stdin=subprocess.DEVNULL,

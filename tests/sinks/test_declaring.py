@@ -10,10 +10,10 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US
 from medusa_core.names import StreamName
-from pipelines.contracts.changes import decide_changes
+from pipelines.contracts.apply_changes import decide_changes
+from pipelines.contracts.comparison_rows import Mark
 from pipelines.contracts.federation import read_federation
-from pipelines.contracts.showing import Mark
-from pipelines.sinks.declaration import FolderSink, TableSink, parse_sink
+from pipelines.sinks.sink_declaration import FolderSink, TableSink, parse_sink
 from tests.contracts.writing import FILES, TICKS, brought_in, nothing, write_contracts
 from tests.sinks.building import (
     COPIES,

@@ -12,8 +12,8 @@ import pytest
 
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.segments import Stability
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.sinks.folder import LOCK, RECORD
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.sinks.folder_target import LOCK, RECORD
 from tests.sinks.building import (
     COPIES,
     READINGS,

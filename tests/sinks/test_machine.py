@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from medusa_core.segments import Stability
-from pipelines.failpoints import DELIVERY_POINTS, visited_by
+from pipelines.base.failpoints import DELIVERY_POINTS, visited_by
 from tests.conftest import folder_on_memory
 from tests.sinks.building import (
     COPIES,

@@ -10,8 +10,8 @@ from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.recalls import RecallWanted
 from medusa_core.segments import Producer
-from pipelines.home import open_home
-from pipelines.recalling import with_needs
+from pipelines.homes.home import open_home
+from pipelines.participant.recalling import with_needs
 from tests.catalog.building import ALPHA
 from tests.sinks.building import COPIES, READINGS, WIDTH_US, Database, SinkHome, a_row
 

@@ -13,14 +13,14 @@ import pytest
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, StreamName
 from medusa_core.sinks import holder_of
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.commands.apply import run_apply
-from pipelines.failpoints import visited_by
-from pipelines.federation import take_seat
-from pipelines.running import has_ended
-from pipelines.settings import Settings
-from pipelines.sinks.workers import Deliveries
-from pipelines.streams.generate import write_generated
+from pipelines.base.failpoints import visited_by
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.apply import run_apply
+from pipelines.participant.assembly import has_ended
+from pipelines.participant.home_session import take_seat
+from pipelines.sinks.delivery_workers import Deliveries
+from pipelines.sources.generated_files import write_generated
 from pipelines.watching.metrics import Metrics
 from tests.federation.building import Heard, Running, federation_of, seated
 from tests.sinks.building import COPIES, Database, SinkHome, a_row, names, parquet_rows
@@ -262,8 +262,8 @@ def test_status_shows_how_far_sinks_are_and_why_not_further(
     home: SinkHome, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    from pipelines.commands.status import show_status
-    from pipelines.sinks.folder import LOCK
+    from pipelines.cli.status import show_status
+    from pipelines.sinks.folder_target import LOCK
 
     home.declare(COPIES, kind="parquet", path=str(tmp_path / "lake"))
     home.declare_table(COPIES, key=["id"])

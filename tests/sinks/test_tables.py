@@ -11,7 +11,7 @@ import pytest
 
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.segments import Stability
-from pipelines.sinks.delivering import Delivering
+from pipelines.sinks.delivery import Delivering
 from tests.sinks.building import (
     COLUMNS,
     COPIES,

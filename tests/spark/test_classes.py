@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from medusa_core.errors import Unavailable
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 from pipelines.spark import classes
 from pipelines.spark.java import java_home
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 from medusa_core.network import Aggregate, Network, Output, Source
-from pipelines.exporting import read_segments
-from pipelines.networks.check import check_network
+from pipelines.language.check import check_network
 from pipelines.spark.distinct import in_two_groupings
+from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
 
 COLUMNS = {"at_us": "bigint", "key": "string", "value": "double", "flag": "boolean"}

@@ -12,7 +12,7 @@ import pytest
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
-from pipelines.spark.files import CheckedFiles, check_file, write_file
+from pipelines.storage.segment_files import CheckedFiles, check_file, write_file
 
 STREAM = StreamName("seen")
 

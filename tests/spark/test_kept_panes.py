@@ -14,8 +14,8 @@ from medusa_core.knowledge import Knowledge
 from medusa_core.names import Participant
 from medusa_core.segments import Segment
 from pipelines.spark.compiler import TAG, PaneShape
-from pipelines.spark.panes import PaneKeeper
-from pipelines.streams.schemas import STIME
+from pipelines.spark.step_panes import PaneKeeper
+from pipelines.storage.arrow_schema import STIME
 from tests.core import builders as a
 
 SHAPE = PaneShape(box="per_key", tag=7, columns=(Column("key", "string"),), slots=("s0",))

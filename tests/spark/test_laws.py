@@ -26,13 +26,13 @@ from medusa_core.network import (
     Source,
     Union,
 )
-from pipelines.spark.ways import Way
+from pipelines.spark.execution_mode import Way
 from tests.replaying import Digests, Replayer, coarser, digests, parquet_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from pipelines.catalog.server import EmbeddedServer
+    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 SECOND_US = 1_000_000
 

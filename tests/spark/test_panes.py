@@ -12,8 +12,8 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.knowledge import Limits
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source
-from pipelines.networks.check import check_network
-from pipelines.networks.panes import over_panes
+from pipelines.language.check import check_network
+from pipelines.language.panes import over_panes
 from pipelines.spark import step
 from tests.replaying import Replayer, coarser, digests, parquet_files
 

@@ -26,12 +26,12 @@ from medusa_core.network import (
     Union,
 )
 from medusa_core.segments import Stability
-from pipelines.deploying import fragments_for
-from pipelines.networks.check import check_network
-from pipelines.networks.kept_panes import kept_panes
-from pipelines.orphans import GRACE_S, find_orphans
-from pipelines.spark import kept
-from pipelines.spark.ways import Way
+from pipelines.language.check import check_network
+from pipelines.language.kept_panes import kept_panes
+from pipelines.spark import pane_cache
+from pipelines.spark.deployment import fragments_for
+from pipelines.spark.execution_mode import Way
+from pipelines.storage.orphans import GRACE_S, find_orphans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -105,8 +105,8 @@ def a_network(
 
 @pytest.fixture(autouse=True)
 def few_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "RECORDS_MIN", 1)
-    monkeypatch.setattr(kept, "ROWS_PER_RECORD_MAX", 100.0)
+    monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
+    monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 100.0)
 
 
 @pytest.fixture
@@ -262,7 +262,7 @@ def test_panes_that_nobody_let_go_are_orphans_in_the_end(spark: SparkSession, ro
 def test_panes_of_too_many_rows_are_not_left(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept, "ROWS_PER_RECORD_MAX", 0.001)
+    monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 0.001)
     world = a_failure(spark, root)
     whole = found(world.in_full(MINUTE))
     assert found(world.answer(MINUTE)) == whole

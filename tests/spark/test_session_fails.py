@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pipelines.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY
 
 TWICE = """
 import os, sys

@@ -23,9 +23,9 @@ from medusa_core.network import (
     Source,
     Union,
 )
-from pipelines import driver
-from pipelines.networks.check import check_network
-from pipelines.networks.shapes import Shape, shaped
+from pipelines.language.check import check_network
+from pipelines.language.fragment_shapes import Shape, shaped
+from pipelines.participant import driver
 from tests.replaying import Replayer, digests, parquet_files
 
 SECOND_US = 1_000_000

@@ -10,9 +10,9 @@ import pytest
 
 from medusa_core.columns import declare_columns
 from medusa_core.network import Map, Network, Output, Source
-from pipelines.exporting import read_segments
-from pipelines.spark.ways import Way
-from pipelines.streams.schemas import STIME, arrow_type
+from pipelines.spark.execution_mode import Way
+from pipelines.storage.arrow_schema import STIME, arrow_type
+from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
 
 COLUMNS = {

@@ -15,8 +15,8 @@ import pytest
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
-from pipelines.exporting import read_segments
-from pipelines.networks.check import check_network
+from pipelines.language.check import check_network
+from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
 
 SECOND_US = 1_000_000

@@ -8,9 +8,9 @@ from contextlib import ExitStack
 import psycopg2.extensions
 import pytest
 
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of, wipe
 

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 
 from medusa_core.knowledge import Limits
-from pipelines.catalog import postgres_rows as rows
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.queries import query
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres import rows
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.postgres.queries import query
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.catalog.producing import BETA, Reading

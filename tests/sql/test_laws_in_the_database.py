@@ -6,8 +6,8 @@ import psycopg2
 import pytest
 
 from medusa_core.errors import Conflict, MedusaError, Refused
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.postgres_errors import error_of
+from pipelines.catalog.postgres.database_errors import error_of
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 from tests.waiting import until

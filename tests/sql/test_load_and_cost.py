@@ -16,11 +16,11 @@ from medusa_core.errors import Refused
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
-from pipelines.catalog.homes import HomeUrls
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.postgres_errors import error_of
-from pipelines.catalog.queries import query
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres.database_errors import error_of
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.postgres.queries import query
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn

@@ -8,10 +8,10 @@ import pytest
 from sqlalchemy import Engine, text
 
 from medusa_core.errors import OutcomeUnknown, Unavailable
-from pipelines.catalog.homes import HomeUrls
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.postgres_session import postgres_session
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.postgres.snapshot_session import postgres_session
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.waiting import until

@@ -13,11 +13,11 @@ from sqlalchemy import Engine, create_engine, text
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant, Version
-from pipelines.catalog import postgres_rows as rows
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
-from pipelines.catalog.postgres import PostgresCatalog, catalog_url
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres import rows
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog, catalog_url
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.catalog.server.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import rows_of
 

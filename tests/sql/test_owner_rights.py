@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Engine, text
 
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn

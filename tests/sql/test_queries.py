@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.catalog import queries
+from pipelines.catalog.postgres import queries
 
-PACKAGE = Path(queries.__file__).parent
+PACKAGE = Path(queries.__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", queries.query_names())
@@ -19,6 +19,6 @@ def test_a_query_begins_with_a_sentence_that_explains_it(name: str) -> None:
 
 
 def test_every_query_is_used() -> None:
-    source = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
+    source = "".join(path.read_text() for path in PACKAGE.rglob("*.py"))
     unused = [name for name in queries.query_names() if f'"{name}"' not in source]
     assert unused == []

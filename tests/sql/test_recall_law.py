@@ -13,8 +13,8 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.names import Version
 from medusa_core.recalls import RecallWanted
-from pipelines.catalog.homes import HomeUrls
-from pipelines.catalog.postgres import PostgresCatalog
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 
 LogIn = Callable[[str], psycopg2.extensions.connection]

@@ -11,8 +11,15 @@ from psycopg2.sql import SQL, Identifier
 from sqlalchemy import Engine, text
 
 from medusa_core.names import Participant
-from pipelines.catalog.homes import KEEPER, ROLES, HomeUrls, create_home, database_of, drop_home
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import (
+    KEEPER,
+    ROLES,
+    HomeUrls,
+    create_home,
+    database_of,
+    drop_home,
+)
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 

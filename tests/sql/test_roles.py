@@ -12,10 +12,16 @@ from sqlalchemy import make_url, text
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
-from pipelines.catalog.homes import KEEPER, HomeUrls, create_home, database_of, drop_home
-from pipelines.catalog.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import (
+    KEEPER,
+    HomeUrls,
+    create_home,
+    database_of,
+    drop_home,
+)
+from pipelines.catalog.server.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn

@@ -14,8 +14,8 @@ import pytest
 from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import FOREVER_US
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.postgres_errors import error_of
+from pipelines.catalog.postgres.database_errors import error_of
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
 from tests.sql.conftest import LogIn
 from tests.sql.test_laws_in_the_database import a_row, refusal

@@ -15,14 +15,14 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from medusa_core.supervision import Job, Seen
-from pipelines.catalog.postgres_supervision import PostgresSupervision
-from pipelines.commands.apply import run_apply
-from pipelines.home import known_homes
-from pipelines.settings import Settings
-from pipelines.supervising.launching import Launch
-from pipelines.supervising.opening import JobsOfHomes, open_jobs
-from pipelines.supervising.processes import bury, see, signal_process
-from pipelines.supervising.turn import Turn, supervise_home
+from pipelines.base.settings import Settings
+from pipelines.catalog.postgres.supervision import PostgresSupervision
+from pipelines.cli.apply import run_apply
+from pipelines.homes.home import known_homes
+from pipelines.platform.jobs.job_processes import bury, see, signal_process
+from pipelines.platform.jobs.launch import Launch
+from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
+from pipelines.platform.jobs.supervision_tick import Turn, supervise_home
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of
 from tests.waiting import until
@@ -110,7 +110,15 @@ class Supervised:
     def supervisor(self, *more: str, **environment: str) -> subprocess.Popen[str]:
         """`medusa supervise` as a process of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "pipelines.cli", "supervise", "--lease", str(LEASE_S), *more],
+            [
+                sys.executable,
+                "-m",
+                "pipelines.cli.main",
+                "supervise",
+                "--lease",
+                str(LEASE_S),
+                *more,
+            ],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -7,11 +7,11 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.errors import CheckFailed, Refused, Unavailable
 from medusa_core.supervising import GiveUp, lane_of
-from pipelines.home import open_home
-from pipelines.orders.correcting import backlog_standing, open_backlog
-from pipelines.orders.lines import computed_line
-from pipelines.supervising.launching import MASTER
-from pipelines.supervising.processes import own_process
+from pipelines.homes.home import open_home
+from pipelines.operations.correcting import backlog_standing, open_backlog
+from pipelines.operations.own_lines import computed_line
+from pipelines.platform.jobs.job_processes import own_process
+from pipelines.platform.jobs.launch import MASTER
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 

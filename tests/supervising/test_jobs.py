@@ -11,9 +11,9 @@ from medusa_core.commits import Lane
 from medusa_core.errors import Conflict
 from medusa_core.supervising import Close, Keep, Kill, Patience, Start, Stop, Wait, lane_of
 from medusa_core.supervision import Job, Seen
-from pipelines.failpoints import FILE, POINT
-from pipelines.supervising.processes import host_here, own_process, see, signal_process
-from pipelines.supervising.turn import Turn, supervise_home
+from pipelines.base.failpoints import FILE, POINT
+from pipelines.platform.jobs.job_processes import host_here, own_process, see, signal_process
+from pipelines.platform.jobs.supervision_tick import Turn, supervise_home
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 

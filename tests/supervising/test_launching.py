@@ -13,9 +13,9 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.supervision import DesiredJob
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
+from pipelines.platform.jobs.launch import MASTER, SCRIPT, launch_of
 from pipelines.spark.session import master_of, open_session
-from pipelines.supervising.launching import MASTER, SCRIPT, launch_of
 from tests.supervising.conftest import ALPHA
 
 SETTINGS = replace(Settings.from_environment({}), directory=Path("/srv/homes"))
@@ -26,7 +26,7 @@ WANTED = DesiredJob(
 
 def test_a_job_runs_in_this_python_unless_a_master_is_given() -> None:
     words = launch_of(SETTINGS, {}).command(ALPHA, WANTED, 7)
-    assert words[:4] == [sys.executable, "-P", "-m", "pipelines.supervising.job"]
+    assert words[:4] == [sys.executable, "-P", "-m", "pipelines.cli.job_process"]
     assert words[4:] == ["--participant", "alpha", "--lane", "live", "--job", "7"]
 
 

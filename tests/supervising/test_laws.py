@@ -11,9 +11,9 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.home import open_homes
-from pipelines.supervising.processes import own_process
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import open_homes
+from pipelines.platform.jobs.job_processes import own_process
 from tests.supervising.conftest import ALPHA, Supervised
 
 NO_RIGHT, LOG = "42501", "MDLOG"

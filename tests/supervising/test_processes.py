@@ -10,8 +10,8 @@ from tests.waiting import until
 
 ORPHANED = """
 import os, time
-from pipelines.drills.system import look_at
-from pipelines.supervising.processes import own_process
+from pipelines.base.process_table import look_at
+from pipelines.platform.jobs.job_processes import own_process
 while look_at(os.getsid(0)) is not None:
     time.sleep(0.01)
 print(own_process().pid == os.getpid(), flush=True)

@@ -18,18 +18,18 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import Trimmed
+from pipelines.base.settings import Settings
 from pipelines.catalog.interface import StreamStatus
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.cli import main
-from pipelines.deploying import FIRST_EPOCH, deployment_of, fragments_for, plan_of
-from pipelines.exporting import columns_of, read_segments
-from pipelines.home import Home, make_home, open_home
-from pipelines.networks.check import check_network
-from pipelines.settings import Settings
-from pipelines.spark.digests import digests_by_bucket
-from pipelines.spark.files import new_attempt, sync_folders, write_file
-from pipelines.streams.landing import landed_batch, landing_fragment
-from pipelines.streams.schemas import BUCKET, STIME, file_schema, record_schema
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.main import main
+from pipelines.homes.home import Home, make_home, open_home
+from pipelines.language.check import check_network
+from pipelines.sources.landing import landed_batch, landing_fragment
+from pipelines.spark.deployment import FIRST_EPOCH, deployment_of, fragments_for, plan_of
+from pipelines.storage.arrow_digests import digests_by_bucket
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
+from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
+from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.catalog import building as a
 from tests.lent_homes import lent_homes
 

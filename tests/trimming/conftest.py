@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.catalog.server import EmbeddedServer
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from tests.trimming.building import Store, a_store
 
 

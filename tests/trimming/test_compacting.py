@@ -11,11 +11,11 @@ from medusa_core.errors import Diverged, Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import Read, Segment, Stability
 from medusa_core.trims import PROGRESS
-from pipelines.compacting import FILES_MIN, compact_run, runs_to_compact
-from pipelines.exporting import columns_of
-from pipelines.orphans import find_orphans
-from pipelines.spark.files import read_checked
 from pipelines.spark.inputs import input_records, read_table
+from pipelines.storage.compaction import FILES_MIN, compact_run, runs_to_compact
+from pipelines.storage.orphans import find_orphans
+from pipelines.storage.segment_files import read_checked
+from pipelines.storage.segment_rows import columns_of
 from tests.catalog import building as a
 from tests.trimming.building import BIG, SUMS, WIDTH_US, Store, rows_in
 

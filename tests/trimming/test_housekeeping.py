@@ -10,10 +10,10 @@ from sqlalchemy import create_engine, text
 from medusa_core.commits import Hold
 from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
-from pipelines.catalog.postgres import catalog_url
-from pipelines.home import known_homes
-from pipelines.housekeeping import EVERY_S, Housekeeper, TrimmedLine
-from pipelines.orphans import find_orphans
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.homes.home import known_homes
+from pipelines.participant.housekeeper import EVERY_S, Housekeeper, TrimmedLine
+from pipelines.storage.orphans import find_orphans
 from tests.catalog.building import ALPHA
 from tests.trimming.building import BIG, SRC, SUMS, WIDTH_US, Store
 
@@ -112,7 +112,7 @@ def test_what_a_round_let_go_before_it_met_an_error_is_told_too(
 ) -> None:
     written(store)
     store.home.catalog.declare_retention(SRC, 20_000)
-    monkeypatch.setattr("pipelines.housekeeping.SEGMENTS_PER_PIECE", 2)
+    monkeypatch.setattr("pipelines.participant.housekeeper.SEGMENTS_PER_PIECE", 2)
     kept = Kept(store)
     kept.housekeeper.turn(is_idle=True)
     assert kept.gone == [], "the round goes on"
@@ -141,7 +141,7 @@ def test_a_round_is_cut_into_pieces_and_waits_for_its_time(
 ) -> None:
     written(store)
     store.home.catalog.declare_retention(SRC, 20_000)
-    monkeypatch.setattr("pipelines.housekeeping.SEGMENTS_PER_PIECE", 2)
+    monkeypatch.setattr("pipelines.participant.housekeeper.SEGMENTS_PER_PIECE", 2)
     kept = Kept(store)
     assert kept.housekeeper.turn(is_idle=True)
     assert len(store.segments(SRC)) == 10, "two segments at a turn"
@@ -173,7 +173,7 @@ def test_a_round_that_takes_too_long_is_begun_anew_and_loses_nothing(
 ) -> None:
     written(store)
     store.home.catalog.declare_retention(SRC, 20_000)
-    monkeypatch.setattr("pipelines.housekeeping.SEGMENTS_PER_PIECE", 2)
+    monkeypatch.setattr("pipelines.participant.housekeeper.SEGMENTS_PER_PIECE", 2)
     kept = Kept(store)
     turns = 0
     while len(store.segments(SRC)) > 2:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Unavailable
-from pipelines.orphans import SET_ASIDE, Orphan, find_orphans, remove_file, remove_orphans
+from pipelines.storage.orphans import SET_ASIDE, Orphan, find_orphans, remove_file, remove_orphans
 from tests.trimming.building import SUMS, Store
 
 NOW_S, GRACE_S = 1_000_000.0, 3_600.0

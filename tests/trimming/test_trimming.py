@@ -13,7 +13,7 @@ import pytest
 
 from medusa_core.commits import Hold
 from medusa_core.segments import Stability
-from pipelines.orphans import find_orphans, remove_orphans
+from pipelines.storage.orphans import find_orphans, remove_orphans
 from tests.trimming.building import BIG, SRC, SUMS, WIDTH_US, Store
 from tests.waiting import until
 
@@ -182,7 +182,7 @@ def test_a_crash_between_the_commit_and_the_removal_leaves_only_orphans(
         "MEDUSA_FAILPOINT": "trim.committed",
         "MEDUSA_FAILPOINT_FILE": str(announced),
     }
-    command = [sys.executable, "-m", "pipelines.cli", "trim", "src", "--before", "1000000"]
+    command = [sys.executable, "-m", "pipelines.cli.main", "trim", "src", "--before", "1000000"]
     with subprocess.Popen(command, env=environment, start_new_session=True) as trimming:
         try:
             until(announced.exists, "the command has not come to its failpoint")
@@ -201,7 +201,7 @@ def test_much_goes_in_several_transactions(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:
     written(store)
-    monkeypatch.setattr("pipelines.trimming.SEGMENTS_PER_CALL_MAX", 2)
+    monkeypatch.setattr("pipelines.participant.trimming.SEGMENTS_PER_CALL_MAX", 2)
     document = store.document(monkeypatch, capsys, "trim", "src", "--before", "1000000")
     line = of(document, SRC)
     assert (line["segments"], line["rows"], line["files"], line["files_removed"]) == (6, 18, 12, 12)

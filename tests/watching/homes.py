@@ -8,9 +8,9 @@ from medusa_core.commits import Cause, Commit, QuarantinedRecord, StepMetrics
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, decide
 from medusa_core.knowledge import Limits
 from medusa_core.segments import Stability
-from pipelines.catalog.memory import MemoryCatalog
-from pipelines.catalog.memory_store import ManualClock
-from pipelines.driver import Applied
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
+from pipelines.catalog.memory.store import ManualClock
+from pipelines.participant.driver import Applied
 from tests.catalog import building as a
 
 HOUR_MS = 3_600_000

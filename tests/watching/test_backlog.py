@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.names import Participant, StreamName
-from pipelines.streams.live.interface import Polled
+from pipelines.sources.live.live_source import Polled
 from pipelines.watching.backlog import BacklogFile, backlog_facts
 
 ALPHA, FLOWS = Participant("alpha"), StreamName("flows")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from medusa_core.errors import Refused
-from pipelines.settings import Settings
+from pipelines.base.settings import Settings
 
 
 @pytest.mark.parametrize(("said", "port"), [("", None), (" ", None), ("0", 0), ("9464", 9464)])

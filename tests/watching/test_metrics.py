@@ -18,11 +18,11 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State, Transition
-from pipelines.catalog.homes import HomeUrls, create_home, drop_home
-from pipelines.catalog.postgres import PostgresCatalog
-from pipelines.catalog.server import EmbeddedServer
-from pipelines.exchange.importing import Imported
-from pipelines.streams.live.interface import Polled
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.exchange.importer import Imported
+from pipelines.sources.live.live_source import Polled
 from pipelines.watching.watcher import Watcher
 from tests.catalog import building as a
 from tests.watching.homes import HOUR_MS, World

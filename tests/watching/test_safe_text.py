@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.watching.safe_text import LENGTH_MAX, SafeText
+from pipelines.base.redaction import LENGTH_MAX, SafeText
 
 CANARY = "kanarien/vo:gel@1"
 AWKWARD = string.ascii_letters + string.digits + ":/@?#%&=+!$'*,;[]() é"

@@ -12,10 +12,10 @@ from medusa_core.decide import Because, Wait
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
-from pipelines.exchange.importing import Imported
-from pipelines.housekeeping import TrimmedLine
-from pipelines.settings import Settings
-from pipelines.streams.live.interface import Polled
+from pipelines.base.settings import Settings
+from pipelines.exchange.importer import Imported
+from pipelines.participant.housekeeper import TrimmedLine
+from pipelines.sources.live.live_source import Polled
 from pipelines.watching.watcher import Watcher, watcher_of
 from tests.catalog import building as a
 from tests.watching.homes import World

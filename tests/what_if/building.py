@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.market.loads import LoadSample, Shares, WorkKey
-from pipelines.what_if.asking import WhatIf, ask_what_if
-from pipelines.what_if.editing import parse_edit
+from pipelines.market.what_if.analysis import WhatIf, ask_what_if
+from pipelines.market.what_if.edits import parse_edit
 from tests.rounds.building import FORGET, PERIOD_MS, Trader, parts
 
 HOUR_MS = 3_600_000

@@ -9,7 +9,7 @@ from sqlalchemy import text
 
 from medusa_core.errors import Refused
 from medusa_core.market.terms import ContractName
-from pipelines.what_if.showing import lines_of
+from pipelines.cli.what_if_text import lines_of
 from tests.rounds.building import Trader
 from tests.what_if.building import Pair, ask
 

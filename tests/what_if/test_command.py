@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.main import main
 from tests.rounds.building import a_price, a_round, agree_on, parts
 from tests.what_if.building import Pair, records
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
-from pipelines.what_if.editing import COLUMNS, Edit, parse_edit
+from pipelines.market.what_if.edits import COLUMNS, Edit, parse_edit
 
 CHANGES = {"price_high": "1.30", "load_max": "4"}
 

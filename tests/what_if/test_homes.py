@@ -11,9 +11,9 @@ from medusa_core.market.decisions import MakeOffer
 from medusa_core.market.documents import revision_of
 from medusa_core.market.knowledge import contract_in_force
 from medusa_core.market.what_if import Partners, Replay
-from pipelines.catalog.postgres_what_if import PostgresWhatIf
-from pipelines.rounds.naming import naming_of
-from pipelines.what_if.recording import recorded_rounds
+from pipelines.catalog.postgres.what_if import PostgresWhatIf
+from pipelines.market.rounds.fragment_names import naming_of
+from pipelines.market.what_if.recorded_rounds import recorded_rounds
 from tests.agreements.building import SqlRefused
 from tests.rounds.building import a_price, agree_on
 from tests.what_if.building import BUSY, HOUR_MS, QUIET, Pair, ask, records

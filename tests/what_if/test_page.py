@@ -7,7 +7,7 @@ import shlex
 
 import pytest
 
-from pipelines.cli import main
+from pipelines.cli.main import main
 from tests.docs.pages import difference, page
 from tests.what_if.building import Pair
 

@@ -15,10 +15,10 @@ from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.loads import Kind, Recorded, Shares, WorkKey, load_between, load_of
 from medusa_core.names import Participant
-from pipelines.catalog.postgres_what_if import with_what_lay
-from pipelines.catalog.rounds import MarketFacts, Trading
-from pipelines.rounds.naming import naming_of
-from pipelines.what_if.recording import check_rounds, recorded_rounds
+from pipelines.catalog.postgres.what_if import with_what_lay
+from pipelines.catalog.round_store import MarketFacts, Trading
+from pipelines.market.rounds.fragment_names import naming_of
+from pipelines.market.what_if.recorded_rounds import check_rounds, recorded_rounds
 
 SECOND_MS = 1_000
 MAIN, SPARE = WorkKey("net/main", 0, Cause.NORMAL), WorkKey("net/spare", 0, Cause.TENTATIVE)

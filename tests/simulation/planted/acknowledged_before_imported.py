@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medusa_core.exchange import ImportStanding, LineNews
-from pipelines.exchange.importing import Importer
+from pipelines.exchange.importer import Importer
 
 bring_first = Importer._bring
 

@@ -8,8 +8,8 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.market.messages import Answer, Item
-from pipelines.catalog.memory_round_rows import MoveRow, MoveState, OfferRow
-from pipelines.catalog.memory_rounds import MemoryRounds
+from pipelines.catalog.memory.round_rows import MoveRow, MoveState, OfferRow
+from pipelines.catalog.memory.rounds import MemoryRounds
 
 agree_move = MemoryRounds._agree_move
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from medusa_core.commits import Lease
-from pipelines.catalog import memory_choices, memory_commit
-from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory import choices, commit
+from pipelines.catalog.memory.store import Transaction
 
-lease_checked = memory_commit.check_lease
+lease_checked = commit.check_lease
 
 
 def check_lease(work: Transaction, lease: Lease) -> None:
@@ -17,5 +17,5 @@ def check_lease(work: Transaction, lease: Lease) -> None:
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_choices, "check_lease", check_lease)
-    patch.setattr(memory_commit, "check_lease", check_lease)
+    patch.setattr(choices, "check_lease", check_lease)
+    patch.setattr(commit, "check_lease", check_lease)

@@ -9,7 +9,7 @@ import pytest
 
 from medusa_core.decide import CloseBuckets
 from pipelines.catalog.interface import Catalog
-from pipelines.streams import landing
+from pipelines.sources import landing
 
 
 @contextmanager

@@ -6,9 +6,8 @@ import pytest
 
 from medusa_core.commits import Lease
 from medusa_core.errors import Conflict
-from pipelines.catalog import memory_commit
-from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory import commit, tables
+from pipelines.catalog.memory.store import Transaction
 
 
 def check_lease(work: Transaction, lease: Lease) -> None:
@@ -20,4 +19,4 @@ def check_lease(work: Transaction, lease: Lease) -> None:
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_commit, "check_lease", check_lease)
+    patch.setattr(commit, "check_lease", check_lease)

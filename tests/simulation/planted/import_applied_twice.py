@@ -9,11 +9,10 @@ import pytest
 from medusa_core.commits import Lease
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, PlanId
-from pipelines.catalog import memory_exchange
-from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.memory_store import Transaction
+from pipelines.catalog.memory import exchange, tables
+from pipelines.catalog.memory.store import Transaction
 
-import_once = memory_exchange.import_line
+import_once = exchange.import_line
 
 
 def import_line(
@@ -27,4 +26,4 @@ def import_line(
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_exchange, "import_line", import_line)
+    patch.setattr(exchange, "import_line", import_line)

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from medusa_core.commits import LandedBatch, Lease
-from pipelines.catalog.memory import MemoryCatalog
+from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 
 land_once = MemoryCatalog.land
 

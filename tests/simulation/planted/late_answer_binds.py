@@ -6,7 +6,7 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.market.messages import Answer
-from pipelines.catalog.memory_rounds import MemoryRounds
+from pipelines.catalog.memory.rounds import MemoryRounds
 
 
 def answered_only(self: MemoryRounds, offer_id: int, answer: Answer, is_open: bool) -> None:

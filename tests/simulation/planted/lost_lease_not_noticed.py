@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.leases import LeaseKeeper
+from pipelines.homes.lease_keeper import LeaseKeeper
 
 
 def check(self: LeaseKeeper) -> None:

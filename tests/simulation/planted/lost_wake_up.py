@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.exchange.bell import TRY_AGAIN_S, Bell
+from pipelines.exchange.notification_listener import TRY_AGAIN_S, Bell
 
 FOR_EVER_S = 1e6
 

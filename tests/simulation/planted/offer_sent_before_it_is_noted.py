@@ -9,8 +9,8 @@ import pytest
 
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.messages import offer_from
-from pipelines.catalog.memory_rounds import MemoryRounds
-from pipelines.failpoints import reached
+from pipelines.base.failpoints import reached
+from pipelines.catalog.memory.rounds import MemoryRounds
 
 apply = MemoryRounds.apply
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from medusa_core.market.messages import answer_from
-from pipelines.catalog.memory_rounds import MemoryRounds
+from pipelines.catalog.memory.rounds import MemoryRounds
 
 give_answer = MemoryRounds._give_answer
 

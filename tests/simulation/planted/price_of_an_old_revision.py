@@ -8,7 +8,7 @@ import pytest
 
 from medusa_core.market.knowledge import ContractInForce
 from medusa_core.market.terms import Terms
-from pipelines.catalog.memory_rounds import MemoryRounds
+from pipelines.catalog.memory.rounds import MemoryRounds
 
 contract = MemoryRounds.contract
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from medusa_core.market.messages import Item
-from pipelines.catalog.memory_rounds import MemoryRounds
+from pipelines.catalog.memory.rounds import MemoryRounds
 
 take_answer = MemoryRounds.take_answer
 

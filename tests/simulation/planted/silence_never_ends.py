@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from medusa_core.names import Participant
-from pipelines.catalog.rounds import MarketFacts
-from pipelines.rounds import knowing
+from pipelines.catalog.round_store import MarketFacts
+from pipelines.market.rounds import round_knowledge
 
 
 def for_ever(partner: Participant, facts: MarketFacts) -> int | None:
@@ -15,4 +15,4 @@ def for_ever(partner: Participant, facts: MarketFacts) -> int | None:
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(knowing, "_silent_since", for_ever)
+    patch.setattr(round_knowledge, "_silent_since", for_ever)

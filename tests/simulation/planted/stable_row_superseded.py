@@ -6,9 +6,9 @@ import pytest
 
 from medusa_core.commits import OutputSegment
 from medusa_core.grid import Range
-from pipelines.catalog import memory_commit
-from pipelines.catalog.memory_store import Transaction
-from pipelines.catalog.memory_tables import LineRow
+from pipelines.catalog.memory import commit
+from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.memory.tables import LineRow
 
 
 def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) -> list[Range]:
@@ -16,4 +16,4 @@ def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) ->
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_commit, "check_parts", check_parts)
+    patch.setattr(commit, "check_parts", check_parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from medusa_core.grid import floor_us
-from pipelines.catalog import memory_trim
+from pipelines.catalog.memory import trim
 
 
 def floor_and_one_us(time_us: int, width_us: int) -> int:
@@ -13,4 +13,4 @@ def floor_and_one_us(time_us: int, width_us: int) -> int:
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_trim, "floor_us", floor_and_one_us)
+    patch.setattr(trim, "floor_us", floor_and_one_us)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from medusa_core.knowledge import OutputKnowledge
-from pipelines.catalog import standing
-from pipelines.catalog.standing import Line
+from pipelines.catalog import knowledge_rows
+from pipelines.catalog.knowledge_rows import Line
 
-output_of = standing._output
+output_of = knowledge_rows._output
 
 
 def output(line: Line) -> OutputKnowledge:
@@ -18,4 +18,4 @@ def output(line: Line) -> OutputKnowledge:
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(standing, "_output", output)
+    patch.setattr(knowledge_rows, "_output", output)

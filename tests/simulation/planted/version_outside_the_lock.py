@@ -7,10 +7,9 @@ import pytest
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
-from pipelines.catalog import memory_commit
-from pipelines.catalog import memory_tables as tables
-from pipelines.catalog.memory_store import Transaction
-from pipelines.catalog.memory_tables import LineRow
+from pipelines.catalog.memory import commit, tables
+from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.memory.tables import LineRow
 
 
 def lock_line(work: Transaction, stream: StreamName, producer: Producer) -> LineRow:
@@ -21,4 +20,4 @@ def lock_line(work: Transaction, stream: StreamName, producer: Producer) -> Line
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(memory_commit, "lock_line", lock_line)
+    patch.setattr(commit, "lock_line", lock_line)

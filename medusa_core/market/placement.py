@@ -1,0 +1,91 @@
+"""Where load lies in a replay: own fragments at providers, and payers' fragments here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from medusa_core.market.headroom import pays_to_take
+from medusa_core.market.knowledge import Carried, ContractInForce, MarketKnowledge
+from medusa_core.market.messages import Item
+from medusa_core.market.terms import ContractName
+from medusa_core.names import FragmentName, Participant
+
+Part = tuple[FragmentName, int]
+"""A fragment's partition."""
+
+Loads = Mapping[Part, float]
+"""What may move and has load now, in CPU seconds per second."""
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """Own load that lies at a provider, at the price at which it was accepted."""
+
+    contract: ContractInForce
+    price: float
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A payer's load that lies here, at the price at which it was taken."""
+
+    item: Item
+    price: float
+    until_ms: int
+
+
+@dataclass(slots=True)
+class Lying:
+    """What lies elsewhere than where it belongs."""
+
+    away: dict[Part, Away] = field(default_factory=dict)
+    taken: dict[tuple[ContractName, Part], Taken] = field(default_factory=dict)
+
+    def let_go(self, at_ms: int) -> None:
+        """What was taken and whose time is over goes back."""
+        for key in [key for key, taken in self.taken.items() if taken.until_ms <= at_ms]:
+            del self.taken[key]
+
+    def take_back(self, base: MarketKnowledge, at_ms: int, loads: Loads) -> list[ContractName]:
+        """What has been away for the residence and costs less at home than its price comes back,
+        the dearest first; under which contracts it lay. No overload comes of it."""
+        limits, load = base.limits, self.load(base.load, loads)
+        back = []
+        for part, away in sorted(self.away.items(), key=lambda one: (-one[1].price, one[0])):
+            own = loads.get(part, 0.0)
+            if own <= 0.0 or at_ms - away.since_ms < limits.residence_ms:
+                continue
+            limit = away.price * (1.0 - limits.dead_band)
+            if pays_to_take(base.cost, load, base.threshold, limit, own):
+                del self.away[part]
+                load += own
+                back.append(away.contract.name)
+        return back
+
+    def load(self, all_load: float, loads: Loads) -> float:
+        """What is carried at home of all own load, which is `all_load` as if nothing were away, and
+        of what was taken."""
+        return max(all_load - self.lies(loads), 0.0) + self.lies_here()
+
+    def lies(
+        self, loads: Loads, *, under: ContractName | None = None, to: Participant | None = None
+    ) -> float:
+        """What is away, by these loads: in all, under a contract, or at a provider."""
+        return sum(
+            loads.get(part, 0.0)
+            for part, away in self.away.items()
+            if under in (None, away.contract.name) and to in (None, away.contract.provider)
+        )
+
+    def lies_here(self, under: ContractName | None = None) -> float:
+        """What was taken: in all, or under a contract."""
+        return sum(
+            taken.item.load for (name, _), taken in self.taken.items() if under in (None, name)
+        )
+
+    def marked(self, carried: Carried) -> Carried:
+        """The same; in flight, and so offered to nobody, if it is away."""
+        is_away = (carried.item.fragment, carried.item.partition) in self.away
+        return replace(carried, in_flight=True) if is_away else carried

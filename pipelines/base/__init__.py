@@ -1,0 +1,1 @@
+"""The ground floor: settings, time as text, processes, logs, failpoints."""

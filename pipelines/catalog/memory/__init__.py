@@ -1,0 +1,1 @@
+"""The catalog in memory, for simulations and tests."""

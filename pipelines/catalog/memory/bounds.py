@@ -1,0 +1,74 @@
+"""Bounds, costs and transitions in the in-memory catalog."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from medusa_core.bounds import STEPS_PER_COST, Bound, Cost, cost_of
+from medusa_core.commits import Cause
+from medusa_core.errors import Refused
+from medusa_core.names import StreamName
+from medusa_core.states import State, Transition
+from pipelines.catalog.memory import tables
+from pipelines.catalog.memory.choices import VERIFIES
+from pipelines.catalog.memory.store import Transaction
+
+_COMPUTED = (Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION)
+
+
+def declare_bound(work: Transaction, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
+    """See `Catalog.declare_bound`."""
+    if work.get(tables.STREAMS, stream) is None:
+        raise Refused(f"stream {stream} is not deployed here: deploy its network first")
+    if lag_ms < 0:
+        raise Refused(f"stream {stream} has a lag of {lag_ms} ms: give none below 0")
+    work.put(tables.BOUNDS, stream, (bound, lag_ms))
+
+
+def bounds(work: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
+    """See `Catalog.bounds`."""
+    declared = dict(work.rows(tables.BOUNDS))
+    promised = (*work.rows(tables.RETENTIONS), *work.rows(VERIFIES))
+    kept: dict[StreamName, tuple[Bound | None, int]] = dict.fromkeys(promised, (None, 0))
+    return dict(sorted({**kept, **declared}.items()))
+
+
+def step_costs(work: Transaction) -> dict[str, Cost]:
+    """See `Catalog.step_costs`."""
+    steps: dict[str, list[tuple[float, int]]] = {}
+    for row in sorted(work.rows(tables.COMMITS).values(), key=lambda r: -r.number):
+        commit = row.commit
+        mine = steps.setdefault(commit.lease.key.fragment, [])
+        if commit.cause in _COMPUTED and len(mine) < STEPS_PER_COST:
+            mine.append((sum(commit.metrics.phases_ms.values()), commit.metrics.records_in))
+    return {fragment: cost_of(mine) for fragment, mine in steps.items() if mine}
+
+
+def record_transition(work: Transaction, transition: Transition) -> bool:
+    """See `Catalog.record_transition`."""
+    if work.get(tables.FRAGMENTS, transition.fragment) is None:
+        raise Refused(f"fragment {transition.fragment} is not deployed here: deploy it first")
+    work.lock_row(tables.FRAGMENTS, transition.fragment)
+    of = (transition.fragment, transition.partition, transition.producer)
+    was = State.STABLE
+    for _, row in sorted(work.rows(tables.TRANSITIONS).items()):
+        if (row.fragment, row.partition, row.producer) == of:
+            was = row.state
+    if was is transition.state:
+        return False
+    now_ms = work.store.clock.now_ms
+    work.put(tables.TRANSITIONS, work.next_number(), replace(transition, changed_at_ms=now_ms))
+    return True
+
+
+def states(work: Transaction) -> tuple[Transition, ...]:
+    """See `Catalog.states`."""
+    rows = sorted(work.rows(tables.TRANSITIONS).items())
+    newest = {(row.fragment, row.partition, row.producer): row for _, row in rows}
+    return tuple(row for _, row in sorted(newest.items(), key=lambda item: item[0]))
+
+
+def transitions(work: Transaction, limit: int | None) -> tuple[Transition, ...]:
+    """See `Catalog.transitions`."""
+    found = [row for _, row in sorted(work.rows(tables.TRANSITIONS).items())]
+    return tuple(found if limit is None else found[len(found) - limit :])

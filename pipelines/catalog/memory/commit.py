@@ -1,0 +1,337 @@
+"""The commit in memory, in the numbered order of `Catalog.commit`: the model of the SQL function.
+
+Written from the interface's words and not from the SQL, so that driving both with one sequence of
+commands compares two readings of the same promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from hashlib import sha256
+
+from medusa_core.commits import (
+    Cause,
+    Commit,
+    Committed,
+    LandedBatch,
+    Lease,
+    LeaseKey,
+    OutputSegment,
+    QuarantinedRecord,
+)
+from medusa_core.errors import Conflict, Refused
+from medusa_core.grid import FOREVER_US, Range
+from medusa_core.names import Epoch, StreamName, Version
+from medusa_core.segments import Producer, Segment, SegmentFile, Stability
+from pipelines.catalog.interface import Assignment
+from pipelines.catalog.memory import tables
+from pipelines.catalog.memory.recalled import check_commit
+from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.memory.tables import CommitRow, FileRow, LineRow, SegmentRow, VersionRow
+
+
+def newest_assignments(work: Transaction) -> Mapping[tuple[str, int, int], Assignment]:
+    """Fragment, partition and replica -> who is to compute it, by the newest line of the log."""
+    log = work.rows(tables.ASSIGNMENTS)
+
+    def make() -> dict[tuple[str, int, int], Assignment]:
+        newest: dict[tuple[str, int, int], Assignment] = {}
+        for (fragment, partition, epoch), line in log.items():
+            of = (fragment, partition, line.producer.replica)
+            if of not in newest or newest[of].epoch < epoch:
+                newest[of] = line
+        return newest
+
+    return work.made_of("newest of the log", (log,), make)
+
+
+def check_epoch(work: Transaction, key: LeaseKey, epoch: Epoch) -> None:
+    """S8: Conflict unless the epoch is the newest that the home knows for this fragment."""
+    newest = newest_assignments(work).get((key.fragment, key.partition, key.producer.replica))
+    if newest is None:
+        raise Refused(f"fragment {key.fragment} is not assigned to anybody: deploy it first")
+    if (newest.epoch, newest.producer) != (epoch, key.producer):
+        raise Conflict(
+            f"fragment {key.fragment} is assigned to {newest.producer} under epoch {newest.epoch}, "
+            f"not to {key.producer} under epoch {epoch}: read the assignment again"
+        )
+
+
+def check_lease(work: Transaction, lease: Lease) -> None:
+    """S8: locks the lease; Conflict unless it is held as said and has not expired."""
+    held = work.lock_row(tables.LEASES, lease.key)
+    if held is None or (held.holder, held.epoch) != (lease.holder, lease.epoch):
+        raise Conflict(f"the lease of {lease.key} is not held by {lease.holder}: acquire it")
+    if held.expires_at_ms <= work.store.clock.now_ms:
+        raise Conflict(f"the lease of {lease.key} expired: acquire it again and decide anew")
+    check_epoch(work, lease.key, lease.epoch)
+
+
+def lock_line(work: Transaction, stream: StreamName, producer: Producer) -> LineRow:
+    """The locked line; Refused if there is none."""
+    line = work.lock_row(tables.LINES, (stream, producer))
+    if line is None:
+        raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
+    return line
+
+
+def check_writes(work: Transaction, fragment: str, stream: StreamName) -> None:
+    """Refused unless the fragment writes the stream."""
+    row = work.get(tables.FRAGMENTS, fragment)
+    if row is None or stream not in row.outputs:
+        raise Refused(f"fragment {fragment} does not write stream {stream}")
+
+
+def commit_step(work: Transaction, commit: Commit) -> Committed:
+    """See `Catalog.commit`."""
+    lease = commit.lease
+
+    # 1 The same key committed before? Its answer again.
+    key = _key_now(work, commit)
+    made = work.get(tables.COMMITS, key)
+    if made is not None:
+        return Committed(versions=made.versions, committed_at_ms=made.committed_at_ms, again=True)
+
+    # 2 Lock the lease.
+    check_lease(work, lease)
+    is_imported = lease.key.producer.is_import and commit.cause is Cause.IMPORT
+    is_known = is_imported and work.get(tables.PLANS, commit.plan) is not None
+    if not is_known and not any(
+        (fragment, partition, line.plan) == (lease.key.fragment, lease.key.partition, commit.plan)
+        and epoch <= lease.epoch
+        for (fragment, partition, epoch), line in work.rows(tables.ASSIGNMENTS).items()
+    ):
+        raise Refused(f"fragment {lease.key.fragment} was never assigned under plan {commit.plan}")
+    check_commit(work, commit)
+    streams = sorted({segment.stream for segment in commit.segments})
+    for stream in streams:
+        check_writes(work, lease.key.fragment, stream)
+
+    # 3 Lock the lines in one order and number them. Who waits here is called again from the start,
+    # so that lease and epoch are as they stand after the wait.
+    lines: dict[StreamName, LineRow] = {}
+    for stream in streams:
+        line = lock_line(work, stream, lease.key.producer)
+        lines[stream] = replace(line, version=Version(line.version + 1))
+
+    now_ms = work.store.clock.now_ms
+    for stream, line in lines.items():
+        given = [segment for segment in commit.segments if segment.stream == stream]
+        parts = sorted(given, key=lambda segment: segment.range)
+        # 4 Supersede overlapped tentative rows; what is final stays.
+        line = supersede(line, check_parts(work, line, parts))
+        # 5 Write segments and files, and move the boundary.
+        for segment in given:
+            record_files(work, stream, segment.files)
+            check_kept(line, segment)
+            check_buckets(work, segment)
+        line = write(line, parts, commit, key, now_ms)
+        line = moved(line, parts[0].range.from_us, ends=commit.ends)
+        work.put(tables.LINES, (stream, lease.key.producer), line)
+        _chain(work, commit, key, line.version, given)
+    put_aside(work, commit.quarantine)
+    versions = {stream: line.version for stream, line in lines.items()}
+    row = CommitRow(work.next_number(), commit, versions, now_ms)
+    work.put(tables.COMMITS, key, row)
+    return Committed(versions=versions, committed_at_ms=now_ms)
+
+
+def _key_now(work: Transaction, commit: Commit) -> str:
+    """The commit's key in the generations of its lines: what was recalled is computed anew."""
+    streams = sorted({segment.stream for segment in commit.segments})
+    lines = (work.get(tables.LINES, (stream, commit.lease.key.producer)) for stream in streams)
+    return commit.key + "".join(f"@{ln.generation}" for ln in lines if ln and ln.generation > 1)
+
+
+def _chain(
+    work: Transaction, commit: Commit, key: str, version: Version, given: list[OutputSegment]
+) -> None:
+    """Extend the line's chain by what was written, but for what may differ the next time."""
+    of = (given[0].stream, commit.lease.key.producer)
+    before = work.get(tables.CHAINS, (*of, Version(version - 1))) or ""
+    written = [(s.range, s.stability, s.missing, sorted(s.buckets.items())) for s in given]
+    text = f"{before}\n{key}\n{written}"
+    work.put(tables.CHAINS, (*of, version), sha256(text.encode()).hexdigest())
+    note_version(work, *of, version)
+
+
+def note_version(
+    work: Transaction, stream: StreamName, producer: Producer, version: Version
+) -> None:
+    """Keep how the line stands at a version that has just been written."""
+    line = work.get(tables.LINES, (stream, producer))
+    assert line is not None, "a version is of a line"
+    ends = [at for at in (line.boundary_us, line.end_us) if at is not None]
+    ends += [row.segment.range.from_us for row in line.live if is_tentative(row)]
+    row = VersionRow(min(ends, default=None), work.store.clock.now_ms)
+    work.put(tables.VERSIONS, (stream, producer, version), row)
+
+
+def width_of(work: Transaction, stream: StreamName) -> int:
+    """The bucket width of a stream that is deployed here."""
+    record = work.get(tables.STREAMS, stream)
+    assert record is not None, f"a line of {stream} implies the stream"
+    return record.width_us
+
+
+def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) -> list[Range]:
+    """The ranges to be written, if they fit the grid, the line's life and what stands there."""
+    past_us: int | None = None
+    for part in parts:
+        at, width_us = part.range, width_of(work, part.stream)
+        if at.from_us % width_us or at.to_us % width_us:
+            raise Refused(f"segment {at} of {part.stream} is not on its grid of {width_us} us")
+        if past_us is not None and at.from_us < past_us:
+            raise Refused(f"segment {at} of {part.stream} overlaps another of the same commit")
+        if line.origin_us is not None and at.from_us < line.origin_us:
+            raise Refused(f"segment {at} of {part.stream} lies before its origin {line.origin_us}")
+        if line.end_us is not None and at.to_us > line.end_us:
+            raise Refused(f"segment {at} of {part.stream} lies behind its end {line.end_us}")
+        past_us = at.to_us
+        for row in line.live_over(at):
+            old = row.segment
+            if old.stability.is_final or not part.stability.is_final:
+                raise Conflict(
+                    f"segment {at} of {part.stream} stands as {old.stability.value} over "
+                    f"{old.range}: read again and decide anew"
+                )
+    return [part.range for part in parts]
+
+
+def supersede(line: LineRow, ranges: list[Range]) -> LineRow:
+    """The line without the rows that `ranges` (in order) overlap, but with what is left of them."""
+    if not ranges or not line.live_over(Range(ranges[0].from_us, ranges[-1].to_us)):
+        return line
+    live: list[SegmentRow] = []
+    ended: list[SegmentRow] = []
+    for row in line.live:
+        if any(row.segment.range.overlaps(part) for part in ranges):
+            ended.append(replace(row, end_version=line.version))
+            live += [
+                replace(row, segment=cut(row.segment, left), begin_version=line.version)
+                for left in remainders(row.segment.range, ranges)
+            ]
+        else:
+            live.append(row)
+    return replace(line, live=tuple(live), superseded=(*line.superseded, *ended))
+
+
+def remainders(whole: Range, ranges: list[Range]) -> list[Range]:
+    """What the ranges (in order, apart from each other) leave of a whole."""
+    left: list[Range] = []
+    at_us = whole.from_us
+    for part in ranges:
+        if not part.overlaps(whole):
+            continue
+        if at_us < part.from_us:
+            left.append(Range(at_us, part.from_us))
+        at_us = part.to_us
+    return [*left, Range(at_us, whole.to_us)] if at_us < whole.to_us else left
+
+
+def cut(segment: Segment, part: Range) -> Segment:
+    """A part of a segment: the same content, version and files (none if it holds no row)."""
+    buckets = segment.within(part)
+    return replace(segment, range=part, buckets=buckets, files=segment.files if buckets else ())
+
+
+def check_kept(line: LineRow, segment: OutputSegment) -> None:
+    """Conflict if a segment begins where all was final and is trimmed."""
+    if line.trimmed_us is not None and segment.range.from_us < line.trimmed_us:
+        raise Conflict(
+            f"segment {segment.range} of {segment.stream} begins before {line.trimmed_us}, where "
+            "all is trimmed: read again and decide anew"
+        )
+
+
+def check_buckets(work: Transaction, segment: OutputSegment) -> None:
+    """Refused if a bucket does not begin on the stream's grid, or if a gap has rows."""
+    if segment.buckets and segment.stability is Stability.GAP:
+        raise Refused(f"segment {segment.range} of {segment.stream} is a gap and has rows")
+    width_us = width_of(work, segment.stream)
+    for at_us in segment.buckets:
+        if at_us % width_us:
+            raise Refused(f"bucket {at_us} of {segment.stream} is not on its grid")
+
+
+def write(
+    line: LineRow, parts: list[OutputSegment], commit: Commit, key: str, now_ms: int
+) -> LineRow:
+    """The line with the new segments; their age is what it is now."""
+    rows = [
+        SegmentRow(
+            Segment(
+                stream=part.stream,
+                producer=commit.lease.key.producer,
+                range=part.range,
+                stability=part.stability,
+                version=line.version,
+                plan=commit.plan,
+                buckets=part.buckets,
+                files=part.files,
+                age_ms=0 if part.fresh_ms is None else max(now_ms - part.fresh_ms, 0),
+                arrived_ms=now_ms,
+                missing=part.missing,
+            ),
+            begin_version=line.version,
+            commit_key=key,
+        )
+        for part in parts
+    ]
+    live = sorted((*line.live, *rows), key=lambda row: row.segment.range)
+    return replace(line, live=tuple(live))
+
+
+def moved(line: LineRow, first_us: int, *, ends: bool) -> LineRow:
+    """The line with its boundary where its live rows now reach without a hole."""
+    at_us = first_us if line.boundary_us is None else line.boundary_us
+    for row in line.live_after(at_us):
+        if row.segment.range.from_us > at_us:
+            break
+        at_us = row.segment.range.to_us
+    if line.generation > 1 and line.live_after(at_us):
+        raise Conflict(f"the line was recalled and stands at {at_us}: read again and decide anew")
+    end_us = line.end_us
+    if ends and at_us != FOREVER_US:
+        if line.live_after(at_us) or (end_us is not None and at_us < end_us):
+            raise Refused(f"the stream cannot end at {at_us}: compute what is missing before")
+        end_us = at_us
+    if end_us is not None and at_us >= end_us:
+        at_us = FOREVER_US
+    origin_us = first_us if line.origin_us is None else line.origin_us
+    return replace(line, origin_us=origin_us, boundary_us=at_us, end_us=end_us)
+
+
+def record_files(work: Transaction, stream: StreamName, files: Iterable[SegmentFile]) -> None:
+    """Know files; Refused if a path is known with another content or for another stream."""
+    for file in sorted(files, key=lambda f: f.path):
+        if work.get(tables.FILES, file.path) is None:
+            work.lock_name(tables.FILES, file.path)
+            work.put(tables.FILES, file.path, FileRow(stream, file))
+        elif work.get(tables.FILES, file.path) != FileRow(stream, file):
+            raise Refused(f"file {file.path} is known with other content: write under a new name")
+
+
+def put_aside(work: Transaction, records: Iterable[QuarantinedRecord]) -> None:
+    """Write records to quarantine."""
+    for record in records:
+        if work.get(tables.STREAMS, record.stream) is None:
+            raise Refused(f"quarantine names stream {record.stream}, which is not deployed here")
+        work.put(tables.QUARANTINE, work.next_number(), record)
+
+
+def is_tentative(row: SegmentRow) -> bool:
+    """Whether a row may be superseded."""
+    return row.segment.stability is Stability.TENTATIVE
+
+
+def note_retries(work: Transaction, batch: LandedBatch) -> None:
+    """Note which quarantined records land repaired with a batch, each once."""
+    for number in batch.retried:
+        record = work.get(tables.QUARANTINE, number)
+        if record is None or record.stream != batch.stream:
+            raise Refused(f"stream {batch.stream} has no record {number} in quarantine")
+        if work.get(tables.RETRIES, number) is not None:
+            raise Refused(f"record {number} of quarantine has landed already")
+        work.put(tables.RETRIES, number, batch.query_id)

@@ -1,0 +1,128 @@
+"""Landing in memory: batches logged once, and what sources promise (S1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from medusa_core.commits import LandedBatch, Lease, SourcePromise
+from medusa_core.errors import Refused
+from medusa_core.grid import FOREVER_US
+from medusa_core.names import StreamName
+from medusa_core.segments import Producer
+from pipelines.catalog.memory import commit, tables
+from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.memory.tables import BatchRow
+
+
+def land(work: Transaction, lease: Lease, batch: LandedBatch) -> bool:
+    """See `Catalog.land`."""
+    stream, producer = batch.stream, lease.key.producer
+    key = (stream, batch.query_id, batch.batch_id)
+    commit.check_lease(work, lease)
+    commit.check_writes(work, lease.key.fragment, stream)
+    # Replicas of a source land one after the other: a batch lands once for all of them.
+    work.lock_row(tables.STREAMS, stream)
+    line = commit.lock_line(work, stream, producer)
+    if work.get(tables.BATCHES, key) is not None:
+        return False
+    width_us = commit.width_of(work, stream)
+    for at_us in batch.counts:
+        if at_us % width_us:
+            raise Refused(f"batch {batch.batch_id} of {stream} counts {at_us}, off grid")
+    for at_us in batch.counts:
+        closed = line.boundary_us is not None and at_us < line.boundary_us
+        promised = line.promised_us is not None and at_us + width_us <= line.promised_us
+        if closed or promised:
+            raise Refused(f"batch {batch.batch_id} of {stream} has late records in {at_us}")
+    if batch.file:
+        commit.record_files(work, batch.file_of or stream, (batch.file,))
+    row = BatchRow(work.next_number(), producer, batch.file, batch.counts, batch.state)
+    work.put(tables.BATCHES, key, row)
+    commit.put_aside(work, batch.quarantine)
+    commit.note_retries(work, batch)
+    return True
+
+
+def land_many(work: Transaction, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
+    """See `Catalog.land_many`."""
+    files = {batch.file for _, batch in landed if batch.file}
+    if len(files) > 1:
+        raise Refused("batches that land together are in one file: write one")
+    is_new = [
+        land(work, lease, batch)
+        for lease, batch in sorted(landed, key=lambda item: item[0].key.fragment)
+    ]
+    if not any(is_new):
+        return False
+    if not all(is_new):
+        raise Refused("some batches landed without the others that come with them")
+    rows = sum(sum(batch.counts.values()) for _, batch in landed)
+    if rows != sum(file.rows for file in files):
+        raise Refused(f"batches with {rows} records would land in a file of others: count again")
+    return True
+
+
+def promise(work: Transaction, promise: SourcePromise) -> None:
+    """See `Catalog.promise`."""
+    lease, stream, origin_us, end_us = (
+        promise.lease, promise.stream, promise.origin_us, promise.end_us
+    )  # fmt: skip
+    commit.check_lease(work, lease)
+    commit.check_writes(work, lease.key.fragment, stream)
+    key = (stream, lease.key.producer)
+    line, record = commit.lock_line(work, *key), work.get(tables.STREAMS, stream)
+    assert record is not None, "a line implies its stream"
+    if record.kind != "source":
+        raise Refused(f"{stream} is computed, not landed: only a source makes promises")
+    last_us = origin_us if end_us is None else end_us
+    if origin_us % record.width_us or last_us % record.width_us or last_us < origin_us:
+        raise Refused(f"the origin and end of {stream} are not on its grid or in order")
+    landed = landed_counts(work, *key)
+    if any(at_us < origin_us for at_us in landed):
+        raise Refused(f"stream {stream} has landed records before {origin_us}")
+    if end_us is not None and any(at_us >= end_us for at_us in landed):
+        raise Refused(f"stream {stream} has landed records behind {end_us}")
+    if line.promised_us is not None and promise.boundary_us < line.promised_us:
+        raise Refused(f"source {stream} has promised {line.promised_us} already (S1)")
+    if line.origin_us not in (None, origin_us) or (
+        line.end_us is not None and end_us not in (None, line.end_us)
+    ):
+        raise Refused(f"stream {stream} has another origin or end for ever")
+    reached_us = origin_us if line.boundary_us is None else line.boundary_us
+    if end_us is not None and reached_us >= end_us:
+        reached_us = FOREVER_US
+    moved = replace(
+        line,
+        origin_us=origin_us,
+        boundary_us=reached_us,
+        promised_us=promise.boundary_us,
+        end_us=line.end_us if end_us is None else end_us,
+    )
+    work.put(tables.LINES, key, moved)
+
+
+def landed_counts(work: Transaction, stream: StreamName, producer: Producer) -> Mapping[int, int]:
+    """Landed records per bucket."""
+    batches = work.rows(tables.BATCHES)
+
+    def make() -> dict[tuple[StreamName, Producer], dict[int, int]]:
+        counts: dict[tuple[StreamName, Producer], dict[int, int]] = {}
+        for (name, _, _), batch in batches.items():
+            mine = counts.setdefault((name, batch.producer), {})
+            for at_us, records in batch.counts.items():
+                mine[at_us] = mine.get(at_us, 0) + records
+        return counts
+
+    return work.made_of("landed", (batches,), make).get((stream, producer), {})
+
+
+def landed_batches(work: Transaction, stream: StreamName, query_id: str) -> Mapping[int, int]:
+    """See `Catalog.landed_batches`."""
+    batches = work.rows(tables.BATCHES)
+
+    def make() -> dict[int, int]:
+        mine = {key[2]: row for key, row in batches.items() if key[:2] == (stream, query_id)}
+        return {number: sum(mine[number].counts.values()) for number in sorted(mine)}
+
+    return work.made_of(("batches", stream, query_id), (batches,), make)

@@ -1,0 +1,72 @@
+"""What people and operators look at, read from the in-memory catalog: leases, plans, counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from medusa_core.commits import Cause, Lane, Lease
+from medusa_core.names import Epoch
+from pipelines.catalog.interface import Assignment, LeaseRecord, PlanRecord, QuarantineReason
+from pipelines.catalog.memory import tables
+from pipelines.catalog.memory.commit import newest_assignments
+from pipelines.catalog.memory.store import Transaction
+
+_LANES = list(Lane)
+
+
+def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
+    """See `Catalog.leases`."""
+    found = [
+        LeaseRecord(
+            lease=Lease(
+                key=key,
+                epoch=Epoch(row.epoch),
+                holder=row.holder,
+                expires_at_ms=row.expires_at_ms,
+            ),
+            read_at_ms=work.store.clock.now_ms,
+        )
+        for key, row in work.rows(tables.LEASES).items()
+    ]
+
+    def order(record: LeaseRecord) -> tuple[object, ...]:
+        key = record.lease.key
+        return (key.fragment, key.partition, key.producer, _LANES.index(key.lane))
+
+    return tuple(sorted(found, key=order))
+
+
+def assignments(work: Transaction) -> tuple[Assignment, ...]:
+    """See `Catalog.assignments`."""
+    newest = newest_assignments(work)
+    return work.made_of(
+        "assignments", (newest,), lambda: tuple(newest[of] for of in sorted(newest))
+    )
+
+
+def plans(work: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:
+    """See `Catalog.plans`."""
+    found: list[PlanRecord] = []
+    lines = work.rows(tables.ASSIGNMENTS).values() if superseded else assignments(work)
+    for plan in {a.plan for a in lines}:
+        stored = work.get(tables.PLANS, plan)
+        assert stored is not None, "an assignment implies its plan"
+        network, document = stored
+        found.append(PlanRecord(id=plan, network=network, document=document))
+    return tuple(sorted(found, key=lambda p: (p.network, p.id)))
+
+
+def step_counts(work: Transaction) -> dict[Cause, int]:
+    """See `Catalog.step_counts`."""
+    counts = Counter(row.commit.cause for row in work.rows(tables.COMMITS).values())
+    return {cause: counts[cause] for cause in Cause if cause in counts}
+
+
+def quarantine_reasons(work: Transaction, limit: int | None) -> tuple[QuarantineReason, ...]:
+    """See `Catalog.quarantine_reasons`."""
+    counts = Counter((r.stream, r.reason) for r in work.rows(tables.QUARANTINE).values())
+    found = [
+        QuarantineReason(stream=stream, reason=reason, records=records)
+        for (stream, reason), records in counts.items()
+    ]
+    return tuple(sorted(found, key=lambda q: (-q.records, q.stream, q.reason))[:limit])

@@ -1,0 +1,240 @@
+"""Trimming and compaction in memory, written from the words of `Catalog.trim` and `Catalog.compact`
+and not from the SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from medusa_core.commits import Hold
+from medusa_core.errors import Conflict, Refused
+from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import Producer, Segment, SegmentFile, Stability
+from medusa_core.trims import CHOICE, PROGRESS, HeldBack, Trimmed
+from pipelines.catalog.memory import tables
+from pipelines.catalog.memory.choices import divergences
+from pipelines.catalog.memory.commit import (
+    lock_line,
+    newest_assignments,
+    record_files,
+    width_of,
+)
+from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.memory.tables import HoldRow, LineRow, SegmentRow
+
+
+def place_hold(work: Transaction, hold: Hold) -> None:
+    """Write a hold; one after the other with trims of the stream."""
+    if work.get(tables.STREAMS, hold.stream) is None:
+        raise Refused(f"stream {hold.stream} is not deployed here: hold one that is")
+    work.share_name(tables.ORDERS, hold.stream)
+    if hold.limit_ms is not None and hold.limit_ms <= 0:
+        raise Refused("the limit of a hold is above 0")
+    key = (hold.stream, hold.holder, hold.purpose)
+    work.lock_name(tables.HOLDS, key)
+    work.put(tables.HOLDS, key, HoldRow(hold, work.store.clock.now_ms))
+
+
+def declare_retention(work: Transaction, stream: StreamName, retention_ms: int | None) -> None:
+    """See `Catalog.declare_retention`."""
+    if work.get(tables.STREAMS, stream) is None:
+        raise Refused(f"stream {stream} is not deployed here: deploy its network first")
+    if retention_ms is not None and not 0 < retention_ms <= FOREVER_US:
+        raise Refused(f"stream {stream} cannot be kept for {retention_ms} ms: give a time above 0")
+    work.lock_name(tables.RETENTIONS, stream)
+    work.put(tables.RETENTIONS, stream, (retention_ms,))
+
+
+def trim(
+    work: Transaction,
+    here: Participant,
+    stream: StreamName,
+    producer: Producer,
+    before_us: int,
+    needed: Mapping[str, int],
+    segments_max: int,
+) -> Trimmed:
+    """See `Catalog.trim`; to explain it, the caller forgets what was done."""
+    # 1 Wait until no hold is being placed, so that none is meanwhile; only then lock the line.
+    if work.get(tables.STREAMS, stream) is None:
+        raise Refused(f"stream {stream} is not deployed here: trim one that is")
+    work.lock_name(tables.ORDERS, stream)
+    line = lock_line(work, stream, producer)
+    width_us = width_of(work, stream)
+
+    # 2 Hold what this home's own fragments need.
+    _hold_progress(work, here, stream, needed)
+
+    # 3 Move the trim to where the first thing stops it.
+    stops = _stops(work, stream, producer, line)
+    stop = min(stops, key=lambda s: (s.from_us, s.purpose, s.holder or ""))
+    at_us = floor_us(min(before_us, stop.from_us), width_us)
+    kept_us = line.origin_us if line.trimmed_us is None else line.trimmed_us
+    moved = line
+    if kept_us is not None and at_us > kept_us:
+        moved = replace(line, trimmed_us=at_us)
+
+    # 4 Remove what is trimmed.
+    moved, gone = _without_trimmed(moved, segments_max)
+    if moved is not line:
+        work.put(tables.LINES, (stream, producer), moved)
+    files = {file for row in gone for file in row.segment.files}
+    files |= set(_let_go(work, stream, producer, moved, width_us))
+    return Trimmed(
+        from_us=line.trimmed_us,
+        trimmed_us=moved.trimmed_us,
+        segments=len(gone),
+        rows=sum(row.segment.rows for row in gone if row.end_version is None),
+        files=_forgotten(work, files),
+        has_more=len(gone) >= segments_max,
+        held_by=stop if stop.from_us < before_us else None,
+    )
+
+
+def _hold_progress(
+    work: Transaction, here: Participant, stream: StreamName, needed: Mapping[str, int]
+) -> None:
+    readers = _readers(work, here).get(stream, set())
+    for key in work.rows(tables.HOLDS):
+        if (key[0], key[2]) == (stream, PROGRESS) and key[1] not in readers:
+            work.lock_name(tables.HOLDS, key)
+            work.remove(tables.HOLDS, key)
+    for reader in readers:
+        key = (stream, reader, PROGRESS)
+        stands = work.get(tables.HOLDS, key)
+        if stands is not None and reader not in needed:
+            continue
+        from_us = needed.get(reader, BEGINNING_US)
+        wanted = Hold(stream=stream, holder=reader, purpose=PROGRESS, from_us=from_us)
+        if stands is None or stands.hold != wanted:
+            place_hold(work, wanted)
+
+
+def _readers(work: Transaction, here: Participant) -> Mapping[StreamName, set[str]]:
+    """Stream -> the fragments of this home that read it."""
+    newest, wired = newest_assignments(work), work.rows(tables.FRAGMENTS)
+
+    def make() -> dict[StreamName, set[str]]:
+        readers: dict[StreamName, set[str]] = {}
+        for assigned in newest.values():
+            if assigned.producer.participant == here:
+                for name in wired[assigned.fragment].inputs:
+                    readers.setdefault(name, set()).add(assigned.fragment)
+        return readers
+
+    return work.made_of(("readers", here), (newest, wired), make)
+
+
+def _stops(
+    work: Transaction, stream: StreamName, producer: Producer, line: LineRow
+) -> Iterator[HeldBack]:
+    for (name, who), chosen in work.rows(tables.LINES).items():
+        if name == stream and who.is_import and not producer.is_import:
+            disputed = [d.bucket_us for d in divergences(work, stream)]
+            agreed_us = min([_chosen_us(chosen), *disputed])
+            yield HeldBack(holder=None, purpose=CHOICE, from_us=agreed_us)
+    reached = [at for at in (line.boundary_us, line.end_us) if at is not None]
+    reached_us = min(reached) if line.boundary_us is not None else BEGINNING_US
+    yield HeldBack(holder=None, purpose="boundary", from_us=reached_us)
+    tentative = [r for r in line.live if r.segment.stability is Stability.TENTATIVE]
+    if tentative:
+        first_us = min(row.segment.range.from_us for row in tentative)
+        yield HeldBack(holder=None, purpose="tentative", from_us=first_us)
+    for row in work.rows(tables.HOLDS).values():
+        hold = row.hold
+        if hold.stream == stream and row.is_held(work.store.clock.now_ms):
+            yield HeldBack(
+                holder=hold.holder,
+                purpose=hold.purpose,
+                from_us=hold.from_us,
+                since_ms=row.placed_at_ms,
+                limit_ms=hold.limit_ms,
+            )
+
+
+def _chosen_us(chosen: LineRow) -> int:
+    """Up to where what is read of a stream's producers is final."""
+    tentative = [r for r in chosen.live if r.segment.stability is Stability.TENTATIVE]
+    if tentative:
+        return min(row.segment.range.from_us for row in tentative)
+    return BEGINNING_US if chosen.boundary_us is None else chosen.boundary_us
+
+
+def _without_trimmed(line: LineRow, segments_max: int) -> tuple[LineRow, list[SegmentRow]]:
+    """The line without the rows that are trimmed, live ones first, and what went."""
+    kept_us = BEGINNING_US if line.trimmed_us is None else line.trimmed_us
+    trimmed = [row for row in (*line.live, *line.superseded) if row.segment.range.to_us <= kept_us]
+    gone = trimmed[:segments_max]
+    if not gone:
+        return line, gone
+    taken = set(map(id, gone))
+    return replace(
+        line,
+        live=tuple(row for row in line.live if id(row) not in taken),
+        superseded=tuple(row for row in line.superseded if id(row) not in taken),
+    ), gone
+
+
+def _let_go(
+    work: Transaction, stream: StreamName, producer: Producer, line: LineRow, width_us: int
+) -> Iterator[SegmentFile]:
+    """The files of landed batches whose buckets are all trimmed; the batches stay known."""
+    for key, batch in work.rows(tables.BATCHES).items():
+        if (key[0], batch.producer) != (stream, producer) or batch.file is None:
+            continue
+        if line.trimmed_us is None or max(batch.counts) + width_us > line.trimmed_us:
+            continue
+        work.put(tables.BATCHES, key, replace(batch, file=None))
+        yield batch.file
+
+
+def _forgotten(work: Transaction, files: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
+    """Those of the files that nothing names now; they are known no more."""
+    gone = {file.path: file for file in files}
+    for file in _named(work) if gone else ():
+        gone.pop(file.path, None)
+    for file in gone.values():
+        work.remove(tables.FILES, file.path)
+    return tuple(gone[path] for path in sorted(gone))
+
+
+def _named(work: Transaction) -> Iterator[SegmentFile]:
+    for batch in work.rows(tables.BATCHES).values():
+        if batch.file is not None:
+            yield batch.file
+    for line in work.rows(tables.LINES).values():
+        for row in (*line.live, *line.superseded):
+            yield from row.segment.files
+
+
+def compact(
+    work: Transaction,
+    stream: StreamName,
+    producer: Producer,
+    segments: Sequence[Segment],
+    file: SegmentFile,
+) -> tuple[SegmentFile, ...]:
+    """See `Catalog.compact`."""
+    line = lock_line(work, stream, producer)
+    wanted = {(s.range, s.version) for s in segments}
+    chosen = [
+        row
+        for row in line.live
+        if (row.segment.range, row.segment.version) in wanted
+        and row.segment.stability.is_final
+        and row.segment.buckets
+    ]
+    if len(chosen) != len(segments):
+        raise Conflict(f"the segments of {stream} to be compacted are not all there: read again")
+    if sum(row.segment.rows for row in chosen) != file.rows:
+        raise Refused(f"file {file.path} has other rows than the segments of {stream}")
+    olds = {old for row in chosen for old in row.segment.files}
+    record_files(work, stream, (file,))
+    chosen_ids = set(map(id, chosen))
+    live = tuple(
+        replace(row, segment=replace(row.segment, files=(file,))) if id(row) in chosen_ids else row
+        for row in line.live
+    )
+    work.put(tables.LINES, (stream, producer), replace(line, live=live))
+    return _forgotten(work, olds - {file})

@@ -1,0 +1,127 @@
+"""What partners say of contracts, brought into a home in Postgres so that both hold the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from medusa_core.market.agreements import (
+    DocumentTold,
+    LetGoTold,
+    NoticeTold,
+    RefusalTold,
+    StandingTold,
+    WantTold,
+    WithdrawalTold,
+)
+from medusa_core.market.converging import Differing, HeldAgreement, Holding
+from medusa_core.market.terms import ContractName
+from medusa_core.names import Participant
+from pipelines.catalog.agreement_store import Judged, Signed, TakenAsTold
+from pipelines.catalog.postgres.statements import NamedStatements
+
+
+class PostgresConverging(NamedStatements):
+    """The part of `Agreements` that takes what partners tell of contracts."""
+
+    def held(self, envelope_id: int, document: bytes) -> tuple[HeldAgreement, str]:
+        """See `Agreements.held`."""
+        text = str(self._value("held_agreement", envelope_id=envelope_id, document=document))
+        return HeldAgreement(**json.loads(text)), text
+
+    def take_document(
+        self,
+        envelope_id: int,
+        told: DocumentTold,
+        signatures: Mapping[Participant, Signed],
+        confirmation: Signed | None = None,
+        judged: Judged | None = None,
+    ) -> str:
+        """See `Agreements.take_document`."""
+        terms = told.terms
+        given = {
+            "payer": signatures.get(terms.payer),
+            "provider": signatures.get(terms.provider),
+            "confirmation": confirmation,
+        }
+        return str(
+            self._value(
+                "take_document",
+                envelope_id=envelope_id,
+                document=told.document,
+                signatures=json.dumps(
+                    {
+                        of: {"signature": s.signature.hex(), "public_key": s.public_key.hex()}
+                        for of, s in given.items()
+                        if s is not None
+                    }
+                ),
+                proposal=told.proposal,
+                expires_at_ms=told.expires_at_ms,
+                verdict=None if judged is None else judged.verdict.value,
+                judged=None if judged is None else judged.held,
+            )
+        )
+
+    def take(self, envelope_id: int, told: TakenAsTold) -> str:
+        """See `Agreements.take`."""
+        values: dict[str, Any] = {"envelope_id": envelope_id}
+        match told:
+            case WithdrawalTold() | LetGoTold():
+                values |= {"contract": told.contract, "revision": told.revision}
+                is_let_go = isinstance(told, LetGoTold)
+                name = "take_let_go" if is_let_go else "take_withdrawal"
+                return str(self._value(name, **values, proposal=told.proposal))
+            case WantTold():
+                values |= {"contract": told.contract, "number": told.number}
+                return str(self._value("take_want", **values))
+            case RefusalTold():
+                values |= {"contract": told.contract, "number": told.number}
+                values |= {"revision": told.revision, "newest": told.newest}
+                return str(self._value("take_refusal", **values))
+            case StandingTold():
+                values |= {"incarnation": told.incarnation, "digest": told.digest}
+                return str(self._value("take_standing", **values))
+
+    def take_notice(self, envelope_id: int, told: NoticeTold, keys: Sequence[bytes]) -> str:
+        """See `Agreements.take_notice`."""
+        statements = [
+            {
+                "given_by": one.given_by,
+                "told_by": one.told_by,
+                "ends_at_ms": one.ends_at_ms,
+                "signature": one.signature.hex(),
+                "public_key": key.hex(),
+            }
+            for one, key in zip(told.statements, keys, strict=True)
+        ]
+        values = {"contract": told.contract, "statements": json.dumps(statements)}
+        return str(self._value("take_notice", envelope_id=envelope_id, **values))
+
+    def holdings(
+        self, partner: Participant, after: ContractName | None, until: ContractName | None
+    ) -> Mapping[ContractName, Holding]:
+        """See `Agreements.holdings`."""
+        rows = self._rows("holdings_with", partner=partner, after=after, until=until)
+        return {ContractName(row["contract"]): Holding(**row) for row in rows}
+
+    def take_holdings(self, envelope_id: int, differing: Sequence[Differing]) -> str:
+        """See `Agreements.take_holdings`."""
+        given = json.dumps([asdict(one) for one in differing])
+        return str(self._value("take_holdings", envelope_id=envelope_id, differing=given))
+
+    def tell_standings(self) -> int:
+        """See `Agreements.tell_standings`."""
+        return int(self._value("tell_standings"))
+
+    def statements_due(self, statements_max: int) -> tuple[str, ...]:
+        """See `Agreements.statements_due`."""
+        rows = self._rows("statements_due", statements_max=statements_max)
+        return tuple(str(row["statement"]) for row in rows)
+
+    def state(self, statement: str, signature: bytes, public_key: bytes) -> bool:
+        """See `Agreements.state`."""
+        values = {"statement": statement, "signature": signature, "public_key": public_key}
+        return bool(self._value("state", **values))

@@ -1,0 +1,50 @@
+"""How the rooms of a home beside its streams send their statements: by name, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, text
+
+from pipelines.catalog.postgres.database_errors import errors_of_catalog
+from pipelines.catalog.postgres.postgres_catalog import SNAPSHOT, catalog_engine
+from pipelines.catalog.postgres.queries import query
+
+
+def patient_engine(url: str, *, patience_ms: int = 30_000) -> Engine:
+    """An engine of one connection, which gives a statement up after so long."""
+    options = f"-c jit=off -c statement_timeout={patience_ms}"
+    return catalog_engine(url, pool_size=1, connect_args={"options": options})
+
+
+class NamedStatements:
+    """Sends the statements of `sql/queries`; what the database raises becomes Medusa's errors."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def close(self) -> None:
+        """Give connections back."""
+        self._engine.dispose()
+
+    def _rows(self, name: str, **values: Any) -> Sequence[RowMapping]:
+        with errors_of_catalog(), self._engine.connect() as connection:
+            return connection.execute(query(name), values).mappings().all()
+
+    def _value(self, name: str, **values: Any) -> Any:
+        (row,) = self._rows(name, **values)
+        (value,) = row.values()
+        return value
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        """A connection that sees one moment, and cannot write."""
+        with self._engine.connect() as connection:
+            connection.execute(SNAPSHOT)
+            try:
+                yield connection
+            finally:
+                if not connection.invalidated:
+                    connection.execute(text("ROLLBACK"))

@@ -1,0 +1,179 @@
+"""What a home knows and keeps of rounds, as its participant's own program uses it.
+
+A room beside `Agreements`: contracts and envelopes are that one's, offers and answers are here. The
+laws (S4, one open offer per partner, a fragment in one offer) are the database's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from medusa_core.market.declared import DeclaredCost
+from medusa_core.market.knowledge import ContractInForce, Wanted
+from medusa_core.market.loads import Recorded
+from medusa_core.market.messages import Answer, Item, Offer
+from medusa_core.market.terms import ContractName
+from medusa_core.names import Participant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trading:
+    """How the participant trades, as its owner has set it (`medusa_api.trading`)."""
+
+    round_ms: int
+    move_ms: int
+    residence_ms: int
+    dead_band: float
+    partners_max: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenOffer:
+    """An offer that waits for an answer; `partner` gets or made it, in `round` of this home."""
+
+    offer_id: int
+    is_own: bool
+    partner: Participant
+    relays: bool
+    round: int
+    is_stale: bool
+    expires_at_ms: int
+    offer: Offer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreedMove:
+    """A fragment that is given to a partner or taken from one; `is_granted`: it may be given."""
+
+    move_id: int
+    is_given: bool
+    is_granted: bool
+    partner: Participant
+    contract: ContractName
+    item: Item
+    level: int
+    round: int
+    expires_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class MovedLoad:
+    """A fragment that was given to a partner, or taken from one, and has moved: since when."""
+
+    is_given: bool
+    contract: ContractName
+    item: Item
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastTold:
+    """A provider's last answer, in which round of this home it came, and to an offer at which
+    level (None: it is word of room, sent once more), whose smallest item was so large."""
+
+    answer: Answer
+    round: int
+    level: int | None
+    smallest: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """A partner has not answered lately; it is asked again in a round."""
+
+    since_ms: int
+    asks_round: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketFacts:
+    """All that a home knows of the market, in one snapshot.
+
+    `round` is 0 before the first; `changes` is what a decision from these facts rests on. `told`
+    is what each provider said last. `currencies` are those of `contracts`. `lying` is what has
+    moved already, which only the simulator's homes know of: one in Postgres has nothing in it,
+    since what was agreed there does not move yet.
+    """
+
+    participant: Participant
+    clock_ms: int
+    round: int
+    opened_at_ms: int | None
+    decided_round: int
+    changes: int
+    trading: Trading
+    loads: tuple[Recorded, ...]
+    declared: DeclaredCost | None
+    contracts: tuple[ContractInForce, ...]
+    currencies: Mapping[ContractName, str]
+    open: tuple[OpenOffer, ...] = ()
+    moves: tuple[AgreedMove, ...] = ()
+    told: Mapping[ContractName, LastTold] = field(default_factory=dict)
+    wanted: Mapping[ContractName, Wanted] = field(default_factory=dict)
+    silent: Mapping[Participant, Silence] = field(default_factory=dict)
+    lying: tuple[MovedLoad, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastSaid:
+    """The last answer under a contract, given (`is_own`) or got."""
+
+    contract: ContractName
+    is_own: bool
+    level: int
+    price: str | None
+    reason: str
+    accepted: int
+    load: float
+    round: int
+    made_at_ms: int
+
+
+class Rounds(Protocol):
+    """A home's market. Calls raise Refused, Conflict and Unavailable as the catalog's do."""
+
+    @property
+    def participant(self) -> Participant:
+        """Whose home this is."""
+
+    def waits(self) -> bool:
+        """Whether a turn might have anything to do."""
+
+    def is_due(self) -> bool:
+        """Whether a round is to be opened now: its time has passed, and there is a contract to
+        trade under, or something that has to come to an end."""
+
+    def read(self) -> MarketFacts:
+        """Everything, in one snapshot."""
+
+    def last_said(self) -> tuple[LastSaid, ...]:
+        """The last answers under each contract."""
+
+    def expire(self) -> int:
+        """End what has lapsed; how much."""
+
+    def take_offer(self, envelope_id: int) -> int:
+        """A verified envelope's offer waits for an answer; Refused if it may not be made."""
+
+    def take_answer(
+        self,
+        envelope_id: int,
+        keeps: Sequence[Item] | None = None,
+        judged_at: int | None = None,
+    ) -> int:
+        """A verified envelope's answer ends an offer; Refused if it is none to it.
+
+        Of what it accepts only `keeps` is given (None: all), as was judged when so many changes
+        had been made; Conflict if there are more by now.
+        """
+
+    def apply(self, request: Mapping[str, Any]) -> None:
+        """Write down and send what was decided, all or nothing (`market.rounds.round_documents`).
+
+        Conflict if anything was offered or answered since it was decided.
+        """
+
+    def close(self) -> None:
+        """Give connections back."""

@@ -1,0 +1,1 @@
+"""Databases, their roles and migrations, and a server of our own."""

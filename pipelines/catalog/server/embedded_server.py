@@ -1,0 +1,470 @@
+"""A Postgres of our own, for machines that have none: scram over loopback TCP, gone with its owner.
+
+What is true of a folder that holds an embedded server:
+
+* At most one server runs in it. `lock` is held (flock) while one is started, found or stopped, so
+  of two processes that start at once one starts and the other attaches.
+* The process that started the server owns it: the server stops when that process leaves the `with`
+  block, ends, or is killed (Linux tells the server: PR_SET_PDEATHSIG). Who attached must expect
+  the owner to go; the catalog's answers are then `Unavailable`, and a new start recovers.
+* Postgres refuses to run as root. Started by root it runs as `postgres` or `nobody`. Where that
+  user cannot enter the folder (below somebody's 0700 home), the files lie in a folder
+  `medusa-server-…` outside, and `cluster` is a link to it: no folder that we did not make gets
+  other permissions. `discard()` removes both.
+
+    lock         held while starting, finding and stopping
+    password     the superuser's, random, readable by its owner only
+    port         the last one; another is taken when it is in use
+    cluster/     belongs to the user Postgres runs as
+      data/      Postgres' own; appears by one rename when initdb is done
+      server.log what Postgres says
+
+Limits: one machine, one owner at a time, no access from other hosts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import os
+import pwd
+import secrets
+import shutil
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+import psycopg2
+
+from medusa_core.errors import Unavailable
+from pipelines.catalog.server.server_process import OwnedProcess, RunsAs
+from pipelines.catalog.server.server_programs import reachable_programs
+
+SUPERUSER = "postgres"
+HOST = "127.0.0.1"
+OUTSIDE_PREFIX = "medusa-server-"  # `make clean` knows it too
+START_MS_MAX = 60_000
+# How long a killed server's remains may take to go before a start in their place gives up.
+REMAINS_MS_MAX = 8_000
+TRY_AGAIN_MS = 20
+# How long an owner that is done waits for commands that attached to its server.
+USERS_MS_MAX = 15_000
+
+SETTINGS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    "max_connections": "100",
+    "shared_buffers": "64MB",
+    "fsync": "on",
+    "jit": "off",  # short statements; compiling one costs more than running it
+    "lc_messages": "C",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    "logging_collector": "off",
+    "log_destination": "stderr",
+    "log_line_prefix": "%m [%p] %u@%d ",
+    # A statement that fails may hold what only its owner shall see: its error says enough.
+    "log_min_error_statement": "panic",
+    "password_encryption": "scram-sha-256",
+}
+
+
+class EmbeddedServer:
+    """A context manager: inside the block a Postgres serves the catalogs of this folder.
+
+    Starts the server (and makes it, the first time: about a second) or attaches to the one that
+    runs there. Raises `Unavailable`, with the log's name, if neither is possible.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = Path(directory).absolute()
+        self._child: OwnedProcess | None = None
+        self._owner_pid = 0
+        self._users: int | None = None
+        self._port = 0
+        self._password = ""
+
+    # ------------------------------------------------------------ what readers need
+
+    @property
+    def directory(self) -> Path:
+        return self._directory
+
+    @property
+    def log(self) -> Path:
+        """Where Postgres writes what it says."""
+        return self._directory / "cluster" / "server.log"
+
+    @property
+    def port(self) -> int:
+        """The port on 127.0.0.1; inside the block only."""
+        assert self._port, "the server is known inside the with block only"
+        return self._port
+
+    @property
+    def owns_server(self) -> bool:
+        """Whether this object started the server (and will stop it), not merely attached to it."""
+        return self._child is not None
+
+    def url(self, database: str, role: str, password: str | None = None) -> str:
+        """Return the SQLAlchemy URL of a database for a role; all parts are escaped."""
+        secret = "" if password is None else f":{quote(password, safe='')}"
+        who = f"{quote(role, safe='')}{secret}"
+        return f"postgresql+psycopg2://{who}@{HOST}:{self.port}/{quote(database, safe='')}"
+
+    def superuser_url(self, database: str = "postgres") -> str:
+        """Return the URL for the one who makes databases and roles; nobody else needs it."""
+        return self.url(database, SUPERUSER, self._password)
+
+    # ------------------------------------------------------------ start, attach, stop
+
+    def __enter__(self) -> EmbeddedServer:
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            with self._lock():
+                self._start_or_attach()
+                self._use()
+        except PermissionError as error:
+            raise Unavailable(
+                f"{error.filename or self._directory} belongs to another user; run as that user, "
+                "or set MEDUSA_DIR to a folder of yours."
+            ) from None
+        except OSError as error:
+            raise Unavailable(
+                f"The embedded catalog server cannot use {error.filename or self._directory}: "
+                f"{error.strerror or error}; put that right, or set MEDUSA_DIR to another folder."
+            ) from None
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        trace: TracebackType | None = None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Stop the server if this process started it; twice is once.
+
+        Commands that attached to it are waited for, up to USERS_MS_MAX.
+        """
+        child, self._child = self._child, None
+        users, self._users = self._users, None
+        if users is not None:
+            os.close(users)
+        # A fork of the owner inherits this object and the exit hook, but not the server.
+        if child is None or self._owner_pid != os.getpid():
+            return
+        atexit.unregister(self.stop)
+        waits_until_s = time.monotonic() + USERS_MS_MAX / 1000
+        while True:
+            # Nobody can begin to use the server between the look and the stop: both need the lock.
+            with self._lock():
+                if not self._is_used() or time.monotonic() > waits_until_s:
+                    child.stop()
+                    return
+            time.sleep(TRY_AGAIN_MS / 1000)
+
+    def revive(self) -> None:
+        """Start the server again if it is gone; whoever sees it missing first does, and owns it.
+
+        Raises Unavailable if it does not start, or only on another port than the one in use.
+        """
+        port = self.port
+        with self._lock():
+            if self._child is not None and self._child.ended.is_set():
+                atexit.unregister(self.stop)
+                self._child.stop()
+                self._child = None
+            self._start_or_attach()
+        if self._port != port:
+            raise Unavailable(
+                f"the embedded catalog server came back on port {self._port}, not {port}, which "
+                "another program took: start this command again"
+            )
+
+    def _use(self) -> None:
+        """Tell the owner, by a shared lock for as long as we live, that the server is in use."""
+        self._users = self._open_users()
+        fcntl.flock(self._users, fcntl.LOCK_SH)
+
+    def _open_users(self) -> int:
+        return os.open(self._directory / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+    def _is_used(self) -> bool:
+        handle = self._open_users()
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def discard(self) -> None:
+        """Stop the server and remove the folder, with what lies outside of it."""
+        self.stop()
+        cluster = self._directory / "cluster"
+        outside = cluster.resolve().parent
+        if cluster.is_symlink() and outside.name.startswith(OUTSIDE_PREFIX):
+            shutil.rmtree(outside, ignore_errors=True)
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    @contextlib.contextmanager
+    def _lock(self) -> Iterator[None]:
+        handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def _start_or_attach(self) -> None:
+        self._password = self._read_or_make_password()
+        runs_as = self._runs_as()
+        cluster = self._cluster(runs_as)
+        data = cluster / "data"
+        if not data.exists():
+            self._make_data(cluster, runs_as)
+        binaries = reachable_programs(_version_of(data), cluster, runs_as)
+        remains_since_s: float | None = None
+        while True:
+            if self._attach(data):
+                return
+            if self._start(binaries, data, runs_as):
+                return
+            now_s = time.monotonic()
+            remains_since_s = remains_since_s or now_s
+            if (now_s - remains_since_s) * 1000 > REMAINS_MS_MAX:
+                raise Unavailable(
+                    f"The embedded catalog server does not start ({self._last_words()}); "
+                    f"its log is {self.log}."
+                )
+            if _is_empty_shell(data):
+                (data / "postmaster.pid").unlink(missing_ok=True)
+            time.sleep(TRY_AGAIN_MS / 1000)
+
+    def _read_or_make_password(self) -> str:
+        path = self._directory / "password"
+        with contextlib.suppress(FileNotFoundError):
+            return path.read_text().strip()
+        password = secrets.token_urlsafe(32)
+        unfinished = self._directory / "password.unfinished"
+        unfinished.unlink(missing_ok=True)
+        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(password)
+        unfinished.rename(path)
+        return password
+
+    def _runs_as(self) -> RunsAs:
+        cluster = self._directory / "cluster"
+        if os.geteuid() != 0:
+            return RunsAs(name="this user")
+        if cluster.exists() and cluster.stat().st_uid != 0:
+            uid = cluster.stat().st_uid  # made earlier; its files belong to that user
+            with contextlib.suppress(KeyError):
+                found = pwd.getpwuid(uid)
+                return RunsAs(name=found.pw_name, uid=uid, gid=found.pw_gid)
+            return RunsAs(name=str(uid), uid=uid, gid=cluster.stat().st_gid)
+        for name in ("postgres", "nobody"):
+            with contextlib.suppress(KeyError):
+                found = pwd.getpwnam(name)
+                return RunsAs(name=name, uid=found.pw_uid, gid=found.pw_gid)
+        raise Unavailable(
+            "Postgres does not run as root and there is no user postgres or nobody to run it as; "
+            "run as a normal user, or set MEDUSA_CATALOG_URL to a Postgres of yours."
+        )
+
+    def _cluster(self, runs_as: RunsAs) -> Path:
+        """Return the folder of Postgres' own files, made where its user can reach it."""
+        cluster = self._directory / "cluster"
+        if cluster.is_symlink() and not cluster.exists():
+            raise Unavailable(
+                f"The catalog's files are gone from {os.readlink(cluster)}; restore them, "
+                f"or remove {self._directory} to begin anew."
+            )
+        if cluster.exists():
+            return cluster.resolve()
+        if runs_as.can("-x", self._directory):
+            _make_private_folder(cluster, runs_as)
+            return cluster
+        outside = _make_outside_folder(self._directory)
+        _make_private_folder(outside / "cluster", runs_as)
+        cluster.symlink_to(outside / "cluster")
+        return outside / "cluster"
+
+    def _make_data(self, cluster: Path, runs_as: RunsAs) -> None:
+        for left in cluster.glob("new-*"):  # of an initdb that was killed
+            shutil.rmtree(left, ignore_errors=True)
+        binaries = reachable_programs(None, cluster, runs_as)
+        work = cluster / f"new-{secrets.token_hex(4)}"
+        _make_private_folder(work, runs_as)
+        password_file = work / "password"
+        password_file.touch(mode=0o600)
+        if runs_as.uid >= 0:
+            os.chown(password_file, runs_as.uid, runs_as.gid)
+        password_file.write_text(self._password + "\n")
+        command = [str(binaries / "initdb"), "-D", str(work / "data"), "-U", SUPERUSER]
+        command += ["--encoding=UTF8", "--locale=C", f"--pwfile={password_file}"]
+        command += ["--auth-host=scram-sha-256", "--auth-local=scram-sha-256"]
+        child = OwnedProcess(command, runs_as, self._open_log(cluster, runs_as))
+        try:
+            is_in_time = child.ended.wait(START_MS_MAX / 1000)
+        finally:
+            child.stop()
+        if not is_in_time or child.exit_code != 0:
+            reason = self._last_words()
+            shutil.rmtree(work, ignore_errors=True)
+            raise Unavailable(
+                f"The embedded catalog server cannot be made ({reason}); its log is {self.log}."
+            )
+        (work / "data").rename(cluster / "data")
+        shutil.rmtree(work)
+
+    def _open_log(self, cluster: Path, runs_as: RunsAs) -> Path:
+        log = cluster / "server.log"
+        if not log.exists():
+            log.touch(mode=0o600)
+            if runs_as.uid >= 0:
+                os.chown(log, runs_as.uid, runs_as.gid)
+        return log
+
+    def _attach(self, data: Path) -> bool:
+        """Use the server that runs in the folder, if one does; waits while it starts or stops."""
+        give_up_s = time.monotonic() + START_MS_MAX / 1000
+        while time.monotonic() < give_up_s:
+            try:
+                lines = (data / "postmaster.pid").read_text().splitlines()
+                port = int(lines[3])
+            except (FileNotFoundError, IndexError, ValueError):
+                return False
+            answer = self._ask(port, data)
+            if answer is not None:
+                self._port = port if answer else 0
+                return answer
+            time.sleep(TRY_AGAIN_MS / 1000)
+        return False
+
+    def _ask(self, port: int, data: Path) -> bool | None:
+        """Whether our server answers on a port; None while it is starting or stopping."""
+        try:
+            connection = psycopg2.connect(
+                host=HOST,
+                port=port,
+                user=SUPERUSER,
+                password=self._password,
+                dbname="postgres",
+                connect_timeout=5,
+            )
+        except psycopg2.OperationalError as error:
+            words = str(error)
+            return None if "starting up" in words or "shutting down" in words else False
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("show data_directory")
+                (found,) = cursor.fetchone()
+                return Path(found).resolve() == data.resolve()
+        except psycopg2.Error:
+            return None
+        finally:
+            connection.close()
+
+    def _start(self, binaries: Path, data: Path, runs_as: RunsAs) -> bool:
+        """Start the server and wait until it answers; False if it ended at once."""
+        port = self._free_port()
+        command = [str(binaries / "postgres"), "-D", str(data), "-p", str(port)]
+        for name, value in SETTINGS.items():
+            command += ["-c", f"{name}={value}"]
+        child = OwnedProcess(command, runs_as, self._open_log(data.parent, runs_as))
+        self._child, self._owner_pid, is_ready = child, os.getpid(), False
+        atexit.register(self.stop)
+        try:
+            give_up_s = time.monotonic() + START_MS_MAX / 1000
+            while not child.ended.wait(TRY_AGAIN_MS / 1000) and time.monotonic() < give_up_s:
+                if self._ask(port, data):
+                    is_ready = True
+                    break
+        finally:
+            if not is_ready:  # also when the user lost patience and pressed Ctrl-C
+                self._child = None
+                atexit.unregister(self.stop)
+                child.stop()
+        if is_ready:
+            self._port = port
+            (self._directory / "port").write_text(f"{port}\n")
+        return is_ready
+
+    def _free_port(self) -> int:
+        """Return the port of last time if it is free, else a new one."""
+        remembered = 0
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            remembered = int((self._directory / "port").read_text())
+        for wanted in (remembered, 0):
+            with socket.socket() as probe, contextlib.suppress(OSError, OverflowError):
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind((HOST, wanted))
+                return int(probe.getsockname()[1])
+        raise Unavailable("No TCP port is free on 127.0.0.1; end some programs and try again.")
+
+    def _last_words(self) -> str:
+        try:
+            text = self.log.read_text(errors="replace")
+        except OSError as error:
+            return f"its log cannot be read: {error.strerror}"
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        telling = [line for line in lines if any(w in line for w in ("FATAL:", "PANIC:", "error:"))]
+        last = (telling or lines or ["it said nothing"])[-1]
+        return last.rpartition("FATAL:")[2].strip().rstrip(".")
+
+
+# ---------------------------------------------------------------- folders
+
+
+def _make_private_folder(path: Path, runs_as: RunsAs) -> None:
+    path.mkdir(mode=0o700)
+    if runs_as.uid >= 0:
+        os.chown(path, runs_as.uid, runs_as.gid)
+
+
+def _make_outside_folder(directory: Path) -> Path:
+    """Make a folder that every user may pass through, as lasting as the one it stands in for."""
+    temporary = Path(tempfile.gettempdir()).resolve()
+    is_temporary = directory.resolve().is_relative_to(temporary)
+    # Never /var/tmp for what should last: machines remove there what nobody touched for a month.
+    place = temporary if is_temporary or not os.access("/var/lib", os.W_OK) else Path("/var/lib")
+    outside = Path(tempfile.mkdtemp(prefix=OUTSIDE_PREFIX, dir=place)).resolve()
+    outside.chmod(0o711)
+    return outside
+
+
+def _version_of(data: Path) -> int:
+    return int((data / "PG_VERSION").read_text().split(".")[0])
+
+
+def _is_empty_shell(data: Path) -> bool:
+    """Whether it is certain that no process of a former server lives in the data folder.
+
+    After a kill, its number may stand in `postmaster.pid` as that of a process not yet buried, or
+    of another program after a restart of the machine; Postgres then refuses to start for ever.
+    Every Postgres process works in its data folder, which /proc shows.
+    """
+    if not Path("/proc/self/cwd").exists():
+        return False
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if Path(os.readlink(process / "cwd")) == data.resolve():
+                return False
+        except PermissionError:
+            with contextlib.suppress(OSError):
+                if "postgres" in (process / "comm").read_text():
+                    return False  # somebody's Postgres, it may be this one
+        except OSError:
+            continue  # ended meanwhile, or waits to be buried: it has no folder any more
+    return True

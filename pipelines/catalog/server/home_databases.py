@@ -1,0 +1,190 @@
+"""Homes: a database per participant, with roles that own nothing but what they must.
+
+One server may hold many homes, so everything that the server knows by name begins with the name of
+the database. Database and tables belong to a role that nobody logs in as, and in which the
+administrator migrates; the owner and the others log in as themselves, own nothing, and may do what
+the home's `grant_…_to_roles` functions let them. Names are checked and quoted before they reach
+SQL.
+
+Passwords are drawn from the administrator's by HMAC, so that creating a home again gives the same
+URLs and nothing is kept. Limit: where the administrator logs in without a password they are random,
+and creating the home again sets new ones.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import psycopg2.extensions
+from psycopg2.sql import SQL, Identifier, Literal
+from sqlalchemy import create_engine, text
+from sqlalchemy.engine import URL
+
+from medusa_core.errors import Refused
+from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
+from pipelines.catalog.postgres.database_errors import errors_of_catalog
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.server.migrations import migrate
+from pipelines.catalog.server.role_bounds import bounds_of
+from pipelines.catalog.server.roles import (
+    ask,
+    close_to_public,
+    join,
+    make_database,
+    make_login,
+    make_owner,
+    run,
+)
+
+ROLES = ("owner", "job", "airflow", "analyst", "reader")
+KEEPER = "home"
+"""Owns the database and all that is in it, and cannot log in."""
+
+_ADVISORY_LOCK = 0x686F6D65  # "home": one administrator of homes at a time on a server
+_ROLE_LENGTH_MAX = max(len(f"_{role}") for role in ROLES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeUrls:
+    """A home and how each role logs in: owner for people, job for drivers, and the others.
+
+    `keeper` is for migrations: the administrator's login, in the role that owns the tables.
+    """
+
+    participant: Participant
+    database: str
+    owner: str
+    job: str
+    airflow: str
+    analyst: str
+    reader: str
+    keeper: str = field(repr=False)
+
+
+def database_of(participant: Participant) -> str:
+    """The name of a participant's database, short enough for its roles' names to fit."""
+    check_name("participant", participant)
+    name = f"medusa_{participant}"
+    if len(name) + _ROLE_LENGTH_MAX > NAME_LENGTH_MAX:
+        name = f"{name[:40]}_{sha256(participant.encode()).hexdigest()[:12]}"
+    return name
+
+
+def create_home(admin_url: str, participant: Participant, database: str | None = None) -> HomeUrls:
+    """Create a participant's database and roles and migrate it; what is there already stays.
+
+    `admin_url` is a superuser's, or of a login that may create databases and roles. Raises
+    Unavailable if it cannot be reached and Refused if it may not, or if somebody else lives there.
+    """
+    check_name("participant", participant)
+    database = check_name("database", database) if database else database_of(participant)
+    check_name("role", f"{database}_{max(ROLES, key=len)}")
+    admin = catalog_url(admin_url)
+    passwords = {role: _password(admin, database, role) for role in ROLES}
+    with _administrator(admin) as connection:
+        for role in ROLES:
+            make_login(connection, f"{database}_{role}", passwords[role])
+        make_owner(connection, f"{database}_{KEEPER}")
+        make_database(connection, database, f"{database}_{KEEPER}")
+    _hand_over(admin, database)
+    with _administrator(admin) as connection:
+        _admit(connection, database)
+        _bound(connection, database)
+    urls = _urls(admin, participant, database, passwords)
+    migrate(urls.keeper, participant)
+    return urls
+
+
+def home_urls(admin_url: str, participant: Participant, database: str) -> HomeUrls:
+    """How each role logs in to a home that is there; needs an administrator with a password."""
+    admin = catalog_url(admin_url)
+    if not admin.password:
+        raise Refused(
+            "the administrator of the catalogs' server logs in without a password, so the roles' "
+            "cannot be drawn from it: give it one"
+        )
+    passwords = {role: _password(admin, database, role) for role in ROLES}
+    return _urls(admin, participant, database, passwords)
+
+
+def _urls(
+    admin: URL, participant: Participant, database: str, passwords: Mapping[str, str]
+) -> HomeUrls:
+    urls = {
+        role: admin.set(
+            username=f"{database}_{role}", password=passwords[role], database=database
+        ).render_as_string(hide_password=False)
+        for role in ROLES
+    }
+    keeper = admin.set(database=database).update_query_dict(
+        {"options": f"-c role={database}_{KEEPER}"}
+    )
+    return HomeUrls(
+        participant=participant,
+        database=database,
+        keeper=keeper.render_as_string(hide_password=False),
+        **urls,
+    )
+
+
+def drop_home(admin_url: str, database: str) -> None:
+    """Remove a home with all that is in it, and its roles; nothing if there is none."""
+    check_name("database", database)
+    with _administrator(catalog_url(admin_url)) as connection:
+        run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
+        for role in (*ROLES, KEEPER):
+            run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(f"{database}_{role}"))
+
+
+def _admit(connection: psycopg2.extensions.connection, database: str) -> None:
+    """Nobody but the home's own logins connects to its database."""
+    close_to_public(connection, database)
+    for role in ROLES:
+        run(connection, SQL("GRANT CONNECT ON DATABASE {} TO {}"), Identifier(database),
+            Identifier(f"{database}_{role}"))  # fmt: skip
+
+
+def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
+    """What each login may hold; the keeper may end sessions of partners."""
+    for role in ROLES:
+        for statement in bounds_of(database, role):
+            run(connection, statement)
+    reader, keeper = Identifier(f"{database}_reader"), Identifier(f"{database}_{KEEPER}")
+    run(connection, SQL("GRANT {} TO {}"), reader, keeper)
+
+
+def _hand_over(admin: URL, database: str) -> None:
+    """A home in which the owner's login owned everything is the keeper's from now on."""
+    owner, keeper = f"{database}_owner", f"{database}_{KEEPER}"
+    owned = SQL("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = {}")
+    with _administrator(admin.set(database=database)) as connection:
+        if ask(connection, owned, Literal(database)) != owner:
+            return
+        join(connection, owner)
+        run(connection, SQL("REASSIGN OWNED BY {} TO {}"), Identifier(owner), Identifier(keeper))
+
+
+def _password(admin: URL, database: str, role: str) -> str:
+    if not admin.password:
+        return secrets.token_urlsafe(24)
+    key = str(admin.password).encode()
+    return hmac.new(key, f"medusa {database} {role}".encode(), sha256).hexdigest()[:40]
+
+
+@contextmanager
+def _administrator(url: URL) -> Iterator[psycopg2.extensions.connection]:
+    engine = create_engine(url, isolation_level="AUTOCOMMIT")
+    try:
+        with errors_of_catalog(), engine.connect() as connection:
+            # Roles are rows that two administrators must not write at once; gone with the session.
+            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
+            driver = connection.connection.driver_connection
+            assert isinstance(driver, psycopg2.extensions.connection)
+            yield driver
+    finally:
+        engine.dispose()

@@ -1,0 +1,202 @@
+"""`medusa demo`: two scenes, each with its answer checked and a page that shows it.
+
+First made-up connections go through netmon on Spark, and DuckDB counts them again. Then three
+participants run as processes, one of them is cut off and comes back (`demo_scene.py`).
+
+Everything lies in MEDUSA_DIR/demo: `input` (generated, from a seed), `home` (catalog and storage of
+the replay, kept to be looked at), `out` (the outputs as CSV), `report.html`; `federation` (three
+homes) and `federation.html`. A folder of that name that no demo made is left alone. It needs no
+test data and no network.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from medusa_core.grid import parse_duration_us
+from medusa_core.knowledge import Limits
+from medusa_core.names import StreamName
+from pipelines.base.settings import Settings
+from pipelines.base.text_table import Progress, facts, table
+from pipelines.base.time_text import counted, duration
+from pipelines.cli.demo_federation import COMPUTES
+from pipelines.cli.demo_folder import own_folder, remove_homes
+from pipelines.cli.replay import SOLO
+from pipelines.homes.home import Home, make_home
+from pipelines.language.load import load_network
+from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
+from pipelines.report.next_steps import near, next_commands
+from pipelines.report.page import write_page
+from pipelines.report.recount import can_recount, recount
+
+NETWORK = "netmon"
+BUSIEST = 10
+RECORDS_PER_STEP = 20_000
+"""Smaller steps than a replay would take, so that there are several to look at."""
+CHECK_FAILED, INTERRUPTED = 1, 130
+REPLAY, FEDERATION = "replay", "federation"
+
+
+def demo(settings: Settings, *, records: int, seed: int, scene: str | None = None) -> int:
+    """Run the demo, or one scene of it, and print what came of it; 1 if something is not right."""
+    started_s = time.monotonic()
+    try:
+        with own_folder(settings.directory / "demo") as folder:
+            code = 0
+            if scene in (None, REPLAY):
+                code = _replay(settings, folder, records=records, seed=seed)
+            if scene in (None, FEDERATION):
+                _tell("" if scene is None else "Medusa demo")
+                code = max(code, _federation(settings, folder))
+            _tell("", f"The demo took {time.monotonic() - started_s:.0f} s.")
+            return code
+    except KeyboardInterrupt:
+        left = _children()
+        state = "no process is left" if not left else f"processes {left} are still ending"
+        print(f"medusa: demo interrupted; {state}", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _federation(settings: Settings, folder: Path) -> int:
+    """The scene of the federation."""
+    from pipelines.cli.demo_scene import STREAM, tell_scene
+
+    homes, page = folder / "federation", folder / "federation.html"
+    remove_homes(replace(settings, directory=homes))
+    _tell(
+        "A partner is cut off: three participants, one stream of answers, promised within 5 s", ""
+    )
+    is_right = tell_scene(settings, homes, page, say=_tell)
+    _tell("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
+    for command in next_commands(homes, stream=STREAM, participant=COMPUTES):
+        _tell(f"  {command}")
+    return 0 if is_right else CHECK_FAILED
+
+
+def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
+    """The scene of the replay."""
+    started_s = time.monotonic()
+    network = load_network(NETWORK)
+    own = replace(settings, directory=folder / "home")
+    say = Progress("  ")
+    _tell("Medusa demo: who scans the network?", "")
+    _tell(f"1  generate {records:,} connections (seed {seed}) into {near(folder / 'input')}")
+    inputs = _generated(folder / "input", records=records, seed=seed)
+    remove_homes(own)
+    _tell(
+        f"2  replay the query network {NETWORK} over them: windows of 60 s, on Spark (which takes "
+        "seconds to start)"
+    )
+    order = ReplayOrder(
+        network=network,
+        inputs={StreamName(network.sources[0].name): tuple(inputs)},
+        width_us=parse_duration_us(network.bucket),
+        limits=Limits(records_per_step_max=RECORDS_PER_STEP),
+    )
+    with make_home(own, SOLO, keep=True) as home:
+        result = replay(order, home, folder / "out", say=say)
+        say.end()
+        _tell(f"3  write the report from the catalog to {near(folder / 'report.html')}")
+        write_page(folder / "report.html", home=home, network=network, result=result.document())
+        steps_ms = [sum(s.metrics.phases_ms.values()) for s in home.catalog.steps()]
+        busiest = _busiest(home)
+    is_right, checked = _check(inputs, result)
+    _tell(f"4  {checked}", "")
+    _tell(f"The {len(busiest)} busiest scanning sources (distinct ports in 60 s > 10):", "", table(
+        ("source", "windows", "connections", "most ports in 60 s"), busiest), "")  # fmt: skip
+    _tell(_totals(result, steps_ms, time.monotonic() - started_s), "")
+    _tell(f"Report, with pictures: {(folder / 'report.html').resolve().as_uri()}", "")
+    _tell("What to type next:", "")
+    for command in next_commands(own.directory, stream="scanning_sources"):
+        _tell(f"  {command}")
+    return 0 if is_right else CHECK_FAILED
+
+
+def _tell(*lines: str) -> None:
+    print("\n".join(lines), flush=True)
+
+
+def _generated(folder: Path, *, records: int, seed: int) -> list[Path]:
+    from pipelines.sources.generated_files import write_generated
+
+    if folder.exists():
+        shutil.rmtree(folder)
+    return write_generated(folder, seed=seed, records=records, files=1, format="csv")
+
+
+def _children() -> list[int]:
+    """Processes that this one started and that have not ended; none where there is no /proc."""
+    found: list[int] = []
+    for path in Path(f"/proc/{os.getpid()}/task").glob("*/children"):
+        try:
+            found += [int(word) for word in path.read_text().split()]
+        except OSError:
+            continue
+    return found
+
+
+# ------------------------------------------------------------ what came out
+
+
+def _busiest(home: Home) -> list[tuple[str, int, int, int]]:
+    """Source, windows, connections, most distinct ports in a window; by connections."""
+    import pyarrow as pa
+
+    from pipelines.storage.segment_rows import columns_of, read_segments, stream_record
+
+    stream = StreamName("scanning_sources")
+    columns = columns_of(stream_record(home.catalog, stream))
+    segments = [s for s in home.catalog.segments(stream) if s.stability.is_final]
+    tables = list(read_segments(home.storage, segments, columns))
+    if not tables:
+        return []
+    sums = pa.concat_tables(tables).group_by("orig_h").aggregate(
+        [("connections", "count"), ("connections", "sum"), ("distinct_ports", "max")]
+    )  # fmt: skip
+    rows = [
+        (r["orig_h"], r["connections_count"], r["connections_sum"], r["distinct_ports_max"])
+        for r in sums.to_pylist()
+    ]
+    return sorted(rows, key=lambda row: (-row[2], row[0]))[:BUSIEST]
+
+
+def _check(inputs: Sequence[Path], result: ReplayResult) -> tuple[bool, str]:
+    """Whether the outputs are right, and the sentence that says so."""
+    if not can_recount():
+        return True, "not checked: DuckDB, which would count again, is not installed"
+    compared = recount(inputs, {name: Path(path) for name, path in result.exported.items()})
+    wrong = [c for c in compared if c.differing]
+    rows = sum(c.rows for c in compared)
+    if not wrong:
+        told = f"checked: all {rows:,} rows of {len(compared)} outputs are equal to DuckDB"
+        return True, f"{told}, row for row"
+    told = "; ".join(
+        f"{c.output} has {c.rows:,} rows, DuckDB {c.rows_recounted:,}, {c.differing:,} of them in "
+        "one only"
+        for c in wrong
+    )
+    return False, f"WRONG: not equal to DuckDB: {told}"
+
+
+def _totals(result: ReplayResult, steps_ms: Sequence[float], seconds: float) -> str:
+    streams: Mapping[str, Mapping[str, Any]] = result.streams
+    outputs = ", ".join(f"{f['rows']:,} {name}" for name, f in streams.items()
+                        if name in result.exported)  # fmt: skip
+    records = sum(f["rows"] for name, f in streams.items() if name not in result.exported)
+    steps = f"{counted(len(steps_ms), 'commit')}, {counted(result.spark_jobs, 'Spark job')}"
+    return facts(
+        [
+            ("records in", f"{records:,} ({result.quarantined:,} in quarantine)"),
+            ("rows out", outputs),
+            ("steps", f"{steps}, {duration(sum(steps_ms) * 1_000)} in steps"),
+            ("plan", result.plan),
+            ("time", f"{seconds:.1f} s in all"),
+        ]
+    )

@@ -1,0 +1,164 @@
+"""The demo's participants: their contracts, their homes, and `medusa run` of each as a process.
+
+Each runs in a session of its own, so that Ctrl-C is the demo's to pass on; Linux ends them if the
+demo is killed. What they say goes to `NAME.out` in the folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.apply import run_apply
+from pipelines.cli.fault import Asked, run_fault
+from pipelines.cli.init import write_project
+from pipelines.homes.home import SERVER
+from pipelines.platform.drills.run_processes import running_in
+from pipelines.report.next_steps import near
+
+CONTRACTS = Path(__file__).with_name("templates") / "demo" / "contracts"
+COMPUTES, OTHERS = Participant("alpha"), (Participant("beta"), Participant("gamma"))
+CUT = OTHERS[-1]
+"""Whose link to the one that computes is cut."""
+
+END_S_MAX = 30
+LOOK_S = 0.25
+
+# Between us and Python: Linux is asked to end the child with us (PR_SET_PDEATHSIG), which cannot be
+# done safely between fork and exec of a process with threads.
+_BECOME = """
+import ctypes, os, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, 15)
+    if os.getppid() != int(sys.argv[1]):
+        sys.exit("the demo has ended")
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+@dataclass(slots=True)
+class DemoFederation:
+    """Homes in a folder and the participants that run in them now."""
+
+    settings: Settings
+    running: dict[Participant, subprocess.Popen[bytes]] = field(default_factory=dict)
+
+    def start(self, participant: Participant, *more: str) -> None:
+        """Run a participant from now on."""
+        medusa = [sys.executable, "-P", "-m", "pipelines.cli.main", "run"]
+        environment = {**os.environ, "MEDUSA_DIR": str(self.settings.directory)}
+        # One port cannot serve the metrics of three.
+        environment.pop("MEDUSA_METRICS_PORT", None)
+        with self.log(participant).open("ab") as log:
+            self.running[participant] = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *medusa,
+                 "--participant", participant, *more],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                env=environment,
+            )  # fmt: skip
+
+    def log(self, participant: Participant) -> Path:
+        """What a participant's process says."""
+        return self.settings.directory / f"{participant}.out"
+
+    def check(self) -> None:
+        """Raises Unavailable, naming the log, if a participant has ended."""
+        for participant, process in self.running.items():
+            code = process.poll()
+            if code is not None:
+                raise Unavailable(
+                    f"{participant} ended with exit code {code}, so the demo ends: what it said is "
+                    f"in {near(self.log(participant))}"
+                )
+
+    def drives(self, participant: Participant) -> bool:
+        """Whether a participant has its leases and works."""
+        self.check()
+        return any(
+            process.participant == participant and not process.waits
+            for process in running_in(self.settings.directory)
+        )
+
+    def fault(self, what: str, *names: Participant) -> str:
+        """Carry out a drill as `medusa fault` does; what it said."""
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            run_fault(self.settings, Asked(what=what, names=names))
+        return said.getvalue().strip()
+
+    def stop(self) -> None:
+        """End all participants, the one that computes first: it would answer without the others."""
+        for participant in [p for p in (COMPUTES, *OTHERS) if p in self.running]:
+            _end(self.running.pop(participant))
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Tell a process to end, and kill its group if it does not."""
+    with contextlib.suppress(ProcessLookupError):
+        process.send_signal(signal.SIGINT)
+    try:
+        process.wait(END_S_MAX)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@contextmanager
+def demo_federation(settings: Settings, folder: Path) -> Iterator[DemoFederation]:
+    """Homes in a new folder with the demo's contracts applied; every process ends with the block.
+
+    Raises Unavailable if the folder cannot be written.
+    """
+    own = replace(settings, directory=folder)
+    files = {
+        f"contracts/{path.relative_to(CONTRACTS)}": path.read_text(encoding="utf-8")
+        for path in sorted(CONTRACTS.rglob("*"))
+        if path.suffix in (".py", ".yaml")
+    }
+    try:
+        write_project(folder, files)
+    except Refused as error:
+        raise Unavailable(f"the folder of the demo is not empty: {error}") from error
+    with contextlib.ExitStack() as stack:
+        if own.catalog_url is None:
+            stack.enter_context(EmbeddedServer(folder / SERVER))
+        with contextlib.redirect_stdout(io.StringIO()):
+            run_apply(
+                own, contracts=folder / "contracts", participant=None, from_=None, explain=False,
+                as_json=True,
+            )  # fmt: skip
+        federation = DemoFederation(own)
+        stack.callback(federation.stop)
+        yield federation
+
+
+def wait_until(
+    federation: DemoFederation, is_so: Callable[[], bool], what: str, seconds_max: float
+) -> None:
+    """Look again and again; Unavailable if a participant ends, or if it does not come to be so."""
+    gives_up_s = time.monotonic() + seconds_max
+    while not is_so():
+        federation.check()
+        if time.monotonic() > gives_up_s:
+            raise Unavailable(
+                f"within {seconds_max:g} s it did not come so far that {what}: the machine may be "
+                f"too busy; what participants said is in {near(federation.settings.directory)}"
+            )
+        time.sleep(LOOK_S)

@@ -1,0 +1,204 @@
+"""What `medusa doctor` asks of each home: migrations, clock, LISTEN, leases left behind.
+
+Nothing is changed: a home is looked at under the administrator's login, which is there before any
+home is, and the one thing sent is a notification, on which listeners look and find nothing.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from uuid import uuid4
+
+import psycopg2.extensions
+from sqlalchemy import Connection, Engine, create_engine, make_url, text
+
+from medusa_core.decide import Wait
+from medusa_core.errors import MedusaError
+from medusa_core.names import Participant
+from pipelines.base.settings import PARTICIPANT, Settings
+from pipelines.base.time_text import duration
+from pipelines.catalog.postgres.database_errors import errors_of_catalog
+from pipelines.catalog.postgres.postgres_catalog import CONNECT_S_MAX, PostgresCatalog, catalog_url
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.migrations import known_migrations, pending
+from pipelines.cli.findings import Finding, State, fail, ok, warn
+from pipelines.homes.deployed_fragments import decisions_of
+from pipelines.homes.home import SERVER, known_homes
+from pipelines.watching.log_fields import fragment_of
+
+CHANNEL = "medusa_progress"
+HEARD_S_MAX = 5.0
+SKEW_MS_WARN, SKEW_MS_FAIL = 1_000, 60_000
+STALE_MS = 60_000
+
+
+def home_findings(settings: Settings) -> Iterator[Finding]:
+    """The findings of every home that the folder or the URL names; none if there is no home."""
+    try:
+        with _urls(settings) as urls:
+            for name, url in urls.items():
+                yield from _findings(name, url)
+    except MedusaError as error:
+        yield fail("homes", str(error))
+
+
+@contextmanager
+def _urls(settings: Settings) -> Iterator[Mapping[str, str]]:
+    """Participant -> the administrator's URL of its database."""
+    homes = known_homes(settings.directory)
+    if settings.catalog_url is None:
+        if not homes:
+            yield {}
+            return
+        with EmbeddedServer(settings.directory / SERVER) as server:
+            yield {p: server.superuser_url(database) for p, database in homes.items()}
+        return
+    admin = make_url(settings.catalog_url_of("postgres") or "")
+    found = {p: admin.set(database=database) for p, database in homes.items()}
+    if not homes and PARTICIPANT not in settings.catalog_url:
+        participant = _resident(admin.render_as_string(hide_password=False))
+        found = {participant: admin} if participant else {}
+    yield {p: url.render_as_string(hide_password=False) for p, url in found.items()}
+
+
+def _resident(url: str) -> Participant | None:
+    """Who lives in a database; None if it is nobody's home, or not reached (told elsewhere)."""
+    try:
+        with _connected(url) as (_, connection):
+            there = text("SELECT to_regclass('medusa.home') IS NOT NULL")
+            if not connection.execute(there).scalar_one():
+                return None
+            name = connection.execute(text("SELECT participant FROM medusa.home")).scalar()
+            return Participant(name) if name else None
+    except MedusaError:
+        return None
+
+
+@contextmanager
+def _connected(url: str) -> Iterator[tuple[Engine, Connection]]:
+    engine = create_engine(
+        catalog_url(url),
+        isolation_level="AUTOCOMMIT",
+        connect_args={"connect_timeout": CONNECT_S_MAX},
+    )
+    try:
+        with errors_of_catalog(), engine.connect() as connection:
+            yield engine, connection
+    finally:
+        engine.dispose()
+
+
+def _findings(name: str, url: str) -> Iterator[Finding]:
+    """In the order in which one needs the other: without its tables a home has no leases."""
+    try:
+        with _connected(url) as (engine, connection):
+            migrated = _migrations(name, connection)
+            yield migrated
+            yield _clock(name, connection)
+            yield _listens(name, engine, connection)
+    except MedusaError as error:
+        yield fail(f"home of {name}", str(error))
+        return
+    if migrated.state is State.OK:
+        try:
+            yield _leases(name, url)
+        except MedusaError as error:
+            yield fail(f"leases of {name}", str(error))
+
+
+def _migrations(name: str, connection: Connection) -> Finding:
+    check = f"migrations of {name}"
+    try:
+        missing = pending(connection)
+    except MedusaError as error:
+        return fail(check, str(error))
+    if missing:
+        names = ", ".join(m.name for m in missing)
+        return fail(
+            check, f"its catalog lacks {names}", f"run `medusa migrate --participant {name}`"
+        )
+    return ok(check, f"all {len(known_migrations())} applied")
+
+
+def _clock(name: str, connection: Connection) -> Finding:
+    """The database's clock against this machine's, less what the question itself took."""
+    check = f"clock of {name}"
+    asked_s = time.time()
+    ask = text("SELECT extract(epoch FROM clock_timestamp())")
+    database_s = float(connection.execute(ask).scalar_one())
+    answered_s = time.time()
+    ahead_ms = (database_s - (asked_s + answered_s) / 2) * 1_000
+    known_ms = max(abs(ahead_ms) - (answered_s - asked_s) * 500, 0)
+    return clock_finding(check, ahead_ms, known_ms)
+
+
+def clock_finding(check: str, ahead_ms: float, known_ms: float) -> Finding:
+    """The verdict over a clock: ahead by so much, of which `known_ms` is certain."""
+    side = "ahead of" if ahead_ms > 0 else "behind"
+    apart = duration(max(round(abs(ahead_ms)), 1) * 1_000)
+    if known_ms < SKEW_MS_WARN:
+        return ok(check, f"the catalog's clock is within {apart} of this machine's")
+    say: Callable[[str, str, str], Finding] = fail if known_ms >= SKEW_MS_FAIL else warn
+    return say(
+        check,
+        f"the catalog's clock is {apart} {side} this machine's",
+        "set both by the same time server, since live records are dated here and leases there",
+    )
+
+
+def _listens(name: str, engine: Engine, connection: Connection) -> Finding:
+    """Whether what one connection notifies another hears."""
+    check = f"LISTEN in {name}"
+    token = f"doctor {uuid4().hex}"
+    with engine.connect() as other:
+        driver = other.connection.driver_connection
+        assert isinstance(driver, psycopg2.extensions.connection)
+        other.execute(text(f"LISTEN {CHANNEL}"))
+        asked_s = time.monotonic()
+        notify = text("SELECT pg_notify(:channel, :token)")
+        connection.execute(notify, {"channel": CHANNEL, "token": token})
+        while (left_s := asked_s + HEARD_S_MAX - time.monotonic()) > 0:
+            if any(heard.payload == token for heard in driver.notifies):
+                took_ms = (time.monotonic() - asked_s) * 1_000
+                return ok(check, f"a NOTIFY on {CHANNEL} was heard after {took_ms:.0f} ms")
+            driver.notifies.clear()
+            select.select([driver], [], [], left_s)
+            driver.poll()
+    return fail(
+        check,
+        f"a NOTIFY on {CHANNEL} was not heard within {HEARD_S_MAX:g} s",
+        "let MEDUSA_CATALOG_URL name Postgres itself, not a pooler that shares connections",
+    )
+
+
+def _leases(name: str, url: str) -> Finding:
+    """Leases that ended a minute ago or more, of fragments for which there is something to do."""
+    check = f"leases of {name}"
+    catalog = PostgresCatalog(url, Participant(name))
+    try:
+        leases = catalog.leases()
+        assigned = {(a.fragment, a.partition, a.producer) for a in catalog.assignments()}
+        busy = {fragment_of(d) for d in decisions_of(catalog) if not isinstance(d, Wait)}
+    finally:
+        catalog.close()
+    held = sum(record.is_held for record in leases)
+    stale = [
+        record
+        for record in leases
+        if record.expires_in_ms <= -STALE_MS
+        and record.lease.key.fragment in busy
+        and (key := record.lease.key)
+        and (key.fragment, key.partition, key.producer) in assigned
+    ]
+    if not stale:
+        return ok(check, f"{held} held, none left behind with work to do")
+    since = duration(-max(record.expires_in_ms for record in stale) * 1_000)
+    names = ", ".join(dict.fromkeys(record.lease.key.fragment for record in stale))
+    return warn(
+        check,
+        f"nobody has computed {names} for {since} or longer, and there is work",
+        f"run `medusa run --participant {name}`",
+    )

@@ -1,0 +1,123 @@
+"""`medusa job`: say which participants' jobs shall run, and see what became of them.
+
+It starts nothing itself: a supervisor does, `medusa supervise` or the DAG medusa_supervise.
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from medusa_core.commits import Lane
+from medusa_core.names import Participant
+from medusa_core.supervision import Job
+from pipelines.base.settings import Settings
+from pipelines.base.text_table import table
+from pipelines.base.time_text import iso
+from pipelines.platform.jobs.supervised_homes import JobsOfHomes, known_participants, open_jobs
+from pipelines.platform.jobs.supervision_report import job_document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What shall be so; no names: all of the folder."""
+
+    what: str
+    names: Sequence[str] = ()
+    lane: Lane = Lane.LIVE
+    until_ended: bool = False
+    because: str | None = None
+    who: str | None = None
+    as_json: bool = False
+
+
+def run_job(settings: Settings, asked: Asked) -> int:
+    """Write down what shall run, or print what does; Refused for a participant unknown."""
+    names = known_participants(settings, asked.names)
+    with open_jobs(settings) as jobs:
+        if asked.what == "list":
+            return _list(jobs, names, as_json=asked.as_json)
+        for name in names:
+            desire(jobs, name, asked)
+            shall = "shall run" if asked.what == "start" else "shall not run"
+            print(f"{name} ({asked.lane.value}) {shall}, as soon as a supervisor looks")
+    return 0
+
+
+def desire(
+    jobs: JobsOfHomes, participant: Participant, asked: Asked, *, renews: bool = True
+) -> int:
+    """Write down what shall be so with one participant; the number of what is desired."""
+    is_wanted = asked.what == "start"
+    is_lasting = asked.lane is Lane.LIVE and not asked.until_ended
+    return jobs.of(participant).desire(
+        asked.lane,
+        is_wanted=is_wanted,
+        is_lasting=is_lasting,
+        because=asked.because or f"medusa job {asked.what}",
+        who=asked.who or _user(),
+        renews=renews and is_wanted,
+    )
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "somebody without a name"
+
+
+def _list(jobs: JobsOfHomes, names: Sequence[Participant], *, as_json: bool) -> int:
+    standing = {name: jobs.of(name).read() for name in names}
+    if as_json:
+        document = [
+            {
+                "participant": name,
+                "desired": [
+                    {
+                        "lane": one.lane.value,
+                        "is_wanted": one.is_wanted,
+                        "is_lasting": one.is_lasting,
+                        "since": iso(one.since_ms * 1_000),
+                        "who": one.who,
+                        "because": one.because,
+                    }
+                    for one in known.desired
+                ],
+                "jobs": [job_document(job) for job in known.jobs],
+            }
+            for name, known in standing.items()
+        ]
+        print(json.dumps(document, indent=1))
+        return 0
+    wanted = [
+        (name, one.lane.value, "yes" if one.is_wanted else "no", iso(one.since_ms * 1_000),
+         one.who, one.because)
+        for name, known in standing.items()
+        for one in known.desired
+    ]  # fmt: skip
+    if not wanted:
+        print("nothing is desired of anybody: see medusa job start")
+        return 0
+    print(table(("participant", "lane", "shall run", "since", "who", "because"), wanted))
+    rows = [
+        (name, job.lane.value, job.id, f"{job.pid or '-'} on {job.host or '-'}", _state(job),
+         job.because or "")
+        for name, known in standing.items()
+        for job in known.jobs
+    ]  # fmt: skip
+    print()
+    names_ = ("participant", "lane", "job", "process", "state", "because")
+    print(table(names_, rows) if rows else "no job was made for it yet")
+    return 0
+
+
+def _state(job: Job) -> str:
+    if job.ended_at_ms is not None:
+        code = "" if job.exit_code is None else f", exit code {job.exit_code}"
+        return f"ended{code}"
+    if job.stop_asked_at_ms is not None:
+        return "stopping"
+    return "being made" if job.begun_at_ms is None else "runs"

@@ -1,0 +1,115 @@
+"""`medusa replay`: recorded files in, stable outputs out."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from medusa_core.errors import Refused
+from medusa_core.grid import parse_duration_us
+from medusa_core.knowledge import RECORDS_PER_STEP_MAX, Limits
+from medusa_core.names import Participant
+from pipelines.base.settings import Settings
+from pipelines.base.text_table import Progress, table
+from pipelines.base.time_text import counted
+from pipelines.homes.home import Home, make_home
+from pipelines.language.load import load_network
+from pipelines.participant.replay import (
+    ReplayOrder,
+    ReplayResult,
+    inputs_of_network,
+    make_folder,
+    replay,
+)
+from pipelines.report.next_steps import next_commands
+
+SOLO = Participant("solo")
+"""The participant of a replay that nobody else takes part in."""
+
+
+def run_replay(
+    settings: Settings,
+    *,
+    network: str,
+    inputs: Sequence[str],
+    export: Path | None,
+    keep: Path | None,
+    bucket: str | None,
+    records_per_step_max: int | None,
+    report: Path | None,
+    as_json: bool,
+) -> int:
+    """Run and print what was done; see pipelines.participant.replay for what is refused."""
+    loaded = load_network(network)
+    order = ReplayOrder(
+        network=loaded,
+        inputs=inputs_of_network(loaded, inputs),
+        width_us=parse_duration_us(bucket or loaded.bucket),
+        limits=Limits(records_per_step_max=records_per_step_max or RECORDS_PER_STEP_MAX),
+    )
+    if report is not None:
+        make_folder(report.absolute().parent, "--report")
+        if report.is_dir():
+            raise Refused(f"{report} is a folder: give --report the name of a file")
+    progress = Progress()
+    with _folder(keep) as directory:
+        own = replace(settings, directory=directory)
+        with make_home(own, SOLO, keep=keep is not None) as home:
+            result = replay(order, home, export, say=progress)
+            progress.end()
+            if report is not None:
+                write_report(home, order, result, report)
+    if as_json:
+        print(json.dumps(result.document(), indent=1))
+    else:
+        print(summary(result, keep))
+    return 0
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        yield keep.absolute()
+        return
+    with tempfile.TemporaryDirectory(prefix="medusa-replay-") as folder:
+        # The embedded server may run as another user, who must be able to pass through.
+        Path(folder).chmod(0o711)
+        yield Path(folder)
+
+
+def write_report(home: Home, order: ReplayOrder, result: ReplayResult, path: Path) -> None:
+    """The HTML report of a replay."""
+    from pipelines.report.page import write_page
+
+    write_page(path, home=home, network=order.network, result=result.document())
+
+
+def summary(result: ReplayResult, keep: Path | None) -> str:
+    """What was done, for a terminal."""
+    document = result.document()
+    rows = [
+        (name, f["rows"], f["buckets"], f["segments"]) for name, f in document["streams"].items()
+    ]
+    lines = [
+        table(("stream", "rows", "non-empty buckets", "segments"), rows),
+        "",
+    ]
+    jobs = counted(document["spark_jobs"], "Spark job")
+    lines.append(
+        f"{counted(document['steps'], 'step')}, {jobs}, step p50 "
+        f"{document['step_ms_p50']:.0f} ms, {document['seconds']['total']:.1f} s in all"
+    )
+    if result.steps_resumed:
+        lines.append(f"went on after {result.steps_resumed} commits of an earlier run")
+    if result.quarantined:
+        kept = "" if keep else "; --keep DIR keeps them to be looked at"
+        lines.append(f"{result.quarantined:,} records in quarantine{kept}")
+    if keep is not None:
+        stream = next(iter(result.exported), None) or next(iter(result.streams))
+        commands = next_commands(keep, stream=stream, has_quarantine=bool(result.quarantined))
+        lines += ["", *commands]
+    return "\n".join(lines)

@@ -1,0 +1,311 @@
+"""A home's status for a terminal: columns of fixed width, so that a repeated look does not jump.
+
+What does not fit into its column loses its middle (names differ at either end); --json has it all.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from medusa_core.grid import floor_us
+from pipelines.base.text_table import facts, printable
+from pipelines.base.time_text import counted, duration, iso, size_of
+
+WIDTH = 100
+SECOND_US = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a fixed table; numbers stand to the right."""
+
+    name: str
+    width: int
+    is_number: bool = False
+
+
+LEASES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column("lane", 7),
+          Column("epoch", 5, True), Column("held by", 16), Column("lease", 20))  # fmt: skip
+STREAMS = (Column("stream", 22), Column("by", 9), Column("stable through", 20),
+           Column("tentative", 10), Column("behind by", 10), Column("version", 7, True),
+           Column("rows", 10, True))  # fmt: skip
+CORRECTIONS = (Column("stream", 36), Column("by", 9), Column("tentative through", 25),
+               Column("corrected through", 24))  # fmt: skip
+STATES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column("state", 13),
+          Column("since", 12), Column("because", 25))  # fmt: skip
+SOURCES = (Column("source", 22), Column("fed by", 9), Column("files wait", 10, True),
+           Column("records wait", 12, True), Column("behind by", 10),
+           Column("told", 14))  # fmt: skip
+SINKS = (Column("delivered to", 22), Column("by", 9), Column("through", 20),
+         Column("behind by", 10), Column("rows", 10, True), Column("told", 14))  # fmt: skip
+LOADS = (Column("fragment", 29), Column("p", 2, True), Column("load", 7, True),
+         Column("marginal cost", 16, True), Column("by cause", 38))  # fmt: skip
+CONTRACTS = (Column("contract", 24), Column("with", 20), Column("level", 5, True),
+             Column("price", 14, True), Column("last answer", 29))  # fmt: skip
+REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("records", 10, True))
+
+
+def status_text(document: Mapping[str, Any]) -> str:
+    """The facts of `home_status` as text, at most 100 characters a line (but for paths)."""
+    parts = [facts(_known(document))]
+    if document["leases"]:
+        parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
+    if document["streams"]:
+        parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
+    parts += [_wrapped(line, 0) for line in disputed_lines(document["streams"])]
+    told = [s for s in document["streams"] if _is_told(s)]
+    if told:
+        parts.append(fixed(CORRECTIONS, [_correction(stream) for stream in told]))
+    changed = [state for state in document["fragments"] if state["since"]]
+    if changed:
+        parts.append(fixed(STATES, [_state(state) for state in changed]))
+    parts += load_parts(document["load"])
+    parts += market_parts(document["market"])
+    if document["sources"]:
+        parts.append(fixed(SOURCES, [_source(source) for source in document["sources"]]))
+        parts += [_unclaimed(source) for source in document["sources"] if source["unclaimed"]]
+    if document["sinks"]:
+        parts.append(fixed(SINKS, [_sink(sink) for sink in document["sinks"]]))
+        parts += [_problem(sink) for sink in document["sinks"] if sink["problem"]]
+    if document["quarantine"]["by_reason"]:
+        reasons = document["quarantine"]["by_reason"]
+        shown = [(q["stream"], q["reason"], f"{q['records']:,}") for q in reasons]
+        parts.append(fixed(REASONS, shown))
+    if document["last_step"]:
+        parts.append(_last_step(document["last_step"]))
+    if document["next"]:
+        parts.append("it would do next:\n" + "\n".join(_wrapped(ln, 2) for ln in document["next"]))
+    return "\n\n".join(parts)
+
+
+def fixed(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> str:
+    """A table whose columns are as wide as declared, whatever is in them."""
+    lines = [[c.name for c in columns], ["-" * c.width for c in columns], *rows]
+    return "\n".join(
+        "  ".join(_cell(text, c) for text, c in zip(line, columns, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _cell(text: str, column: Column) -> str:
+    text = printable(text)
+    if len(text) > column.width:
+        tail = max((column.width - 1) // 3, 0)
+        text = text[: column.width - 1 - tail] + "…" + text[len(text) - tail :]
+    return text.rjust(column.width) if column.is_number else text.ljust(column.width)
+
+
+def _wrapped(line: str, indent: int) -> str:
+    blank = " " * indent
+    return textwrap.fill(
+        printable(line), WIDTH, initial_indent=blank, subsequent_indent=blank * 2,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+
+
+def _known(document: Mapping[str, Any]) -> list[tuple[str, str]]:
+    held = sum(lease["is_held"] for lease in document["leases"])
+    causes = ", ".join(f"{n:,} {cause}" for cause, n in document["steps_by_cause"].items())
+    return [
+        ("home of", document["participant"]),
+        ("folder", document["directory"]),
+        ("catalog's clock", iso(floor_us(document["clock_ms"] * 1_000, SECOND_US))),
+        ("participants known", ", ".join(document["participants"])),
+        *((f"network {n['network']}", f"plan {n['plan']}") for n in document["networks"]),
+        ("steps committed", f"{document['steps']:,}" + (f" ({causes})" if causes else "")),
+        ("in quarantine", counted(document["quarantine"]["records"], "record")),
+        ("storage", size_of(document["storage_bytes"])),
+        ("leases", f"{held} held now" if held else "none held: nothing runs here now"),
+    ]
+
+
+def _lease(lease: Mapping[str, Any]) -> Sequence[str]:
+    in_ms = lease["expires_in_ms"]
+    ends = f"ends in {_span(in_ms)}" if lease["is_held"] else f"over {_span(-in_ms)}"
+    return (
+        lease["fragment"],
+        str(lease["partition"]),
+        lease["producer"],
+        lease["lane"],
+        str(lease["epoch"]),
+        lease["holder"],
+        ends,
+    )
+
+
+def _stream(stream: Mapping[str, Any]) -> Sequence[str]:
+    stable_us, tentative_us = stream["stable_through_us"], stream["tentative_through_us"]
+    behind_ms = stream["behind_ms"]
+    return (
+        stream["stream"],
+        stream["producer"],
+        "not begun" if stable_us is None else iso(floor_us(stable_us, SECOND_US)),
+        "" if tentative_us is None else f"+{duration(tentative_us - stable_us)}",
+        "ended" if stream["has_ended"] else "" if behind_ms is None else _span(behind_ms),
+        str(stream["version"]),
+        f"{stream['rows']:,}" if stream["rows"] < 10**8 else f"{stream['rows'] // 10**6:,} M",
+    )
+
+
+def disputed_lines(streams: Iterable[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each stream that is disputed."""
+    found = {s["stream"]: s["disputed_from"] for s in streams if s["disputed_from"]}
+    return [
+        f"{stream} is disputed from {from_} on, since producers of it, or of what it is computed "
+        "from, disagree: see medusa explain diverged"
+        for stream, from_ in found.items()
+    ]
+
+
+def _is_told(stream: Mapping[str, Any]) -> bool:
+    return bool(stream["tentative_through"] or stream["corrected_through"])
+
+
+def _correction(stream: Mapping[str, Any]) -> Sequence[str]:
+    return (
+        stream["stream"],
+        stream["producer"],
+        stream["tentative_through"] or "nothing is tentative",
+        stream["corrected_through"] or "nothing yet",
+    )
+
+
+def _state(state: Mapping[str, Any]) -> Sequence[str]:
+    return (
+        state["fragment"],
+        str(state["partition"]),
+        state["producer"],
+        state["state"],
+        f"{_span(state['since_ago_ms'])} ago",
+        state["because"],
+    )
+
+
+def load_parts(load: Mapping[str, Any] | None) -> list[str]:
+    """What the drivers of this home spend now, on which fragments, and what that costs."""
+    if load is None:
+        return []
+    declared = load["declared"]
+    parts = []
+    if load["fragments"]:
+        parts.append(fixed(LOADS, [_load(fragment, declared) for fragment in load["fragments"]]))
+    kinds = ", ".join(f"{cores:.3f} {kind}" for kind, cores in load["kinds"].items())
+    said = (
+        f"load {load['carried']:.3f} CPU seconds per second"
+        + (f" beside {load['corrections']:.3f} of corrections" if load["corrections"] else "")
+        + f", {load['unattributed_percent']:.1f} % unattributed, "
+        + f"over the last {_span(load['window_ms'])}"
+        + (f" ({kinds})" if kinds else "")
+    )
+    if declared is None:
+        said += "; what it costs is not declared: see docs/load.md"
+    else:
+        said += (
+            f"; threshold {declared['threshold']:g}"
+            f"{', which it is above' if declared['is_above'] else ''}; the next unit costs "
+            f"{declared['marginal_cost']:.4g} {declared['currency']} an hour"
+        )
+    return [*parts, _wrapped(said, 0)]
+
+
+def _load(fragment: Mapping[str, Any], declared: Mapping[str, Any] | None) -> Sequence[str]:
+    cost = fragment["marginal_cost"]
+    return (
+        fragment["fragment"],
+        str(fragment["partition"]),
+        f"{fragment['load']:.3f}",
+        "" if cost is None or declared is None else f"{cost:.4g} {declared['currency']}",
+        ", ".join(f"{cores:.3f} {cause}" for cause, cores in fragment["by_cause"].items()),
+    )
+
+
+def market_parts(market: Mapping[str, Any] | None) -> list[str]:
+    """The round, what is offered and agreed, and how each contract stands."""
+    if market is None:
+        return []
+    moves, offers = market["agreed_moves"], market["offers_open"]
+    given = sum(move["is_given"] for move in moves)
+    own = sum(offer["is_own"] for offer in offers)
+    ago = market["opened_ago_ms"]
+    said = (
+        f"round {market['round']}" + ("" if ago is None else f", opened {_span(ago)} ago")
+        + f"; offers open: {own} made, {len(offers) - own} to answer; "
+        + f"agreed moves: {given} to give, {len(moves) - given} to take"
+    )  # fmt: skip
+    shown = [_market_contract(contract) for contract in market["contracts"]]
+    return [_wrapped(said, 0), *([fixed(CONTRACTS, shown)] if shown else [])]
+
+
+def _market_contract(contract: Mapping[str, Any]) -> Sequence[str]:
+    reason, silent_ms = contract["last_answer"], contract["silent_ms"]
+    answer = "none yet"
+    if reason is not None:
+        answer = f"{reason}, {contract['accepted']} taken, {_span(contract['answered_ago_ms'])} ago"
+    if silent_ms is not None:
+        answer = f"silent for {_span(silent_ms)}"
+    return (
+        contract["contract"],
+        f"{'pays' if contract['pays'] else 'is paid by'} {contract['partner']}",
+        "" if contract["level"] is None else str(contract["level"]),
+        "" if contract["price"] is None else f"{contract['price']} {contract['currency']}",
+        answer,
+    )
+
+
+def _source(source: Mapping[str, Any]) -> Sequence[str]:
+    told_ms, behind_ms = source["told_ago_ms"], source["behind_ms"]
+    counts = (source["waiting_files"], source["waiting_records"])
+    shown = ["" if count is None else f"{count:,}" for count in counts]
+    if told_ms is None:
+        return (source["stream"], source["kind"], *shown, "", "not yet")
+    behind = _span(behind_ms) if source["has_waiting"] else "caught up"
+    return (source["stream"], source["kind"], *shown, behind, f"{_span(told_ms)} ago")
+
+
+def _unclaimed(source: Mapping[str, Any]) -> str:
+    records = counted(source["unclaimed"], "record")
+    return _wrapped(
+        f"{records} came with the feed of {source['stream']} and had a value that none of its "
+        "streams takes (since its driver was started)", 0,
+    )  # fmt: skip
+
+
+def _sink(sink: Mapping[str, Any]) -> Sequence[str]:
+    through_us, told_ms = sink["through_us"], sink["told_ago_ms"]
+    behind_ms = sink["behind_ms"]
+    caught_up = "ended" if sink["has_ended"] else "caught up"
+    return (
+        f"{sink['stream']}/{sink['sink']}",
+        sink["kind"],
+        "nothing yet" if through_us is None else iso(floor_us(through_us, SECOND_US)),
+        "" if behind_ms is None else _span(behind_ms) if behind_ms else caught_up,
+        f"{sink['rows']:,}",
+        "not yet" if told_ms is None else f"{_span(told_ms)} ago",
+    )
+
+
+def _problem(sink: Mapping[str, Any]) -> str:
+    return _wrapped(f"{sink['stream']}/{sink['sink']} does not go on: {sink['problem']}", 0)
+
+
+def _span(length_ms: int) -> str:
+    """A length of time that changes while one looks: no more digits than a glance can take."""
+    seconds = length_ms / 1_000
+    return f"{seconds:.1f} s" if seconds < 100 else duration(int(seconds) * SECOND_US)
+
+
+def _last_step(step: Mapping[str, Any]) -> str:
+    phases = ", ".join(f"{name} {ms:g} ms" for name, ms in step["phases_ms"].items())
+    ago = _span(step["committed_ago_ms"])
+    return "\n".join(
+        [
+            _wrapped(f"last step: {step['fragment']} ({step['cause']}), committed {ago} ago", 0),
+            _wrapped(f"event time {step['from']} to {step['to']}", 2),
+            _wrapped(
+                f"{step['records_in']:,} records in, {step['records_out']:,} rows out; {phases}", 2
+            ),
+        ]
+    )

@@ -1,0 +1,128 @@
+"""`medusa supervise`: starts and stops participants' jobs as they are desired, until told to stop.
+
+Any number may run at once, here and elsewhere: none starts a second job. Jobs outlive it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+
+from medusa_core.errors import CheckFailed, Conflict, Unavailable
+from medusa_core.names import Participant
+from pipelines.base.settings import Settings
+from pipelines.homes.home import known_homes
+from pipelines.platform.jobs.launch import Launch, launch_of
+from pipelines.platform.jobs.supervised_homes import (
+    JobsOfHomes,
+    known_participant,
+    known_participants,
+    open_jobs,
+)
+from pipelines.platform.jobs.supervision_report import decision_line, turn_document
+from pipelines.platform.jobs.supervision_tick import Turn, explain_home, supervise_home
+
+EVERY_S = 5.0
+
+
+def run_supervise(
+    settings: Settings,
+    participant: str | None,
+    *,
+    once: bool,
+    explain: bool,
+    as_json: bool,
+    every_s: float | None = None,
+    lease_s: float | None = None,
+) -> int:
+    """Supervise all participants of the folder, or one; `once` looks once and ends.
+
+    Raises CheckFailed, with `once`, if something was given up.
+    """
+    chosen = None if participant is None else known_participant(settings, participant)
+    if chosen is None:
+        known_participants(settings)  # refused while there is none
+    launch = launch_of(settings, os.environ, lease_s=lease_s)
+    if once or explain:
+        with open_jobs(settings) as jobs:
+            names = _names(settings, chosen)
+            turns = [
+                explain_home(name, jobs.of(name))
+                if explain
+                else supervise_home(name, jobs.of(name), launch)
+                for name in names
+            ]
+        _print(turns, as_json=as_json)
+        if not explain:
+            check_given_up(turns, launch)
+        return 0
+    told: dict[str, None] = {}
+    while True:
+        try:
+            with open_jobs(settings) as jobs:
+                while True:
+                    _look(settings, chosen, jobs, launch, told, as_json=as_json)
+                    time.sleep(every_s or EVERY_S)
+        except Unavailable as error:
+            print(f"medusa: {error}", file=sys.stderr, flush=True)
+            time.sleep(every_s or EVERY_S)
+
+
+def check_given_up(turns: Sequence[Turn], launch: Launch) -> None:
+    """Raises CheckFailed, with reasons and logs, if something was given up."""
+    problems = [
+        f"{turn.participant} ({one.lane.value}) is given up, {one.because}; what it said is in "
+        f"{launch.log(turn.participant, one.lane)}"
+        for turn in turns
+        for one in turn.given_up
+    ]
+    if problems:
+        raise CheckFailed(
+            "; ".join(problems) + "; mend it, then have it tried again with medusa job start"
+        )
+
+
+def _names(settings: Settings, chosen: Participant | None) -> list[Participant]:
+    return sorted(known_homes(settings.directory)) if chosen is None else [chosen]
+
+
+def _look(
+    settings: Settings,
+    chosen: Participant | None,
+    jobs: JobsOfHomes,
+    launch: Launch,
+    told: dict[str, None],
+    *,
+    as_json: bool,
+) -> None:
+    """A turn of each; Unavailable if none of them could be looked at."""
+    names = _names(settings, chosen)
+    away: list[Unavailable] = []
+    for name in names:
+        try:
+            turn = supervise_home(name, jobs.of(name), launch)
+        except Conflict:
+            continue
+        except Unavailable as error:
+            away.append(error)
+            continue
+        if turn.done:
+            _print([turn], as_json=as_json)
+        for one in turn.given_up:
+            line = f"medusa: {decision_line(turn, one)}; see {launch.log(name, one.lane)}"
+            if line not in told:
+                told[line] = None
+                print(line, file=sys.stderr, flush=True)
+    if away and len(away) == len(names):
+        raise away[0]
+
+
+def _print(turns: Sequence[Turn], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([turn_document(turn) for turn in turns], indent=1), flush=True)
+        return
+    lines = [decision_line(turn, one) for turn in turns for one in (*turn.done, *turn.standing)]
+    print("\n".join(lines or ["nothing is desired of anybody: see medusa job start"]), flush=True)

@@ -1,0 +1,88 @@
+"""Wrong usage of a command: one sentence with the nearest word that there is, and exit code 2."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from medusa_core.errors import Refused
+from medusa_core.suggest import did_you_mean
+
+SHOWN_LENGTH_MAX = 200
+
+
+class UsageParser(argparse.ArgumentParser):
+    """argparse with refusals like all of ours; so are the parsers of its commands."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **{"formatter_class": _HelpFormatter, **named})
+
+    def error(self, message: str) -> NoReturn:
+        """Say it in one sentence, and end."""
+        print(f"medusa: {Refused(f'{message} (see {self.prog} --help)')}", file=sys.stderr)
+        raise SystemExit(Refused.exit_code)
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        """As argparse does, but an unknown option is told before what is missing because of it."""
+        words = sys.argv[1:] if args is None else list(args)
+        commands = self.commands()
+        for word in words:
+            if word == "--" or (commands and not word.startswith("-")):
+                break
+            if word.startswith("--") and " " not in word:
+                self._check_option(word.partition("=")[0])
+        return super().parse_known_args(words, namespace)
+
+    def commands(self) -> dict[str, argparse.ArgumentParser]:
+        """The parsers of this one's commands, by name; none if it has no commands."""
+        for action in self._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                return dict(action.choices)
+        return {}
+
+    def options(self) -> dict[str, argparse.Action]:
+        """Every option in each of its spellings."""
+        return dict(self._option_string_actions)
+
+    def positionals(self) -> list[argparse.Action]:
+        """What is given without the name of an option, in order."""
+        return self._get_positional_actions()
+
+    def _check_option(self, word: str) -> None:
+        options = self.options()
+        known = [o for o in options if o.startswith("--") and options[o].help != argparse.SUPPRESS]
+        # argparse takes any beginning that only one option has, and tells of several.
+        if not any(option.startswith(word) for option in options):
+            hint = did_you_mean(word, known, f"there is {', '.join(known)}")
+            self.error(f"there is no option {_shown(word)}: {hint}")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        choices = None if action.choices is None else list(action.choices)
+        if choices is None or value in choices:
+            return
+        hint = did_you_mean(value, choices, f"write one of {', '.join(map(str, choices))}")
+        if isinstance(action, argparse._SubParsersAction):
+            self.error(f"there is no command {_shown(value)}: {hint}")
+        name = "/".join(action.option_strings) or action.metavar or action.dest
+        self.error(f"{name} cannot be {_shown(value)}: {hint}")
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Commands and their sentences stand in one line each, also those with a long name."""
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        if isinstance(action, argparse._SubParsersAction):
+            # argparse forgets that commands are indented below their heading.
+            longest = max(map(len, action.choices), default=0)
+            indented = self._current_indent + self._indent_increment + longest
+            self._action_max_length = max(self._action_max_length, indented)
+
+
+def _shown(word: object) -> str:
+    text = repr(word)
+    return text if len(text) <= SHOWN_LENGTH_MAX else f"{text[:SHOWN_LENGTH_MAX]}…"

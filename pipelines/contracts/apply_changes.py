@@ -1,0 +1,256 @@
+"""What `medusa apply` would change: decided as values, then shown or carried out.
+
+For each home: the streams, fragments and assignment lines that it lacks, as deployments, and the
+sources, retentions and sinks to declare. Deciding looks at the contracts and at what stands, and
+touches nothing. What cannot be changed in place is refused here, with what to do instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from medusa_core.bounds import Cost
+from medusa_core.frozen import freeze
+from medusa_core.names import NetworkName, Participant, PlanId, StreamName
+from pipelines.catalog.interface import Assignment, Deployment
+from pipelines.contracts.assignments import Asked, wanted_logs
+from pipelines.contracts.comparison_rows import (
+    Change,
+    Mark,
+    is_wired,
+    network_shown,
+    promise_shown,
+    retention_shown,
+    source_shown,
+    verify_shown,
+)
+from pipelines.contracts.federation import Federation
+from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.in_place import check_in_place
+from pipelines.contracts.placed_network import PlacedNetwork
+from pipelines.contracts.producer_numbers import Log
+from pipelines.contracts.reach import reach_of
+from pipelines.contracts.stream_bounds import NOTHING, Promise, check_paths
+from pipelines.contracts.streams import SinkContract
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeChanges:
+    """What a home lacks: deployments in order (the last under the newest plan), sources as JSON.
+
+    `retentions` are those to declare, in ms (None: for good), `promises` the bounds and lags,
+    `verified` how many producers must agree; `sinks` are those to declare, as JSON (None: to
+    withdraw), by stream and name; `reach` is from when on the lines that are new read the streams
+    of this home, by network.
+    """
+
+    participant: Participant
+    changes: tuple[Change, ...]
+    deployments: tuple[Deployment, ...]
+    sources: Mapping[StreamName, str]
+    retentions: Mapping[StreamName, int | None]
+    promises: Mapping[StreamName, Promise]
+    verified: Mapping[StreamName, int]
+    sinks: Mapping[tuple[StreamName, str], str | None]
+    reach: Mapping[str, Mapping[StreamName, int]]
+
+    def __post_init__(self) -> None:
+        freeze(self, "sources", "retentions", "promises", "verified", "sinks", "reach")
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there is nothing to do."""
+        return all(change.mark is Mark.SAME for change in self.changes)
+
+
+def decide_changes(
+    federation: Federation,
+    standings: Mapping[Participant, Standing],
+    asked: Asked | None,
+    chosen: Collection[Participant] | None = None,
+) -> tuple[HomeChanges, ...]:
+    """The changes of every home in `standings`, by name, or of those `chosen` among them.
+
+    The others are looked at all the same: a log is the same in all of them.
+
+    Raises Refused for what cannot be changed in place, Conflict if homes disagree.
+    """
+    for network in federation.networks:
+        for home, standing in standings.items():
+            check_in_place(network, home, standing)
+        check_paths(
+            network.fragments.values(),
+            network.owners,
+            network.promises,
+            network.width_us,
+            _dearest(standings.values()),
+        )
+    logs = {n.name: wanted_logs(n, standings, asked) for n in federation.networks}
+    plans = {
+        plan.id: plan.document
+        for standing in standings.values()
+        for plan in standing.plans.values()
+    }
+    return tuple(
+        _home(federation, home, standings[home], {n: its[home] for n, its in logs.items()}, plans)
+        for home in sorted(standings if chosen is None else chosen)
+    )
+
+
+def _dearest(standings: Iterable[Standing]) -> Mapping[str, Cost]:
+    """What the steps of each fragment cost where they cost most."""
+    dearest: dict[str, Cost] = {}
+    for standing in standings:
+        for name, cost in standing.costs.items():
+            dearest[name] = max(dearest.get(name, cost), cost, key=lambda its: its.path_ms)
+    return dearest
+
+
+# ------------------------------------------------------------ what a home lacks
+
+
+def _home(
+    federation: Federation,
+    home: Participant,
+    standing: Standing,
+    logs: Mapping[str, Mapping[str, Log]],
+    plans: Mapping[PlanId, str],
+) -> HomeChanges:
+    changes = [
+        Change(
+            mark=Mark.SAME if standing.is_made else Mark.NEW,
+            what="home",
+            name=home,
+            detail="stands" if standing.is_made else "database and storage root",
+        )
+    ]
+    deployments: list[Deployment] = []
+    sources: dict[StreamName, str] = {}
+    retentions: dict[StreamName, int | None] = {}
+    promises: dict[StreamName, Promise] = {}
+    verified: dict[StreamName, int] = {}
+    sinks: dict[tuple[StreamName, str], str | None] = {}
+    reach: dict[str, Mapping[StreamName, int]] = {}
+    for network in federation.networks:
+        its = logs[network.name]
+        if not its:
+            continue
+        changes += network_shown(network, standing, its)
+        deployments += _deployments(network, standing, its, plans)
+        for stream in network.landed_by(home):
+            document = federation.streams[stream].source
+            assert document is not None, "every source has a contract that feeds it"
+            changes.append(source_shown(stream, document, standing))
+            if standing.sources.get(stream) != document:
+                sources[stream] = document
+        for stream in sorted(network.held_by(home)):
+            contract = federation.streams.get(stream)
+            wanted_ms = contract.retention_ms if contract is not None else None
+            changes += retention_shown(stream, wanted_ms, standing)
+            if standing.retentions.get(stream) != wanted_ms:
+                retentions[stream] = wanted_ms
+            promise = network.promises.get(stream, NOTHING)
+            changes += promise_shown(stream, promise, standing)
+            if standing.promises.get(stream, NOTHING) != promise:
+                promises[stream] = promise
+        for stream in sorted(network.chosen_by(home)):
+            count = network.verified.get(stream, 1)
+            changes += verify_shown(stream, count, network.writers_of(stream), standing)
+            if standing.verified.get(stream, 1) != count:
+                verified[stream] = count
+        shown, its_sinks = _sinks(dict(_wanted_sinks(network, federation, home)), network, standing)
+        changes += shown
+        sinks |= its_sinks
+        if needed := reach_of(network, home, standing, its):
+            reach[network.name] = needed
+    return HomeChanges(
+        participant=home,
+        changes=tuple(changes),
+        deployments=tuple(deployments),
+        sources=sources,
+        retentions=retentions,
+        promises=promises,
+        verified=verified,
+        sinks=sinks,
+        reach=reach,
+    )
+
+
+def _wanted_sinks(
+    network: PlacedNetwork, federation: Federation, home: Participant
+) -> Iterator[tuple[tuple[StreamName, str], SinkContract]]:
+    for stream, sink in network.delivered_by(home, federation.streams):
+        yield (stream, sink.name), sink
+
+
+def _sinks(
+    wanted: Mapping[tuple[StreamName, str], SinkContract],
+    network: PlacedNetwork,
+    standing: Standing,
+) -> tuple[list[Change], dict[tuple[StreamName, str], str | None]]:
+    """What is shown of the sinks of a network's streams, and what is to be done."""
+    streams = {record.name for record in network.streams}
+    stand = {key: text for key, text in standing.sinks.items() if key[0] in streams}
+    shown: list[Change] = []
+    changed: dict[tuple[StreamName, str], str | None] = {}
+    for key in sorted({*wanted, *stand}):
+        is_now = stand.get(key)
+        sink = wanted.get(key)
+        shall_be = None if sink is None else sink.document
+        mark = Mark.NEW if is_now is None else Mark.CHANGED
+        if is_now == shall_be:
+            mark = Mark.SAME
+        else:
+            changed[key] = shall_be
+        detail = "withdrawn" if sink is None else _delivered(sink)
+        shown.append(Change(mark=mark, what="sink", name="/".join(key), detail=detail))
+    return shown, changed
+
+
+def _delivered(sink: SinkContract) -> str:
+    return f"{sink.declaration.kind} into {sink.declaration.target}"
+
+
+def _deployments(
+    network: PlacedNetwork,
+    standing: Standing,
+    logs: Mapping[str, Log],
+    plans: Mapping[PlanId, str],
+) -> list[Deployment]:
+    """The lines that the home lacks, a deployment for each plan, in the order of their epochs."""
+    missing = {
+        fragment: list(log[len(standing.log.get(fragment, ())) :]) for fragment, log in logs.items()
+    }
+    found: list[Deployment] = []
+    while any(missing.values()):
+        heads = [lines[0] for lines in missing.values() if lines]
+        # Older plans first: what is deployed last is what the network is now.
+        plan = next((a.plan for a in heads if a.plan != network.plan.id), network.plan.id)
+        lines = [
+            its.pop(0) for its in missing.values() for _ in its[:] if its and its[0].plan == plan
+        ]
+        found.append(_deployment(network, plan, plans, logs, tuple(lines)))
+    is_whole = all(is_wired(network, fragment, standing) for fragment in logs)
+    if not found and not is_whole:
+        found.append(_deployment(network, network.plan.id, plans, logs, ()))
+    return found
+
+
+def _deployment(
+    network: PlacedNetwork,
+    plan: PlanId,
+    plans: Mapping[PlanId, str],
+    logs: Mapping[str, Log],
+    lines: tuple[Assignment, ...],
+) -> Deployment:
+    document = network.plan.document if plan == network.plan.id else plans[plan]
+    return Deployment(
+        network=NetworkName(network.name),
+        document=document,
+        plan=plan,
+        plan_document=document,
+        streams=network.streams,
+        fragments={fragment: network.wires(fragment) for fragment in logs},
+        assignments=lines,
+    )

@@ -1,0 +1,218 @@
+"""Assignment logs: which lines a network's fragments need, and from which bucket a plan begins.
+
+A log is the same in every home that knows the fragment, with the lines of all of its replicas; only
+imports have one of their own in each home. Where a run of `medusa apply` was cut short, some homes
+know a line already: the others get that very line, not one of their own. A new plan begins at a
+named bucket on the grid, at or behind everything that is final; what was computed stays as it is.
+
+Limit: a step that a driver commits between the look and the change may reach behind the bucket; its
+rows say under which plan they were made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from medusa_core.errors import Conflict, Refused
+from medusa_core.exchange import IMPORT_PREFIX
+from medusa_core.grid import FOREVER_US, ceil_us
+from medusa_core.names import Participant, PlanId
+from pipelines.base.time_text import duration, iso
+from pipelines.catalog.interface import Assignment
+from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.placed_network import PlacedNetwork
+from pipelines.contracts.producer_numbers import Log, extended, planned, producers_of
+from pipelines.contracts.reach import check_reach
+
+Standings = Mapping[Participant, Standing]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """From which bucket a changed network shall be computed under its new plan; None: from now."""
+
+    from_us: int | None
+
+
+def wanted_logs(
+    network: PlacedNetwork, standings: Standings, asked: Asked | None
+) -> Mapping[Participant, Mapping[str, Log]]:
+    """Home -> fragment -> its whole log as it shall be, for every home with a part in the network.
+
+    Raises Refused if a fragment would move, if a new plan has no bucket to begin at, or if it reads
+    what is trimmed; Conflict if the homes disagree about a line.
+    """
+    logs = {
+        home: {f: _merged_log(f, home, standings) for f in network.owners_for(home)}
+        for home in standings
+    }
+    producers = {
+        home: {f: producers_of(network, f, home, log) for f, log in its.items()}
+        for home, its in logs.items()
+    }
+    stand = [planned(log)[-1] for its in logs.values() for log in its.values() if log]
+    changed = [line for line in stand if line.plan != network.plan.id]
+    from_us = _from_us(network, standings, stand, changed[0].plan, asked) if changed else None
+    wanted = {
+        home: {
+            f: extended(log, f, producers[home][f], network.plan.id, from_us)
+            for f, log in its.items()
+        }
+        for home, its in logs.items()
+    }
+    is_begun = any(line.plan == network.plan.id for line in stand)
+    check_reach(network, standings, wanted, may_ask=not is_begun)
+    return wanted
+
+
+def _merged_log(fragment: str, home: Participant, standings: Standings) -> Log:
+    """The longest log that any home has of a fragment; of an import, this home's own."""
+    if fragment.startswith(IMPORT_PREFIX):
+        return standings[home].log.get(fragment, ())
+    longest: Log = ()
+    holder = home
+    for other, standing in standings.items():
+        log = standing.log.get(fragment, ())
+        for known, line in zip(longest, log, strict=False):
+            if known != line:
+                raise Conflict(
+                    f"the homes of {holder} and {other} disagree about fragment {fragment}: under "
+                    f"epoch {line.epoch} {_said(known)} in one, {_said(line)} in the other; their "
+                    "operators must agree which is right"
+                )
+        if len(log) > len(longest):
+            longest, holder = log, other
+    return longest
+
+
+def _said(line: Assignment) -> str:
+    replica = line.producer.replica
+    who = (
+        f"{line.producer.participant} (replica {replica})" if replica else line.producer.participant
+    )
+    return f"{who} has it under plan {line.plan[:12]} from {_bucket(line)}"
+
+
+def _bucket(line: Assignment) -> str:
+    return "its origin" if line.from_us is None else iso(line.from_us)
+
+
+# ------------------------------------------------------------ where a plan begins
+
+
+def _from_us(
+    network: PlacedNetwork,
+    standings: Standings,
+    stand: list[Assignment],
+    before: PlanId,
+    asked: Asked | None,
+) -> int | None:
+    """The bucket at which the new plan begins; None: at the origin, as nothing was computed yet."""
+    begun = {line.from_us for line in stand if line.plan == network.plan.id}
+    if begun:
+        return _gone_on(network, begun, asked)
+    first_us = _first_possible_us(network, standings)
+    if first_us is None:
+        return None if asked is None else _on_grid(network, _asked_us(asked, standings, network), 0)
+    changed = (
+        f"network {network.name} has changed ({_differing(network, standings, before)}), plan "
+        f"{network.plan.id[:12]} instead of {before[:12]}"
+    )
+    if first_us == FOREVER_US:
+        raise Refused(
+            f"{changed}, but all its streams have ended: give the changed network and its streams "
+            "other names"
+        )
+    if asked is None:
+        raise Refused(
+            f"{changed}: say at which bucket the new plan begins with --from TIME or --from now; "
+            f"the first possible one is {iso(first_us)}"
+        )
+    asked_us = _asked_us(asked, standings, network)
+    if asked.from_us is None:
+        asked_us = max(asked_us, first_us)
+    if asked_us < first_us:
+        raise Refused(
+            f"--from {iso(asked_us)} lies in what is final already of network {network.name}: the "
+            f"first possible bucket is {iso(first_us)}"
+        )
+    return _on_grid(network, asked_us, first_us)
+
+
+def _gone_on(network: PlacedNetwork, begun: set[int | None], asked: Asked | None) -> int | None:
+    """Where the plan begins in homes that know it already, which the others must follow."""
+    if len(begun) > 1:
+        raise Conflict(
+            f"plan {network.plan.id[:12]} of network {network.name} begins at several buckets "
+            f"({', '.join(sorted(map(_at, begun)))}): the operators of its homes must agree"
+        )
+    (from_us,) = begun
+    if asked is not None and asked.from_us is not None and asked.from_us != from_us:
+        raise Refused(
+            f"plan {network.plan.id[:12]} of network {network.name} begins at {_at(from_us)} in a "
+            f"home that knows it already: leave --from {iso(asked.from_us)} out"
+        )
+    return from_us
+
+
+def _at(from_us: int | None) -> str:
+    return "its origin" if from_us is None else iso(from_us)
+
+
+def _asked_us(asked: Asked, standings: Standings, network: PlacedNetwork) -> int:
+    if asked.from_us is not None:
+        return asked.from_us
+    clock_ms = max(s.clock_ms for s in standings.values() if s.clock_ms is not None)
+    return ceil_us(clock_ms * 1_000, network.width_us)
+
+
+def _on_grid(network: PlacedNetwork, asked_us: int, first_us: int) -> int:
+    next_us = max(ceil_us(asked_us, network.width_us), first_us)
+    if asked_us % network.width_us:
+        raise Refused(
+            f"--from {iso(asked_us)} is no bucket of network {network.name}, whose buckets are "
+            f"{duration(network.width_us)} long: the next one is {iso(next_us)}"
+        )
+    return asked_us
+
+
+def _first_possible_us(network: PlacedNetwork, standings: Standings) -> int | None:
+    """The first bucket behind all that is final; FOREVER_US if all streams have ended.
+
+    None if no stream of the network has begun.
+    """
+    names = {stream.name for stream in network.streams}
+    lines = [line for s in standings.values() for line in s.lines if line.stream in names]
+    ended = {line.stream for line in lines if line.boundary_us == FOREVER_US}
+    if ended == names:
+        return FOREVER_US
+    reached = [_reached_us(line.boundary_us, line.end_us) for line in lines]
+    begun = [at_us for at_us in reached if at_us is not None]
+    return ceil_us(max(begun), network.width_us) if begun else None
+
+
+def _reached_us(boundary_us: int | None, end_us: int | None) -> int | None:
+    return end_us if boundary_us == FOREVER_US else boundary_us
+
+
+def _differing(network: PlacedNetwork, standings: Standings, before: PlanId) -> str:
+    """Which parts of a plan are not what they were, in words."""
+    words = {
+        "network": "its boxes or sources",
+        "widths_us": "its streams",
+        "function_sources": "its functions",
+        "engine": "the engine or compiler",
+    }
+    return ", ".join(_differing_parts(network, standings, before, words)) or "its plan"
+
+
+def _differing_parts(
+    network: PlacedNetwork, standings: Standings, before: PlanId, words: Mapping[str, str]
+) -> Iterator[str]:
+    documents = [s.plans[before].document for s in standings.values() if before in s.plans]
+    old, new = json.loads(documents[0]), json.loads(network.plan.document)
+    for part, word in words.items():
+        if old.get(part) != new[part]:
+            yield word

@@ -1,0 +1,80 @@
+"""Storage roots: one folder of its own for each participant, and never another for a home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.names import Participant
+from pipelines.contracts.participants import ParticipantContract
+from pipelines.contracts.yaml_values import Value
+from pipelines.homes.home import default_storage, known_homes, storage_of
+
+OWN = ("postgres", "spark", "logs", "java", "networks")
+"""Folders of MEDUSA_DIR that are Medusa's own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageRoot:
+    """A participant's root: `given` as its contract has it (None: the default), and the folder."""
+
+    given: str | None
+    folder: Path
+    at: Value
+
+
+def check_storage(
+    contracts: Sequence[ParticipantContract], directory: Path
+) -> Mapping[Participant, StorageRoot]:
+    """Where each participant keeps its files; `directory` is MEDUSA_DIR.
+
+    Refused if two share a root or one lies in the other's, if a relative path leaves MEDUSA_DIR, if
+    a root lies among what is Medusa's own, or if a home stands with another.
+    """
+    roots = {contract.participant: _root(contract, directory) for contract in contracts}
+    standing = known_homes(directory)
+    for participant, root in roots.items():
+        if participant not in standing:
+            continue
+        stands = storage_of(directory, participant)
+        if stands.resolve() != root.folder:
+            raise root.at.refused(
+                f"makes {root.folder} the storage root of {participant}, whose home stands with "
+                f"{stands}: that cannot be changed in place; write the old one"
+            )
+    others = {p: storage_of(directory, p).resolve() for p in standing if p not in roots}
+    for participant, root in roots.items():
+        folders = {p: r.folder for p, r in roots.items() if p < participant} | others
+        for other, folder in folders.items():
+            if folder.is_relative_to(root.folder) or root.folder.is_relative_to(folder):
+                raise root.at.refused(
+                    f"makes {root.folder} the storage root of {participant}, but {folder} is that "
+                    f"of {other}: give each participant a folder of its own"
+                )
+    return roots
+
+
+def _root(contract: ParticipantContract, directory: Path) -> StorageRoot:
+    given = contract.storage.name if contract.storage is not None else None
+    at = contract.storage.at if contract.storage is not None else contract.at
+    base = directory.resolve()
+    try:
+        folder = (directory / (given or default_storage(contract.participant))).resolve()
+    except (OSError, RuntimeError) as error:
+        raise at.refused(f"cannot be followed ({error}): check its links") from None
+    if given is not None and given.startswith("~"):
+        raise at.refused(f"is {given!r}: write the absolute path of the folder")
+    if not Path(given or "").is_absolute() and not folder.is_relative_to(base):
+        raise at.refused(
+            f"is {given!r}, which leads out of {directory}: only an absolute path may name a "
+            "folder elsewhere"
+        )
+    inside = folder.relative_to(base).parts if folder.is_relative_to(base) else None
+    if base.is_relative_to(folder) or (inside and inside[0] in OWN):
+        raise at.refused(
+            f"is {given!r}, where Medusa keeps files of its own: choose another folder"
+        )
+    if folder.exists() and not folder.is_dir():
+        raise at.refused(f"is {given!r}, which is not a folder: choose another")
+    return StorageRoot(given=given, folder=folder, at=at)

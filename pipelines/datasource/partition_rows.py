@@ -1,0 +1,101 @@
+"""Rows of a partition, read by a worker: Arrow batches of files that are what was committed.
+
+A file is held in memory as it is on disk; of its rows, one batch at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from medusa_core.errors import Unavailable
+from medusa_core.grid import Range
+from medusa_core.segments import SegmentFile
+from pipelines.datasource.home_access import storage_here
+from pipelines.datasource.partitions import FilePart, FilesPartition, Wanted
+from pipelines.datasource.spark_columns import MISSING, STABILITY
+from pipelines.storage.arrow_schema import BUCKET, STIME
+from pipelines.storage.segment_files import read_checked
+from pipelines.storage.stable_rows import EVENT_TIME
+
+ROWS_PER_BATCH = 32_768
+_MARKS = (STABILITY, MISSING)
+
+
+def read_partition(partition: FilesPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition in the columns of a schema.
+
+    Raises Unavailable, before a row of it is given, if a file is gone or damaged.
+    """
+    root = storage_here(partition.home)
+    wanted = to_arrow_schema(schema, timezone="UTC")
+    for part in partition.files:
+        yield from _read_file(root, part, partition.part, wanted)
+
+
+def _read_file(
+    root: Path, part: FilePart, span: Range, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    data = _checked(root, part.file)
+    stored = [name for name in schema.names if name not in (EVENT_TIME, *_MARKS)]
+    has_marks = not set(_MARKS).isdisjoint(schema.names)
+    names = list(dict.fromkeys((*stored, STIME, BUCKET)))
+    batches = pq.ParquetFile(pa.BufferReader(data)).iter_batches(ROWS_PER_BATCH, columns=names)
+    for batch in batches:
+        for found, marks in _chosen(batch, part.wanted, span, has_marks=has_marks):
+            if found.num_rows:
+                yield _as_asked(found, marks, schema)
+
+
+def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
+    path, named = root / file.path, PurePosixPath(file.path)
+    if named.is_absolute() or ".." in named.parts:
+        raise Unavailable(f"file {file.path} lies outside of {root}: restore the catalog")
+    if not path.exists():
+        raise Unavailable(
+            f"file {path} is gone: if its stream was trimmed or compacted meanwhile read again, "
+            "else restore the file from a backup or another replica"
+        )
+    return read_checked(root, file)
+
+
+def _chosen(
+    batch: pa.RecordBatch, wanted: Sequence[Wanted], span: Range, *, has_marks: bool
+) -> Iterable[tuple[pa.RecordBatch, Wanted]]:
+    """The rows in `span` of each range that is wanted, with its marks if those are asked for."""
+    inside = _between(batch[STIME], span)
+    masks = [pc.and_(inside, _between(batch[BUCKET], of.range)) for of in wanted]
+    if has_marks:
+        for of, mask in zip(wanted, masks, strict=True):
+            yield batch.filter(mask), of
+        return
+    mask = masks[0]
+    for other in masks[1:]:
+        mask = pc.or_(mask, other)
+    yield (batch if mask.true_count == len(mask) else batch.filter(mask)), wanted[0]
+
+
+def _between(values: pa.Array, part: Range) -> pa.Array:
+    return pc.and_(pc.greater_equal(values, part.from_us), pc.less(values, part.to_us))
+
+
+def _as_asked(batch: pa.RecordBatch, marks: Wanted, schema: pa.Schema) -> pa.RecordBatch:
+    rows = batch.num_rows
+    arrays = []
+    for field in schema:
+        if field.name == EVENT_TIME:
+            values = batch[STIME].cast(field.type)
+        elif field.name == STABILITY:
+            values = pa.repeat(pa.scalar(marks.stability.value, field.type), rows)
+        elif field.name == MISSING:
+            values = pa.repeat(pa.scalar(list(marks.missing), field.type), rows)
+        else:
+            values = batch[field.name].cast(field.type)
+        arrays.append(values)
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,49 @@
+"""What a user of Spark sees when the data source says no: one sentence, no trace, no password.
+
+Our code runs in processes of Spark's that print the whole trace of an error, which nobody who wrote
+`spark.read` can use. Spark leaves the trace out if a variable of the environment says so; it is set
+only when an error is on its way, which ends the process.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from medusa_core.errors import MedusaError
+from pipelines.base.redaction import SafeText
+
+HIDE_TRACE = "SPARK_HIDE_TRACEBACK"
+
+
+@contextmanager
+def in_one_sentence() -> Iterator[None]:
+    """The outermost line of whatever Spark calls: errors of ours as they are, all others as ours.
+
+    What is not ours is told by its kind and a file with its trace.
+    """
+    try:
+        yield
+        return
+    except MedusaError as error:
+        said = type(error)(_safe()(error))
+    except Exception as error:  # noqa: BLE001 the outermost line
+        said = MedusaError(_bug(error))
+    os.environ[HIDE_TRACE] = "1"
+    raise said from None
+
+
+def _bug(error: Exception) -> str:
+    safe = _safe()
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="medusa-", suffix=".log", delete=False, encoding="utf-8"
+    ) as log:
+        log.writelines(safe(line) for line in traceback.format_exception(error))
+    return f"a fault of Medusa's own ({type(error).__name__}); the trace is in {log.name}"
+
+
+def _safe() -> SafeText:
+    return SafeText([os.environ.get("MEDUSA_CATALOG_URL")])

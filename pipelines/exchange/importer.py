@@ -1,0 +1,284 @@
+"""Importing: what partners publish of the streams that are read here, copied into this home.
+
+For each line: ask for its news, copy the files it names, bring it into the catalog in one call,
+then let the partner know. Every part can be repeated: files lie under names of their own, the same
+news is brought once, and an acknowledgement never goes back. So a crash anywhere costs a copy.
+
+Nothing of a partner is trusted: a name that leads out of its folder, a file that is not as told,
+news that do not fit are a problem of that one line, told once in a poll; the others go on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from medusa_core.commits import LeaseKey
+from medusa_core.errors import MedusaError, OutcomeUnknown, Refused, Unavailable
+from medusa_core.exchange import (
+    READER_LIMIT_MS,
+    ImportStanding,
+    LineNews,
+    PublishedSegment,
+    import_fragment,
+)
+from medusa_core.grid import BEGINNING_US
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import Producer, SegmentFile
+from pipelines.base.failpoints import reached
+from pipelines.catalog.interface import Catalog
+from pipelines.exchange.exchange_port import Copies, Exchange
+from pipelines.homes.lease_keeper import LeaseKeeper
+
+SEGMENTS_PER_NEWS_MAX = 1_024
+
+ROOM_PART = 0.5
+"""Of the time until something must be answered that importing may take: its cost is a guess."""
+
+SEGMENT_MS = 5.0
+"""What a segment costs to import, before any has been."""
+
+IMPORTED = "imported"
+SUFFIX = ".parquet"
+PATH_CHARACTERS_MAX, NAME_CHARACTERS_MAX, SHOWN_MAX = 1_024, 100, 100
+_HASH = re.compile("[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """What came of asking for one line: how many segments, or why none."""
+
+    stream: StreamName
+    producer: str
+    segments: int
+    version: int
+    problem: str | None = None
+
+
+class NoImports:
+    """Of a driver that does not import: another one in the same home does."""
+
+    def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
+        """See `Importer.tell_paths`."""
+
+    def tell_room(self, room_ms: int | None) -> None:
+        """See `Importer.tell_room`."""
+
+    def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
+        """See `Importer.poll`."""
+        return 0
+
+
+class Importer:
+    """Imports the lines that this home is assigned to import.
+
+    `segments_max`: how much news of a line is asked for at once, at most.
+    """
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        copies: Copies,
+        exchange: Exchange,
+        leases: LeaseKeeper,
+        *,
+        segments_max: int = SEGMENTS_PER_NEWS_MAX,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._copies = copies
+        self._exchange = exchange
+        self._leases = leases
+        self._segments_max = segments_max
+        self._now_s = now_s
+        self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
+        self._paths_ms: Mapping[StreamName, int] = {}
+        self._read_s = 0.0
+        self._room_ends_s: float | None = None
+        self._segment_ms = SEGMENT_MS
+
+    def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
+        """What the path behind each imported stream costs here; partners are told with the acks."""
+        self._paths_ms = paths_ms
+
+    def tell_room(self, room_ms: int | None) -> None:
+        """How long from now until something must be answered (None: nothing must): the news of a
+        partner that was away for long comes in pieces that fit."""
+        room = None if room_ms is None else room_ms / 1_000 * ROOM_PART
+        self._room_ends_s = None if room is None else self._now_s() + room
+
+    def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
+        """Ask every partner once; how many lines had news. A partner that is away is passed by."""
+        moved = 0
+        away: set[Participant] = set()
+        stopped: set[tuple[StreamName, Producer]] = set()
+        standings = self._catalog.imports()
+        self._read_s = self._now_s()
+        for standing in standings:
+            if standing.producer.participant in away:
+                continue
+            news: LineNews | None = None
+            began_s = self._now_s()
+            try:
+                news = self._news(standing)
+                if news is None or not self._bring(standing, news):
+                    continue
+            except OutcomeUnknown:
+                raise
+            except MedusaError as error:
+                # Whatever is the matter with one partner is no reason to leave the others.
+                told(_imported(standing, 0, str(error)))
+                # What is to be read again once a recall is followed is not safe here.
+                if news is not None and news.recalls:
+                    stopped.add((standing.stream, standing.producer))
+                # Who told its news is not away: what one line lacks, its other lines may have.
+                if isinstance(error, Unavailable) and news is None:
+                    away.add(standing.producer.participant)
+                continue
+            moved += 1
+            self._note_cost(len(news.segments), began_s)
+            told(_imported(standing, len(news.segments), None))
+        before = {(s.stream, s.producer): s for s in standings}
+        for standing in self._catalog.imports() if moved else standings:
+            if standing.reader.is_import:
+                # What came just now is compared with other producers before it is called safe.
+                earlier = before.get((standing.stream, standing.producer), standing)
+                standing = min(earlier, standing, key=_safe_us)
+            is_stopped = (standing.stream, standing.producer) in stopped
+            if standing.producer.participant not in away and not is_stopped:
+                self._acknowledge(standing)
+        return moved
+
+    def _note_cost(self, segments: int, began_s: float) -> None:
+        """Learn what a segment costs, by halves: the last news says most."""
+        cost_ms = (self._now_s() - began_s) * 1_000 / max(segments, 1)
+        self._segment_ms = (self._segment_ms + cost_ms) / 2
+
+    def _fits(self) -> int:
+        """How many segments may be asked for now; one at least, so that news goes on."""
+        if self._room_ends_s is None:
+            return self._segments_max
+        left_ms = (self._room_ends_s - self._now_s()) * 1_000
+        return max(min(int(left_ms / max(self._segment_ms, 0.1)), self._segments_max), 1)
+
+    def _acknowledge(self, standing: ImportStanding) -> None:
+        """Tell the partner how far the copy is final.
+
+        The same again only when a part of the hold's limit is over: a stream may be idle for long,
+        and who reads it is there all the same.
+        """
+        line, safe_us = (standing.stream, standing.producer), standing.safe_through_us
+        told_us, until_s = self._acknowledged.get(line, (None, 0.0))
+        now_s = self._now_s()
+        if safe_us is None or (told_us == safe_us and now_s < until_s):
+            return
+        partner = standing.producer.participant
+        # Away now, the partner keeps more than it must until it is told.
+        with contextlib.suppress(MedusaError):
+            path_ms = self._paths_ms.get(standing.stream, 0)
+            self._exchange.acknowledge(partner, standing.stream, safe_us, READER_LIMIT_MS, path_ms)
+            self._acknowledged[line] = safe_us, now_s + READER_LIMIT_MS / 4_000
+            reached("import.acknowledged")
+
+    def _news(self, standing: ImportStanding) -> LineNews | None:
+        """What is new of a line; None if nothing is."""
+        # Its age goes on while it is on its way: from the question on, by this home's clock.
+        asked_ms = standing.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
+        news = self._exchange.line_news(
+            standing.stream,
+            standing.producer,
+            standing.version,
+            segments_max=self._fits(),
+        )
+        if (news.stream, news.producer) != (standing.stream, standing.producer):
+            raise Refused(
+                f"partner {standing.producer.participant} was asked for {standing.stream} and "
+                f"tells of {_shown(news.stream)} by {_shown(str(news.producer))}: call its operator"
+            )
+        # An answer to an earlier question, late or once more, is for the catalog to know.
+        if news.after == standing.version:
+            standing.check_goes_on(news)
+        # The first answer counts even without a segment: where the line begins is news.
+        has_begun = standing.boundary_us is not None or news.origin_us is None
+        has_end = news.end_us is None or standing.has_ended
+        is_known = news.version == standing.version and has_begun and has_end
+        return None if is_known else replace(news, asked_ms=asked_ms)
+
+    def _bring(self, standing: ImportStanding, news: LineNews) -> bool:
+        """Bring news in; False if it had been brought before."""
+        partner = standing.producer.participant
+        # Live segments name files, and a file may serve many of them.
+        told = dict.fromkeys(
+            file for p in news.segments if p.end_version is None for file in p.segment.files
+        )
+        here = {file: self._fetched(partner, file) for file in told}
+        segments = tuple(_with_copies(published, here) for published in news.segments)
+        self._copies.sync(here.values())
+        reached("import.fetched")
+        lease = self._leases.lease(
+            LeaseKey(fragment=import_fragment(standing.stream), producer=standing.reader)
+        )
+        is_new = self._catalog.import_line(lease, replace(news, segments=segments), standing.plan)
+        reached("import.committed")
+        return is_new
+
+    def _fetched(self, partner: Participant, file: SegmentFile) -> SegmentFile:
+        """The file as it lies here, fetched unless it is here whole."""
+        here = replace(file, path=str(_place_of(partner, file)))
+        if not self._copies.holds(here):
+            self._exchange.fetch(partner, file, self._copies.place(here))
+        return here
+
+
+def _safe_us(standing: ImportStanding) -> int:
+    safe_us = standing.safe_through_us
+    return BEGINNING_US if safe_us is None else safe_us
+
+
+def _with_copies(
+    published: PublishedSegment, here: Mapping[SegmentFile, SegmentFile]
+) -> PublishedSegment:
+    """The segment with the files as they lie here, where it is live."""
+    if published.end_version is not None:
+        return published
+    files = tuple(here[file] for file in published.segment.files)
+    return replace(published, segment=replace(published.segment, files=files))
+
+
+def _place_of(partner: Participant, file: SegmentFile) -> PurePosixPath:
+    """Where a partner's file lies in this home: one place for each name and content.
+
+    So no other content that is told under a known name takes the place of a copy that is read.
+    Refused if the name leads out of its folder or is none that Medusa gives.
+    """
+    path = PurePosixPath(file.path)
+    if path.is_absolute() or ".." in path.parts or "\\" in file.path:
+        raise Refused(
+            f"partner {partner} names file {_shown(file.path)}, which leads out of its folder: "
+            "call its operator"
+        )
+    is_ours = path.suffix == SUFFIX and file.path.isprintable() and _HASH.fullmatch(file.sha256)
+    if not is_ours or len(file.path) > PATH_CHARACTERS_MAX or len(path.name) > NAME_CHARACTERS_MAX:
+        raise Refused(
+            f"partner {partner} names file {_shown(file.path)} with hash {_shown(file.sha256)}, "
+            "which is no file of records: call its operator"
+        )
+    return PurePosixPath(IMPORTED) / partner / path.with_stem(f"{path.stem}-{file.sha256}")
+
+
+def _shown(text: str) -> str:
+    return ascii(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
+
+
+def _imported(standing: ImportStanding, segments: int, problem: str | None) -> Imported:
+    return Imported(
+        stream=standing.stream,
+        producer=str(standing.producer),
+        segments=segments,
+        version=standing.version,
+        problem=problem,
+    )

@@ -1,0 +1,183 @@
+"""Asking partners without waiting for them: one that is silent holds up nobody's bound.
+
+Each partner is asked by a thread of its own. What does not answer within a moment counts as away
+for now; its answer, when it comes, is what the next call of the same question gets, older by as
+much as it was late.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from medusa_core.errors import Unavailable
+from medusa_core.exchange import LineNews
+from medusa_core.market.envelopes import Envelope
+from medusa_core.names import Participant, StreamName, Version
+from medusa_core.segments import Producer, SegmentFile
+from pipelines.exchange.exchange_port import Exchange, Post
+
+MOMENT_S = 0.5
+FETCH_S = 2.0
+"""How long a file is waited for; it is copied on, and is there when it is asked for again."""
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    question: object
+    answer: Future[Any]
+    at_s: float
+
+
+class Closing(Protocol):
+    """What is given back in the end."""
+
+    def close(self) -> None: ...
+
+
+class Patient:
+    """Asks each partner in a thread of its own, one question at a time."""
+
+    def __init__(
+        self,
+        asked: Closing,
+        *,
+        moment_s: float = MOMENT_S,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._asks = asked
+        self._moment_s = moment_s
+        self._now_s = now_s
+        self._askers: dict[Participant, ThreadPoolExecutor] = {}
+        self._asked: dict[Participant, _Asked] = {}
+
+    def close(self) -> None:
+        """Stop asking, and give back what was asked."""
+        for asker in self._askers.values():
+            asker.shutdown(wait=False, cancel_futures=True)
+        self._asks.close()
+
+    def _ask(
+        self,
+        partner: Participant,
+        question: object,
+        call: Callable[[], Answer],
+        wait_s: float,
+    ) -> tuple[Answer, float]:
+        """The answer, and when it was asked for; Unavailable while there is none."""
+        asked = self._asked.get(partner)
+        if asked is not None and asked.answer.done() and asked.question != question:
+            asked = None  # nobody waits for that answer any more
+        if asked is None:
+            asker = self._askers.setdefault(
+                partner, ThreadPoolExecutor(1, f"medusa-asks-{partner}")
+            )
+            asked = _Asked(question, asker.submit(call), self._now_s())
+            self._asked[partner] = asked
+        elif asked.question != question:
+            raise self._silent(partner, asked)
+        try:
+            answer = asked.answer.result(timeout=wait_s)
+        except TooLate:
+            if not asked.answer.done():
+                raise self._silent(partner, asked) from None
+            raise  # the partner's own
+        finally:
+            if asked.answer.done():
+                self._asked.pop(partner, None)
+        return answer, asked.at_s
+
+    def _silent(self, partner: Participant, asked: _Asked) -> Unavailable:
+        return Unavailable(
+            f"partner {partner} has not answered for {self._now_s() - asked.at_s:.1f} s: its news "
+            "is used when it comes"
+        )
+
+
+class PatientExchange(Patient):
+    """An `Exchange` around another one, whose calls come back in a moment."""
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        *,
+        moment_s: float = MOMENT_S,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(exchange, moment_s=moment_s, now_s=now_s)
+        self._exchange = exchange
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """See `Exchange.line_news`."""
+        asks_s = self._now_s()
+        news, asked_s = self._ask(
+            producer.participant,
+            # How much of it was asked for then makes no other question.
+            ("news", stream, producer, after),
+            lambda: self._exchange.line_news(stream, producer, after, segments_max=segments_max),
+            self._moment_s,
+        )
+        late_ms = int((asks_s - asked_s) * 1_000)
+        return news if late_ms <= 0 else _aged(news, late_ms)
+
+    def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
+        """See `Exchange.fetch`."""
+        self._ask(
+            partner,
+            ("file", file, target),
+            lambda: self._exchange.fetch(partner, file, target),
+            max(self._moment_s, FETCH_S),
+        )
+
+    def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
+                    limit_ms: int, path_ms: int) -> None:  # fmt: skip
+        """See `Exchange.acknowledge`."""
+        self._ask(
+            partner,
+            ("ack", stream, through_us, limit_ms, path_ms),
+            lambda: self._exchange.acknowledge(partner, stream, through_us, limit_ms, path_ms),
+            self._moment_s,
+        )
+
+
+class PatientPost(Patient):
+    """A `Post` around another one, whose calls come back in a moment."""
+
+    def __init__(
+        self,
+        post: Post,
+        *,
+        moment_s: float = MOMENT_S,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(post, moment_s=moment_s, now_s=now_s)
+        self._post = post
+
+    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """See `Post.deliver`."""
+        answers, _ = self._ask(
+            partner,
+            ("envelopes", tuple(envelopes)),
+            lambda: self._post.deliver(partner, envelopes),
+            self._moment_s,
+        )
+        return answers
+
+
+def _aged(news: LineNews, late_ms: int) -> LineNews:
+    """The news, its segments older by what the answer was late."""
+    return replace(
+        news,
+        segments=tuple(
+            replace(p, segment=replace(p.segment, age_ms=p.segment.age_ms + late_ms))
+            for p in news.segments
+        ),
+    )

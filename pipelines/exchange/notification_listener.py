@@ -1,0 +1,140 @@
+"""Waiting for something to happen in a home or at a partner's: LISTEN, with a time limit.
+
+Commits notify after they are made, without a payload; several come as one. A connection that breaks
+is made again at the next wait, and the limit stands in for a bell that was not heard.
+"""
+
+from __future__ import annotations
+
+import select
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import psycopg2
+import psycopg2.extensions
+
+from pipelines.catalog.postgres.postgres_catalog import catalog_url
+
+CHANNEL = "medusa_progress"
+TRY_AGAIN_S = 10.0
+CONNECT_S_MAX = 3
+
+
+class Line(Protocol):
+    """What is asked of a connection that listens."""
+
+    notifies: list[Any]
+
+    def poll(self) -> object: ...
+    def close(self) -> None: ...
+
+
+def listening(url: str) -> Line:
+    """A connection to a home that hears what is said there; raises psycopg2.Error."""
+    parts = catalog_url(url)
+    connection: Line = psycopg2.connect(
+        host=parts.host,
+        port=parts.port,
+        user=parts.username,
+        password=parts.password,
+        dbname=parts.database,
+        connect_timeout=CONNECT_S_MAX,
+        keepalives_idle=5,
+        keepalives_interval=2,
+        keepalives_count=2,
+        application_name="medusa bell",
+    )
+    connection.set_isolation_level(  # type: ignore[attr-defined]
+        psycopg2.extensions.ISOLATION_LEVEL_AUTOCOMMIT
+    )
+    with connection.cursor() as cursor:  # type: ignore[attr-defined]
+        cursor.execute(f"LISTEN {CHANNEL}")
+    return connection
+
+
+def _wait(lines: list[Line], limit_s: float) -> list[Line]:
+    ready, _, _ = select.select(lines, [], [], limit_s)  # type: ignore[type-var]
+    return ready
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ears:
+    """By what a bell hears, and its time: of this machine, or of a simulated one.
+
+    `wait` gives back the lines on which something was said, or which are dead, within a time.
+    """
+
+    listen: Callable[[str], Line] = listening
+    wait: Callable[[list[Line], float], list[Line]] = _wait
+    now_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+class Bell:
+    """Listens at several homes; what rings where nothing `is_heard` now is passed by."""
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        ears: Ears | None = None,
+        *,
+        is_heard: Callable[[str], bool] = lambda url: True,
+    ) -> None:
+        self._urls = tuple(urls)
+        self._ears = ears or Ears()
+        self._is_heard = is_heard
+        self._heard: dict[str, Line] = {}
+        self._tried_s = -TRY_AGAIN_S
+
+    def wait(self, limit_ms: int) -> None:
+        """Come back when one of the homes has rung, or after the limit."""
+        self._listen()
+        ends_s = self._ears.now_s() + limit_ms / 1000
+        while True:
+            left_s = ends_s - self._ears.now_s()
+            ready = self._ready(max(left_s, 0.0))
+            if ready or left_s <= 0:
+                return
+
+    def close(self) -> None:
+        """Hang up."""
+        for connection in self._heard.values():
+            connection.close()
+        self._heard.clear()
+
+    def _listen(self) -> None:
+        missing = [url for url in self._urls if url not in self._heard and self._is_heard(url)]
+        if not missing or self._ears.now_s() - self._tried_s < TRY_AGAIN_S:
+            return
+        for url in missing:
+            try:
+                self._heard[url] = self._ears.listen(url)
+            except psycopg2.Error:
+                self._tried_s = self._ears.now_s()
+
+    def _ready(self, limit_s: float) -> bool:
+        if not self._heard:
+            self._ears.sleep(limit_s)
+            return True
+        ready = self._ears.wait(list(self._heard.values()), limit_s)
+        has_rung = False
+        for url, connection in list(self._heard.items()):
+            if connection not in ready:
+                continue
+            has_rung = self._is_heard(url) or has_rung
+            if not self._drained(connection):
+                connection.close()
+                del self._heard[url]
+        return has_rung
+
+    @staticmethod
+    def _drained(connection: Line) -> bool:
+        """Take what was said; False if the line is dead."""
+        try:
+            connection.poll()
+        except psycopg2.Error:
+            return False
+        connection.notifies.clear()
+        return True

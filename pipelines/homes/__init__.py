@@ -1,0 +1,1 @@
+"""A participant's home: its folder, its catalog, its leases."""

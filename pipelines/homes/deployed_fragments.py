@@ -1,0 +1,107 @@
+"""What a catalog knows of deployments, and a network from its document.
+
+The plan's document holds every box, so the network can be drawn and decided on where its file is
+not at hand. The source of a Function stands in the document as text and is not run: a box of that
+kind is there with its shape only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NoReturn
+
+from medusa_core.decide import Decision, decide
+from medusa_core.fragments import Fragment
+from medusa_core.knowledge import Limits
+from medusa_core.names import NetworkName
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Output,
+    Source,
+    Union,
+)
+from pipelines.catalog.interface import Catalog
+from pipelines.language.check import check_network
+from pipelines.spark.deployment import fragments_for
+
+_KINDS: Mapping[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Function)
+}
+
+
+def fragments_in_force(catalog: Catalog) -> Mapping[str, Fragment]:
+    """Fragment id -> the fragment, of each that is assigned, as its plan in force has it.
+
+    Landings and imports are no pieces of a network and not among them.
+    """
+    documents = {plan.id: plan.document for plan in catalog.plans()}
+    found: dict[str, Fragment] = {}
+    for line in catalog.assignments():
+        # Between the two questions a plan may have gone out of force: the next look sees it.
+        planned = _planned(documents[line.plan]) if line.plan in documents else {}
+        if line.fragment in planned:
+            found[line.fragment] = planned[line.fragment]
+    return found
+
+
+def networks_in_force(catalog: Catalog) -> Mapping[str, NetworkName]:
+    """Fragment id -> the network that it is assigned for, landings and imports included."""
+    networks = {plan.id: plan.network for plan in catalog.plans()}
+    return {a.fragment: networks[a.plan] for a in catalog.assignments() if a.plan in networks}
+
+
+def decisions_of(catalog: Catalog) -> list[Decision]:
+    """What the home's driver would do now; nothing is done."""
+    knowledge = catalog.read_knowledge(fragments_in_force(catalog), Limits())
+    return decide(knowledge, knowledge.clock_ms)
+
+
+@lru_cache(maxsize=64)
+def _planned(document: str) -> Mapping[str, Fragment]:
+    network = json.loads(document).get("network")
+    if network is None:
+        return {}
+    return {f.id: f for f in fragments_for(check_network(network_of_document(network)))}
+
+
+def network_of_document(document: Mapping[str, Any]) -> Network:
+    """The network of a plan's document, as `plans.network_document` wrote it."""
+    return Network(
+        name=document["name"],
+        bucket=document["bucket"],
+        sources=tuple(
+            Source(**{**_fields(s), "columns": dict(s["columns"]), "key": tuple(s["key"])})
+            for s in document["sources"]
+        ),
+        boxes=tuple(_box(box) for box in document["boxes"]),
+        outputs=tuple(Output(**output) for output in document["outputs"]),
+    )
+
+
+def _fields(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != "kind"}
+
+
+def _box(document: Mapping[str, Any]) -> Box:
+    fields = _fields(document)
+    for name in ("columns", "cases"):
+        if name in fields:
+            fields[name] = dict(fields[name])
+    for name in ("inputs", "group_by"):
+        if name in fields:
+            fields[name] = tuple(fields[name])
+    if "function" in fields:
+        fields["function"] = _not_here
+    box: Box = _KINDS[document["kind"]](**fields)
+    return box
+
+
+def _not_here(frame: object) -> NoReturn:
+    raise AssertionError("a network from the catalog is drawn and decided on, never run")

@@ -1,0 +1,86 @@
+"""Networks that are deployed: from the plan in the catalog to a network that can run.
+
+A plan's document holds every box, so a network of expressions needs nothing else. A Function's
+source stands in it as text, to be compared and not run: such a network is loaded from the copy of
+its file that `medusa apply` kept under the plan's fingerprint, so that the user's own file may
+change, and an older plan still compute what is left to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import PlanId
+from medusa_core.network import Function, Network
+from medusa_core.plans import network_document
+from pipelines.homes.deployed_fragments import network_of_document
+from pipelines.language.load import function_sources, load_network
+
+KEPT = "networks"
+_FUNCTION = Function.__name__.lower()
+
+
+def kept_file(directory: Path, plan: PlanId) -> Path:
+    """Where the network file of a plan is kept; `directory` is MEDUSA_DIR."""
+    return directory / KEPT / f"{plan}.py"
+
+
+def keep_file(directory: Path, plan: PlanId, file: Path) -> None:
+    """Keep a copy of a plan's network file, durably; one that is there already stays."""
+    kept = kept_file(directory, plan)
+    try:
+        content = file.read_bytes()
+        if kept.exists() and kept.read_bytes() == content:
+            return
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        temporary = kept.with_name(f"{kept.name}.{os.getpid()}.new")
+        with temporary.open("wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(opened.fileno())
+        temporary.replace(kept)
+        folder = os.open(kept.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+    except OSError as error:
+        raise Unavailable(
+            f"{file} cannot be kept as {kept} ({error.strerror}): make room or check the rights"
+        ) from error
+
+
+def network_of_plan(document: Mapping[str, Any], directory: Path) -> Network:
+    """The network of a plan's document, ready to run; `directory` is MEDUSA_DIR.
+
+    Raises Refused if it has Function boxes and its kept file is gone or says something else.
+    """
+    name = document["network"]["name"]
+    if not any(box["kind"] == _FUNCTION for box in document["network"]["boxes"]):
+        return network_of_document(document["network"])
+    kept = kept_file(directory, _plan_id(document))
+    if not kept.is_file():
+        raise Refused(
+            f"network {name} has Function boxes and its file {kept} is gone: restore it, or bring "
+            "it in again with medusa apply"
+        )
+    network = load_network(str(kept))
+    is_same = json.loads(json.dumps(network_document(network))) == document["network"]
+    if not is_same or function_sources(network) != document["function_sources"]:
+        raise Refused(
+            f"{kept} is not the network {name} that was deployed: restore it, or bring it in again "
+            "with medusa apply"
+        )
+    return network
+
+
+def _plan_id(document: Mapping[str, Any]) -> PlanId:
+    """The fingerprint of a plan from its document, as `Plan.id` takes it."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+    return PlanId(sha256(text.encode()).hexdigest()[:32])

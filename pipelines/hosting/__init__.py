@@ -1,6 +1,0 @@
-"""The platform that `medusa up` starts: Airflow's components and a database, watched over.
-
-One process of ours, the supervisor, owns all of it (`supervisor.py`). What it decides is pure
-(`decisions.py`), what it has started is written down before it runs (`processes.py`, `folder.py`),
-so that another can end it after a `kill -9`. Airflow itself is never imported here.
-"""

@@ -1,0 +1,256 @@
+"""A network checked as a whole: every column of every port, every expression compiled.
+
+The core has checked the shape. Here boxes are walked in the order of the arcs, each over the
+columns that reach it; what comes out is all that the engine needs to build a job. A value known
+only within a tolerance is followed on its way: it may not decide where a record goes, make a group,
+enter a function or leave by an output, since replicas would differ, until a box rounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from medusa_core.columns import Column, declare_columns
+from medusa_core.errors import Refused
+from medusa_core.frozen import freeze
+from medusa_core.network import (
+    Aggregate,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Port,
+    Union,
+    inputs_of,
+    ports_of,
+)
+from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
+from pipelines.language.expressions import Compiled, compile_expression, compile_predicate
+from pipelines.language.functions import suggestion
+
+WINDOW_START = Column("window_start", "timestamp")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFilter:
+    """A filter with its predicates: a record leaves by the first that is true (NULL is not)."""
+
+    box: Filter
+    cases: tuple[tuple[str, Compiled], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedMap:
+    """A map with its columns in order."""
+
+    box: Map
+    columns: tuple[tuple[str, Compiled], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedUnion:
+    """A union of inputs that have the same columns."""
+
+    box: Union
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedAggregate:
+    """An aggregate with its columns in order (`window_start` and the group come before them)."""
+
+    box: Aggregate
+    columns: tuple[tuple[str, CompiledAggregate], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFunction:
+    """A function box: its columns are what it declares."""
+
+    box: Function
+
+
+CheckedBox = CheckedFilter | CheckedMap | CheckedUnion | CheckedAggregate | CheckedFunction
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedNetwork:
+    """A network whose expressions are compiled; `columns` are those of every port and source."""
+
+    network: Network
+    columns: Mapping[Port, tuple[Column, ...]]
+    boxes: Mapping[str, CheckedBox]
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns", "boxes")
+
+    def columns_of_output(self, name: str) -> tuple[Column, ...]:
+        """The columns of an output stream."""
+        output = self.network.output(name)
+        return self.columns[self.network.port(output.input, f"output {name}")]
+
+
+def check_network(network: Network) -> CheckedNetwork:
+    """Check columns, types and functions; raises Refused naming network, box and column."""
+    walk = _Walk(network)
+    for name in network.order:
+        walk.check_box(name)
+    walk.check_outputs()
+    return CheckedNetwork(network=network, columns=walk.columns, boxes=walk.boxes)
+
+
+class _Walk:
+    """What is known of the ports passed so far."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.boxes: dict[str, CheckedBox] = {}
+        self.columns = {
+            Port(source.name): declare_columns(
+                f"source {source.name!r} of network {network.name}", source.columns
+            )
+            for source in network.sources
+        }
+        self.inexact: dict[Port, frozenset[str]] = {port: frozenset() for port in self.columns}
+
+    def check_box(self, name: str) -> None:
+        """Check one box whose inputs are known, and learn the columns of its ports."""
+        box = self.network.box(name)
+        kind = type(box).__name__.lower()
+        owner = f"{kind} {name} of network {self.network.name}"
+        ports = [self.network.port(reference, f"box {name}") for reference in inputs_of(box)]
+        columns, inexact = self.columns[ports[0]], self.inexact[ports[0]]
+        match box:
+            case Filter():
+                self.boxes[name] = self.filter(box, owner, columns, inexact)
+            case Map():
+                checked = self.map(box, owner, columns, inexact)
+                self.boxes[name] = checked
+                columns = _declared(owner, checked.columns)
+                inexact = frozenset(c for c, compiled in checked.columns if compiled.tolerance_only)
+            case Union():
+                self.check_alike(owner, ports)
+                self.boxes[name] = CheckedUnion(box=box)
+                inexact = frozenset().union(*(self.inexact[port] for port in ports))
+            case Aggregate():
+                aggregate = self.aggregate(box, owner, columns, inexact)
+                self.boxes[name] = aggregate
+                group = tuple(c for g in box.group_by for c in columns if c.name == g)
+                columns = (WINDOW_START, *group, *_declared(owner, aggregate.columns))
+                inexact = frozenset(c for c, each in aggregate.columns if each.tolerance_only)
+            case Function():
+                if inexact:
+                    raise Refused(f"{owner} reads {_named(inexact)}: round it in a map before it")
+                self.boxes[name] = CheckedFunction(box=box)
+                columns = declare_columns(owner, box.columns)
+            case _:
+                assert_never(box)
+        for port in ports_of(box):
+            self.columns[Port(name, port)] = columns
+            self.inexact[Port(name, port)] = inexact
+
+    def filter(
+        self, box: Filter, owner: str, columns: tuple[Column, ...], inexact: frozenset[str]
+    ) -> CheckedFilter:
+        """The predicates of a filter, compiled."""
+        cases = tuple(
+            (
+                port,
+                compile_predicate(
+                    text,
+                    _by_name(columns),
+                    where=f"{owner}, port {port!r}",
+                    tolerance_only=inexact,
+                ),
+            )
+            for port, text in box.cases.items()
+        )
+        return CheckedFilter(box=box, cases=cases)
+
+    def map(
+        self, box: Map, owner: str, columns: tuple[Column, ...], inexact: frozenset[str]
+    ) -> CheckedMap:
+        """The columns of a map, compiled."""
+        compiled = tuple(
+            (
+                name,
+                compile_expression(
+                    text,
+                    _by_name(columns),
+                    where=f"{owner}, column {name!r}",
+                    tolerance_only=inexact,
+                ),
+            )
+            for name, text in box.columns.items()
+        )
+        return CheckedMap(box=box, columns=compiled)
+
+    def aggregate(
+        self, box: Aggregate, owner: str, columns: tuple[Column, ...], inexact: frozenset[str]
+    ) -> CheckedAggregate:
+        """The columns of an aggregate, compiled; its group must be there and exact."""
+        known = _by_name(columns)
+        for name in box.group_by:
+            if name not in known:
+                near = suggestion(name, frozenset(known)) or f"; there are {', '.join(known)}"
+                raise Refused(f"{owner} groups by {name!r}, which is not a column{near}")
+            if name in inexact:
+                raise Refused(f"{owner} groups by {_named({name})}: round it in a map before it")
+        compiled = tuple(
+            (
+                name,
+                compile_aggregate(
+                    text,
+                    known,
+                    where=f"{owner}, column {name!r}",
+                    group_by=box.group_by,
+                    tolerance_only=inexact,
+                ),
+            )
+            for name, text in box.columns.items()
+        )
+        return CheckedAggregate(box=box, columns=compiled)
+
+    def check_alike(self, owner: str, ports: list[Port]) -> None:
+        """Refuse inputs of a union that differ, naming the first difference."""
+        first, *others = ports
+        for other in others:
+            left, right = self.columns[first], self.columns[other]
+            for a, b in zip(left, right, strict=False):
+                if a != b:
+                    raise Refused(
+                        f"{owner} joins {first} with column {a.name} {a.type} and {other} with "
+                        f"{b.name} {b.type} in its place: put a map before one of them"
+                    )
+            if len(left) != len(right):
+                longer = first if len(left) > len(right) else other
+                column = self.columns[longer][min(len(left), len(right))].name
+                raise Refused(
+                    f"{owner} joins inputs of which only {longer} has column {column!r}: put a map "
+                    "before one of them"
+                )
+
+    def check_outputs(self) -> None:
+        """Refuse an output with a value that is known only within a tolerance."""
+        for arc in self.network.output_arcs:
+            if inexact := self.inexact[arc.start]:
+                raise Refused(
+                    f"output {arc.end} of network {self.network.name} has {_named(inexact)}: round "
+                    "it before, as in round(x, 2)"
+                )
+
+
+def _by_name(columns: tuple[Column, ...]) -> dict[str, Column]:
+    return {column.name: column for column in columns}
+
+
+def _declared(
+    owner: str, columns: Iterable[tuple[str, Compiled | CompiledAggregate]]
+) -> tuple[Column, ...]:
+    return declare_columns(owner, {name: compiled.type for name, compiled in columns})
+
+
+def _named(inexact: frozenset[str] | set[str]) -> str:
+    names = ", ".join(sorted(inexact))
+    return f"{names}, whose last digits may differ from run to run"

@@ -1,0 +1,1 @@
+"""The networks that come with Medusa, known by their names."""

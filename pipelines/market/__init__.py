@@ -1,0 +1,1 @@
+"""Bilateral contracts: files, agreement between partners, rounds, what-if."""

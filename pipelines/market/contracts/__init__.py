@@ -1,0 +1,1 @@
+"""The files of bilateral contracts, checked alone and together."""

@@ -1,0 +1,196 @@
+"""What a home has on record, as the knowledge that decisions are made from.
+
+Only what may move is offered: fragments of the networks here, by the name that contracts give them
+(`naming`). What was agreed counts as gone or come already, and is offered to nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+
+from medusa_core.market.costs import Queue
+from medusa_core.market.knowledge import (
+    Accepted,
+    Carried,
+    ContractInForce,
+    MarketKnowledge,
+    MarketLimits,
+    PayerStanding,
+    ProviderStanding,
+    Received,
+    in_order,
+)
+from medusa_core.market.learning import is_passed_over, lowest_taken, told_by
+from medusa_core.market.loads import Load, load_of
+from medusa_core.market.messages import Answer, Item, Nonce
+from medusa_core.names import Participant
+from pipelines.catalog.round_store import MarketFacts, OpenOffer
+from pipelines.market.rounds.fragment_names import Naming, called, naming_of
+
+RELAY_ROUNDS = 1
+"""An offer lapses with its payer's round: who keeps it open answers before its own next one."""
+
+PLACES = 6
+"""Loads are stated to the microsecond of CPU per second."""
+
+
+def knowledge_of(
+    facts: MarketFacts, nonce: Nonce, naming: Naming | None = None
+) -> MarketKnowledge | None:
+    """What the participant knows now; None unless its owner has declared what load costs it.
+
+    `naming` is what fragments are called (None: as contracts in force say of what has load).
+    Contracts in another currency than that are left out: their prices say nothing here.
+    """
+    declared = facts.declared
+    if declared is None:
+        return None
+    load = load_of(facts.loads, facts.clock_ms)
+    if naming is None:
+        parts: set[str] = set() if load is None else {key.fragment for key in load.works}
+        naming = naming_of(parts, facts.contracts, facts.participant)
+    carried = 0.0 if load is None else load.carried
+    moves = [m for m in facts.moves if not m.is_granted]
+    given = sum(m.item.load for m in moves if m.is_given)
+    taken = sum(m.item.load for m in moves if not m.is_given)
+    known = [c for c in facts.contracts if facts.currencies[c.name] == declared.currency]
+    cost = declared.cost
+    return MarketKnowledge(
+        participant=facts.participant,
+        round=facts.round,
+        nonce=nonce,
+        clock_ms=facts.clock_ms,
+        cost=cost,
+        threshold=declared.threshold,
+        capacity=cost.capacity if isinstance(cost, Queue) else inf,
+        load=max(carried - given, 0.0) + taken,
+        carried=in_order(tuple(carried_of(load, facts, naming))) if load is not None else (),
+        as_payer=tuple(
+            _as_payer(naming.in_words_of_here(c), facts) for c in known if _may_ask(c, facts)
+        ),
+        as_provider=tuple(_as_provider(c, facts) for c in known if c.provider == facts.participant),
+        received=tuple(
+            Received(waiting.offer, waiting.round)
+            for waiting in received(facts)
+            if can_be_weighed(waiting, facts)
+        ),
+        taken_at=lowest_taken(
+            contract.prices[move.level]
+            for move in moves
+            for contract in known
+            if not move.is_given
+            and move.round == facts.round
+            and move.contract == contract.name
+            and move.level <= contract.top
+        ),
+        limits=MarketLimits(
+            dead_band=facts.trading.dead_band,
+            residence_ms=facts.trading.residence_ms,
+            partners_max=facts.trading.partners_max,
+            relay_rounds=RELAY_ROUNDS,
+        ),
+    )
+
+
+def received(facts: MarketFacts) -> tuple[OpenOffer, ...]:
+    """Partners' offers that wait for an answer."""
+    return tuple(waiting for waiting in facts.open if not waiting.is_own)
+
+
+def own_offer(facts: MarketFacts, answer: Answer) -> OpenOffer | None:
+    """The own offer that waits for just this answer; None if none does."""
+    of = (answer.contract, answer.nonce)
+    waiting = (one for one in facts.open if one.is_own)
+    return next((one for one in waiting if (one.offer.contract, one.offer.nonce) == of), None)
+
+
+def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
+    """Whether an offer is one to decide about: not too old, under a contract in force here, in the
+    currency of what load costs."""
+    declared = facts.declared
+    return (
+        not waiting.is_stale
+        and declared is not None
+        and facts.currencies.get(waiting.offer.contract) == declared.currency
+    )
+
+
+def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[Carried]:
+    """What may be named in a contract and has load, by that name."""
+    leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
+    taken = {(t.item.fragment, t.item.partition): t for t in facts.lying if not t.is_given}
+    for of, partition in sorted({(key.fragment, key.partition) for key in load.works}):
+        names = called(of)
+        spent = round(load.of(of, partition), PLACES)
+        if names is None or spent <= 0:
+            continue
+        parts = [(name, partition) for name in names]
+        was = next((taken[part] for part in parts if part in taken), None)
+        yield Carried(
+            Item(naming.names[of], partition, spent),
+            contract=None if was is None else was.contract,
+            since_ms=0 if was is None else was.since_ms,
+            in_flight=not leaving.isdisjoint(parts),
+        )
+
+
+def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:
+    """Whether one may hand load over under it now: one offer to a partner at a time, and none to
+    one that could not weigh the last."""
+    last = facts.told.get(contract.name)
+    if last is not None and is_passed_over(last.answer, last.round, facts.round):
+        return False
+    return contract.payer == facts.participant and not any(
+        waiting.is_own
+        and waiting.partner == contract.provider
+        and waiting.offer.contract != contract.name
+        for waiting in facts.open
+    )
+
+
+def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStanding:
+    mine = [m for m in facts.moves if m.is_given and m.contract == contract.name]
+    waiting = next((o for o in facts.open if o.is_own and o.offer.contract == contract.name), None)
+    granted = [m for m in mine if m.is_granted and m.round == facts.round]
+    granted = [m for m in granted if m.level == granted[0].level]
+    told = facts.told.get(contract.name)
+    return PayerStanding(
+        contract=contract,
+        load_there=sum(m.item.load for m in mine if not m.is_granted)
+        + _lies(contract, facts, is_given=True),
+        open=None if waiting is None else waiting.offer,
+        relays=waiting is not None and waiting.relays,
+        accepted=(Accepted(granted[0].level, tuple(m.item for m in granted)) if granted else None),
+        told=(
+            None if told is None else told_by(told.answer, told.round, told.level, told.smallest)
+        ),
+        unreachable_since_ms=_silent_since(contract.provider, facts),
+    )
+
+
+def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStanding:
+    return ProviderStanding(
+        contract=contract,
+        load_here=sum(
+            m.item.load for m in facts.moves if not m.is_given and m.contract == contract.name
+        )
+        + _lies(contract, facts, is_given=False),
+        wanted=facts.wanted.get(contract.name),
+        unreachable_since_ms=_silent_since(contract.payer, facts),
+    )
+
+
+def _lies(contract: ContractInForce, facts: MarketFacts, *, is_given: bool) -> float:
+    """The load that has moved under a contract."""
+    return sum(
+        t.item.load for t in facts.lying if t.is_given == is_given and t.contract == contract.name
+    )
+
+
+def _silent_since(partner: Participant, facts: MarketFacts) -> int | None:
+    """Since when a partner is away; None also when it is time to ask it again."""
+    silence = facts.silent.get(partner)
+    if silence is None or facts.round >= silence.asks_round:
+        return None
+    return silence.since_ms

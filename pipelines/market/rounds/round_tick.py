@@ -1,0 +1,295 @@
+"""A participant's turn in the market, beside its loop: open a round if it is time, offer, answer.
+
+Numbered, and the same numbers stand in the code:
+
+1. end what has lapsed, so that it is not sent any more
+2. the agreements' turn: documents travel, envelopes come in and are verified, what waits is sent
+3. open the round, if `round_ms` have passed since the last one of this home
+4. take what partners said: answers, then offers; what is wrong is refused with the reason
+5. in a round that has not been decided yet: decide what to offer, write it down
+6. decide what to answer to each offer that waits, and what to offer on for it; write it down
+7. send
+
+A round is this home's own: nobody waits for a partner's. All lies in the home, so that a turn may
+be cut short anywhere; what was decided by two at once is written down once, and decided again by
+the other one from what there is then. What the home refuses is told, and keeps nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from medusa_core.errors import Conflict, Refused
+from medusa_core.market.decide import decide_answers, decide_offers
+from medusa_core.market.decisions import GiveAnswer, KeepOpen, MarketDecision
+from medusa_core.market.envelopes import EnvelopeKind
+from medusa_core.market.knowledge import MarketKnowledge
+from medusa_core.market.messages import Answer, Item, Nonce, answer_from, offer_from
+from medusa_core.market.relaying import offers_on
+from medusa_core.market.shedding import handed_over
+from pipelines.base.failpoints import reached
+from pipelines.catalog.agreement_store import Agreements, Received
+from pipelines.catalog.round_store import MarketFacts, Rounds
+from pipelines.market.rounds.round_documents import declined_instead, declined_unweighed, request_of
+from pipelines.market.rounds.round_knowledge import knowledge_of, own_offer, received
+from pipelines.market.sync.contract_sync import AgreementDesk, Turn
+
+ENVELOPES_MAX = 128
+TRIES = 4
+"""So often is decided again what others have overtaken."""
+
+DUE = "the time has passed"
+
+
+@dataclass(frozen=True, slots=True)
+class MarketTurn:
+    """What a turn did; `opened` is the round that it opened, if it did."""
+
+    opened: int | None = None
+    taken: int = 0
+    refused: int = 0
+    decisions: tuple[MarketDecision, ...] = ()
+    agreements: Turn = field(default_factory=Turn)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing moved."""
+        said = any(not isinstance(decision, KeepOpen) for decision in self.decisions)
+        return self.agreements.is_idle and not (self.opened or self.taken or self.refused or said)
+
+    @property
+    def waiting(self) -> int:
+        """How much could not be sent yet."""
+        return self.agreements.waiting
+
+
+class MarketTurns:
+    """Makes a participant's turns; `told` hears what is refused."""
+
+    def __init__(
+        self,
+        desk: AgreementDesk,
+        agreements: Agreements,
+        rounds: Rounds,
+        told: Callable[[Exception], None] = lambda error: None,
+        *,
+        draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
+    ) -> None:
+        self._desk = desk
+        self._agreements = agreements
+        self._rounds = rounds
+        self._told = told
+        self._draw_nonce = draw_nonce
+        self._kept: tuple[int, int] | None = None
+
+    def turn(self, *, opens: str | None = None) -> MarketTurn:
+        """Do what is to be done now; `opens`: why a round is opened in any case.
+
+        Raises Unavailable if this home is away, Conflict if others were faster again and again.
+        """
+        waits = self._rounds.waits()
+        if waits:
+            self._rounds.expire()  # 1
+        agreements = self._desk.turn()  # 2
+        if not (waits or opens) and (agreements.is_idle or not self._rounds.waits()):
+            return MarketTurn(agreements=agreements)
+        opened = self._open(opens)  # 3
+        if opened is not None:
+            self._rounds.expire()  # what was granted in the round before has lapsed
+        reached("round.opened")
+        taken, refused = self._take()  # 4
+        decisions = [*self._offer(), *self._answer()]  # 5, 6
+        if decisions:
+            sent = self._desk.turn()  # 7
+            agreements = _both(agreements, sent)
+            reached("round.sent")
+        return MarketTurn(opened, taken, refused, tuple(decisions), agreements)
+
+    def explain(self) -> tuple[MarketFacts, list[MarketDecision]]:
+        """What would be offered in a round that began now, and answered to what waits; nothing is
+        changed."""
+        facts, knowledge = self._read()
+        if knowledge is None:
+            return facts, [*declined_unweighed(facts)]
+        return facts, [
+            *decide_offers(knowledge),
+            *declined_unweighed(facts),
+            *decide_answers(knowledge),
+        ]
+
+    def facts(self) -> MarketFacts:
+        """What the home knows of the market now."""
+        return self._rounds.read()
+
+    def _open(self, opens: str | None) -> int | None:
+        if opens is not None:
+            return self._agreements.open_round(0, opens)
+        if not self._rounds.is_due():
+            return None  # also where nothing is agreed: a round would be a row a minute for nothing
+        return self._agreements.open_round(self._rounds.read().trading.round_ms, DUE)
+
+    # ------------------------------------------------------------ what partners said
+
+    def _take(self) -> tuple[int, int]:
+        taken = refused = 0
+        for kind in (EnvelopeKind.ANSWER, EnvelopeKind.OFFER):
+            for envelope in self._agreements.verified(kind, ENVELOPES_MAX):
+                try:
+                    self._take_one(envelope)
+                    taken += 1
+                except Refused as error:
+                    self._agreements.refuse(envelope.envelope_id, str(error))
+                    sender = envelope.envelope.sender
+                    self._told(Refused(f"an {kind.value} of {sender} is refused: {error}"))
+                    refused += 1
+                except Conflict:
+                    # Somebody else has taken it, or the market has changed: the next turn looks
+                    # again.
+                    continue
+                reached("round.taken")
+        return taken, refused
+
+    def _take_one(self, envelope: Received) -> None:
+        body = envelope.envelope.body
+        if envelope.envelope.kind is EnvelopeKind.ANSWER:
+            keeps, judged_at = self._kept_of(answer_from(body))
+            self._rounds.take_answer(envelope.envelope_id, keeps, judged_at)
+        else:
+            offer_from(body)
+            self._rounds.take_offer(envelope.envelope_id)
+
+    def _kept_of(self, answer: Answer) -> tuple[tuple[Item, ...] | None, int | None]:
+        """What is given of what a provider accepts, judged from which changes: all of an offer of
+        this round or on behalf of others, of an older one what still pays."""
+        if not answer.accepted:
+            return None, None
+        facts, knowledge = self._read()
+        made = own_offer(facts, answer)
+        if made is None or made.relays or made.offer.round >= facts.round or knowledge is None:
+            return None, None
+        if all(standing.contract.name != answer.contract for standing in knowledge.as_payer):
+            return None, None
+        return handed_over(knowledge, made.offer, answer.accepted), facts.changes
+
+    # ------------------------------------------------------------ deciding
+
+    def _offer(self) -> list[MarketDecision]:
+        """The offers of a round, once."""
+
+        def decide(facts: MarketFacts, knowledge: MarketKnowledge | None) -> list[MarketDecision]:
+            return [] if knowledge is None else decide_offers(knowledge)
+
+        return self._decided(lambda facts: facts.decided_round < facts.round, decide, decides=True)
+
+    def _answer(self) -> list[MarketDecision]:
+        """What is said to each offer that waits, and what is offered on behalf of the others."""
+
+        def waits(facts: MarketFacts) -> bool:
+            return bool(received(facts)) and self._kept != (facts.changes, facts.round)
+
+        def decide(facts: MarketFacts, knowledge: MarketKnowledge | None) -> list[MarketDecision]:
+            answers: list[MarketDecision] = [*declined_unweighed(facts)]
+            return answers if knowledge is None else [*answers, *decide_answers(knowledge)]
+
+        def ask_on(facts: MarketFacts, knowledge: MarketKnowledge | None) -> list[MarketDecision]:
+            return [] if knowledge is None else [*offers_on(knowledge)]
+
+        answers = self._decided(waits, decide)
+        if not any(isinstance(decision, KeepOpen) for decision in answers):
+            return answers
+        # Who keeps an offer open asks on at once: its payer waits for no more than a round.
+        asked = self._decided(lambda facts: bool(received(facts)), ask_on)
+        facts = self._rounds.read()
+        self._kept = (facts.changes, facts.round)
+        return [*answers, *asked]
+
+    def _decided(
+        self,
+        is_due: Callable[[MarketFacts], bool],
+        decide: Callable[[MarketFacts, MarketKnowledge | None], list[MarketDecision]],
+        *,
+        decides: bool = False,
+    ) -> list[MarketDecision]:
+        """Read, decide and write down; again, if others wrote something meanwhile."""
+        for tried in range(TRIES):
+            facts, knowledge = self._read()
+            if not is_due(facts):
+                return []
+            decisions = decide(facts, knowledge)
+            reached("round.decided")
+            request = request_of(facts, knowledge, decisions, decides=decides)
+            if not (decides or any(request[of] for of in ("offers", "answers", "leaves"))):
+                return decisions
+            try:
+                try:
+                    self._rounds.apply(request)
+                except Refused:
+                    decisions = self._each_alone(facts, knowledge, decisions, decides=decides)
+            except Conflict:
+                if tried + 1 == TRIES:
+                    raise
+                continue
+            reached("round.applied")
+            return decisions
+        raise AssertionError("unreachable")
+
+    def _each_alone(
+        self,
+        facts: MarketFacts,
+        knowledge: MarketKnowledge | None,
+        decisions: Iterable[MarketDecision],
+        *,
+        decides: bool,
+    ) -> list[MarketDecision]:
+        """Write down one by one what the home has refused as a whole: one offer that it will not
+        have must not keep the others unanswered. What was written."""
+        made: list[MarketDecision] = []
+
+        def is_written(one: MarketDecision) -> bool:
+            try:
+                self._apply_at(facts.changes + len(made), facts, knowledge, [one], decides=False)
+            except Refused as error:
+                self._told(error)
+                return False
+            made.append(one)
+            return True
+
+        for decision in decisions:
+            if isinstance(decision, KeepOpen) or is_written(decision):
+                continue
+            if isinstance(decision, GiveAnswer) and decision.answer.accepted:
+                is_written(declined_instead(decision))
+        if decides:
+            self._apply_at(facts.changes + len(made), facts, knowledge, [], decides=True)
+        return made
+
+    def _apply_at(
+        self,
+        changes: int,
+        facts: MarketFacts,
+        knowledge: MarketKnowledge | None,
+        decisions: Iterable[MarketDecision],
+        *,
+        decides: bool,
+    ) -> None:
+        """Write down some of what was decided, if nothing but the rest of it was since."""
+        request = request_of(facts, knowledge, decisions, decides=decides)
+        self._rounds.apply(request | {"changes": changes})
+
+    def _read(self) -> tuple[MarketFacts, MarketKnowledge | None]:
+        facts = self._rounds.read()
+        return facts, knowledge_of(facts, Nonce(self._draw_nonce()))
+
+
+def _both(first: Turn, second: Turn) -> Turn:
+    """Two turns as one; what waits is what waits after the second."""
+    return Turn(
+        expired=first.expired + second.expired,
+        taken=first.taken + second.taken,
+        refused=first.refused + second.refused,
+        signed=first.signed + second.signed,
+        sent=first.sent + second.sent,
+        waiting=second.waiting,
+    )

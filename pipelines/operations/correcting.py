@@ -1,0 +1,131 @@
+"""The backlog lane: opened for corrections that are owed after a failure has healed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from medusa_core.certificates import Suite
+from medusa_core.commits import Lane
+from medusa_core.errors import CheckFailed
+from medusa_core.grid import floor_us
+from medusa_core.names import Participant
+from medusa_core.states import State
+from medusa_core.supervising import lane_of
+from pipelines.base.settings import Settings
+from pipelines.cli.job import Asked, desire
+from pipelines.cli.supervise import check_given_up
+from pipelines.homes.home import Home, open_home
+from pipelines.operations.certifying import WINDOW_US, broken_of, certify
+from pipelines.operations.own_lines import computed_line, computed_lines
+from pipelines.platform.jobs.launch import Launch, launch_of
+from pipelines.platform.jobs.supervised_homes import open_jobs
+from pipelines.platform.jobs.supervision_tick import explain_home, supervise_home
+
+
+def owed_in(home: Home) -> dict[str, int]:
+    """The home's own streams with tentative rows behind their stable prefix, from when on."""
+    return {
+        line.stream.name: line.tentative_us
+        for line in computed_lines(home)
+        if line.tentative_us is not None
+    }
+
+
+def _last_window(home: Home) -> dict[str, int]:
+    """The home's own streams, from some time before their end on."""
+    return {
+        line.stream.name: max(
+            line.kept_from_us, floor_us(line.stable_through_us - WINDOW_US, line.stream.width_us)
+        )
+        for line in computed_lines(home)
+        if line.kept_from_us is not None and line.stable_through_us is not None
+    }
+
+
+def open_backlog(
+    settings: Settings,
+    participant: Participant,
+    environ: Mapping[str, str],
+    *,
+    who: str,
+    always: bool,
+) -> Mapping[str, Any]:
+    """Have a job correct what is owed, beside the live one, if anything is (or `always`).
+
+    `desired` is None where there was nothing to do: where nothing is tentative, and where an input
+    is still missing, which no correction can mend. `streams` is from when on each is to be
+    certified. That it was given up is told by `backlog_standing`. Raises Refused where the
+    environment names no master of a cluster.
+    """
+    with open_home(settings, participant) as home:
+        owed = owed_in(home)
+        streams = owed or _last_window(home)
+        failing = [s for s in home.catalog.states() if s.state is State.UP_FAILURE]
+    if not always and (not owed or failing):
+        because = "; ".join(
+            f"{s.fragment}: {s.because}" for s in failing
+        ) or "nothing is tentative"  # fmt: skip
+        return {"participant": participant, "desired": None, "because": because}
+    asked = Asked(
+        what="start",
+        lane=Lane.BACKLOG,
+        because=(", ".join(owed)[:900] + " owed") if owed else "it was asked for",
+        who=who,
+    )
+    launch = launch_of(settings, environ)
+    with open_jobs(settings) as jobs:
+        number = desire(jobs, participant, asked)
+        supervise_home(participant, jobs.of(participant), launch)
+    return {
+        "participant": participant,
+        "desired": number,
+        "because": asked.because,
+        "streams": streams,
+    }
+
+
+def backlog_standing(settings: Settings, participant: Participant, desired: int) -> str | None:
+    """How corrections that were asked for have ended; None: not yet.
+
+    Raises CheckFailed if they were given up, with the reason and the log.
+    """
+    with open_jobs(settings) as jobs:
+        turn = explain_home(participant, jobs.of(participant))
+        known = jobs.of(participant).read()
+    corrections = [one for one in turn.standing if lane_of(one) is Lane.BACKLOG]
+    check_given_up([replace(turn, standing=tuple(corrections))], Launch(settings=settings))
+    tried = [job for job in known.jobs if job.desired == desired]
+    if tried and tried[0].exit_code == 0:
+        return "what was owed is corrected"
+    newest = next((one for one in known.desired if one.lane is Lane.BACKLOG), None)
+    if newest is None or newest.number != desired:
+        return "it was asked for anew, or called off"
+    return None
+
+
+def certify_corrected(
+    settings: Settings, participant: Participant, streams: Mapping[str, int]
+) -> Mapping[str, Any]:
+    """Certificates of streams from when they were owed on, as far as they are final now.
+
+    Raises CheckFailed, naming the laws that are broken, S6 apart: what was corrected had been late.
+    Unavailable if one of the streams is not computed here any more.
+    """
+    broken: list[str] = []
+    checks, page = 0, ""
+    for stream, from_us in streams.items():
+        with open_home(settings, participant) as home:
+            line = computed_line(home, stream)
+        from_us = max(from_us, line.kept_from_us or from_us)
+        through_us = line.stable_through_us
+        if through_us is None or through_us <= from_us:
+            continue
+        document = certify(settings, participant, stream, from_us, through_us)
+        checks, page = checks + len(document["certificates"]), document["page"]
+        found = broken_of(document)
+        broken += [said for law, said in found if law != Suite.AVAILABILITY.law]
+    if broken:
+        raise CheckFailed(f"{'; '.join(broken)}: see docs/quality.md, and docs/recover.md")
+    return {"passed": True, "checks": checks, "page": page}

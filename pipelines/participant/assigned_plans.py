@@ -1,0 +1,127 @@
+"""What a participant runs, read from its catalog alone: networks, plans, fragments, imports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medusa_core.commits import LeaseKey
+from medusa_core.errors import Refused
+from medusa_core.fragments import Fragment
+from medusa_core.knowledge import Knowledge
+from medusa_core.names import Epoch, Participant, PlanId
+from medusa_core.network import Network
+from medusa_core.plans import Plan
+from pipelines.catalog.interface import Assignment, Catalog, PlanRecord
+from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.spark.deployment import fragments_for, plan_of_widths
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One plan of a participant: its network, and which of its fragments are computed here.
+
+    `stands_for`: see `pipelines.participant.driver.Driver`.
+    """
+
+    plan: Plan
+    checked: CheckedNetwork
+    fragments: tuple[Fragment, ...]
+    stands_for: frozenset[PlanId] = frozenset()
+
+
+def newest_assignments(catalog: Catalog, here: Participant) -> tuple[Assignment, ...]:
+    """What this home is assigned now, landing and imports included, by fragment."""
+    mine = [a for a in catalog.assignments() if a.producer.participant == here]
+    return tuple(sorted(mine, key=lambda a: (a.fragment, a.partition, a.producer)))
+
+
+def leases_wanted(assignments: tuple[Assignment, ...]) -> list[tuple[LeaseKey, Epoch]]:
+    """The leases under which these assignments are worked on."""
+    return [
+        (LeaseKey(fragment=a.fragment, producer=a.producer, partition=a.partition), a.epoch)
+        for a in assignments
+    ]
+
+
+def works_of(
+    catalog: Catalog,
+    assignments: tuple[Assignment, ...],
+    load: Callable[[Mapping[str, Any]], Network],
+    directory: Path,
+) -> tuple[Work, ...]:
+    """The plans behind the assignments, loaded and checked; `load` makes a network of a document.
+
+    Raises Refused if a plan was made by another engine or another compiler than would run it now.
+    """
+    current = {a.plan for a in assignments}
+    records = catalog.plans(superseded=True)
+    networks = {record.network for record in records if record.id in current}
+    mine = {a.fragment for a in assignments}
+    # Buckets before a change of plan are computed under the plan before, if it can still be run.
+    wanted = [record for record in records if record.network in networks]
+    made: dict[PlanId, tuple[Plan, CheckedNetwork]] = {}
+    for record in wanted:
+        try:
+            made[record.id] = _made(record, load, directory)
+        except Refused:
+            # A plan of the past may be past help; whether it is needed yet is seen later.
+            if record.id in current:
+                raise
+    wanted = [record for record in wanted if record.id in made]
+    works = []
+    for record in wanted:
+        plan, checked = made[record.id]
+        if plan.id != record.id:
+            if record.id in current:
+                raise Refused(_another_engine(record, plan))
+            continue
+        older = {r.id for r in wanted if made[r.id][0].id == plan.id and r.id != record.id}
+        fragments = tuple(f for f in fragments_for(checked) if f.id in mine)
+        works.append(
+            Work(plan=plan, checked=checked, fragments=fragments, stands_for=frozenset(older))
+        )
+    return tuple(works)
+
+
+def _made(
+    record: PlanRecord, load: Callable[[Mapping[str, Any]], Network], directory: Path
+) -> tuple[Plan, CheckedNetwork]:
+    """What the record's network and widths come to with the engine that is here."""
+    document = json.loads(record.document)
+    network = load(document)
+    checked = check_network(network)
+    return plan_of_widths(network, checked, document["widths_us"], directory), checked
+
+
+def _another_engine(record: PlanRecord, plan: Plan) -> str:
+    return (
+        f"plan {record.id} of network {record.network} was made with "
+        f"{_said(json.loads(record.document))}, but here would run "
+        f"{_said(json.loads(plan.document))}: apply the contracts again, so that a new plan begins "
+        "at a named bucket"
+    )
+
+
+def _said(document: Mapping[str, Mapping[str, str]]) -> str:
+    engine = document["engine"]
+    return (
+        f"Spark {engine.get('spark')}, Java {engine.get('java')}, compiler {engine.get('compiled')}"
+    )
+
+
+def check_in_force(works: tuple[Work, ...], knowledge: Knowledge) -> None:
+    """Refused if the next bucket of something is for a plan that nothing here can run."""
+    runnable = {plan for work in works for plan in (work.plan.id, *work.stands_for)}
+    standing = [(k.fragment.id, k.plan, k.until_us) for k in knowledge.fragments]
+    standing += [(str(k.stream), k.plan, k.until_us) for k in knowledge.landings]
+    for of, plan, until_us in standing:
+        if plan not in runnable:
+            raise Refused(
+                f"{of} has buckets before {until_us} to compute under plan {plan}, "
+                "which the engine here cannot run: run it with the engine that it was made with, "
+                "up to that bucket"
+            )

@@ -1,0 +1,457 @@
+"""The driver of one participant: read knowledge, decide, apply; again and again.
+
+Applying does what a decision says and decides nothing. The order of a step is numbered in
+docs/architecture.md; every number is a place at which the driver may die.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
+
+from medusa_core.bounds import STEPS_PER_COST, Cost, wake_of
+from medusa_core.columns import Column
+from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
+from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
+from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
+from medusa_core.fragments import Fragment
+from medusa_core.grid import BEGINNING_US
+from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
+from medusa_core.market.loads import Kind
+from medusa_core.names import PlanId, StreamName
+from medusa_core.network import Port
+from medusa_core.paths import paths_ms
+from medusa_core.plans import Plan
+from medusa_core.segments import Stability
+from medusa_core.states import State, Transition, state_of
+from medusa_core.wait_budget import Patience, patience_of
+from pipelines.base.cpu_meter import NO_METER, Meter
+from pipelines.base.failpoints import reached
+from pipelines.catalog.interface import Catalog
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.language.check import CheckedNetwork
+from pipelines.participant.attribution import work_of
+from pipelines.sources.closing import Closing, close_together
+from pipelines.sources.landing import close_buckets, landing_fragment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pipelines.spark.results import StepResult
+
+COMMIT_TRIES = 5
+
+ONE_BY_ONE_MAX = 16
+"""How many decisions are carried out one after the other; more are done many at a time."""
+
+AT_ONCE_MAX = 256
+COMMITS_PER_CALL = 64
+"""What is committed in one transaction is seen, and its leases are renewed, when all of it is."""
+
+_THREADS = ThreadPoolExecutor(4, "medusa-driver")
+
+Doable: TypeAlias = CloseBuckets | ComputeStep | Promote
+Computed: TypeAlias = "tuple[ComputeStep, StepResult]"
+_POINTS = {CloseBuckets: "close", ComputeStep: "step", Promote: "step"}
+
+COSTS_EVERY_MS = 5_000
+"""How often it is asked what steps have cost lately."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Applied:
+    """A decision that was carried out, and what the catalog answered."""
+
+    decision: Doable
+    commit: Commit
+    committed: Committed
+
+
+class Engine(Protocol):
+    """What computes steps; `pipelines.spark.step.StepEngine` says the rest."""
+
+    def compute(self, step: ComputeStep) -> StepResult: ...
+    def swear_in(self, step: ComputeStep, result: StepResult) -> None: ...
+    def compute_together(self, steps: Sequence[ComputeStep]) -> Iterator[list[Computed]]: ...
+
+
+class Close(Protocol):
+    """What writes the segment of closed buckets: `pipelines.sources.landing.close_buckets`."""
+
+    def __call__(
+        self,
+        decision: CloseBuckets,
+        catalog: Catalog,
+        root: Path,
+        columns: Sequence[Column],
+        lease: Lease,
+        plan: PlanId,
+    ) -> Commit: ...
+
+
+class Said(Protocol):
+    """Who is told what a driver does, as it does it."""
+
+    def decided(self, decision: Decision) -> None: ...
+    def applied(self, applied: Applied) -> None: ...
+    def transitioned(self, transition: Transition) -> None: ...
+
+
+class Driver:
+    """Runs the fragments of one plan in one home.
+
+    `stands_for`: older plans that no engine here can run any more and that say the same but for
+    their engine; their buckets are computed, and labelled, under this one.
+
+    After a tick `wakes_in_ms` is when there is something to do even if nothing happens, and
+    `paths_ms` what the path behind each input costs, and `patience` how long each may be waited
+    for.
+    """
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        root: Path,
+        plan: Plan,
+        checked: CheckedNetwork,
+        fragments: Sequence[Fragment],
+        leases: LeaseKeeper,
+        engine: Callable[[], Engine],
+        limits: Limits,
+        said: Said | None = None,
+        stands_for: Collection[PlanId] = (),
+        close: Close = close_buckets,
+        lane: Lane = Lane.LIVE,
+        meter: Meter = NO_METER,
+    ) -> None:
+        self._catalog = catalog
+        self._meter = meter
+        self._root = root
+        self._plan_id: PlanId = plan.id
+        self._stands_for = frozenset({plan.id, *stands_for})
+        self._checked = checked
+        self._fragments: Mapping[str, Fragment] = {f.id: f for f in fragments}
+        self._leases = leases
+        self._engine = engine
+        self._limits = limits
+        self._said = said
+        self._close_buckets = close
+        self._lane = lane
+        self._costs: Mapping[str, Cost] = {}
+        self._states: dict[str, State] = {}
+        self._asked_ms: int | None = None
+        self._read_ms = 0
+        self._around_ms: deque[float] = deque(maxlen=STEPS_PER_COST)
+        self._wake_ms = wake_of(())
+        self.wakes_in_ms: int | None = None
+        self.paths_ms: Mapping[StreamName, int] = {}
+        self.patience: Mapping[StreamName, Patience] = {}
+
+    def read(self) -> Knowledge:
+        """What this participant knows now (1)."""
+        knowledge = self._catalog.read_knowledge(self._fragments, self._limits)
+        mine, plan = self._stands_for, self._plan_id
+        return replace(
+            knowledge,
+            landings=tuple(
+                k if k.plan == plan else replace(k, plan=plan)
+                for k in knowledge.landings
+                if k.plan in mine
+            ),
+            fragments=tuple(
+                self._own(k)
+                for k in knowledge.fragments
+                if k.plan in mine or any(t.segment.plan in mine for t in k.tentative)
+            ),
+        )
+
+    def _own(self, known: FragmentKnowledge) -> FragmentKnowledge:
+        """What is this plan's of a fragment: of one that has another by now, the corrections."""
+        mine = self._stands_for
+        return replace(
+            known,
+            plan=self._plan_id,
+            tentative=tuple(t for t in known.tentative if t.segment.plan in mine),
+            until_us=known.until_us if known.plan in mine else BEGINNING_US,
+            cost=replace(self._costs.get(known.fragment.id, known.cost), wake_ms=self._wake_ms),
+        )
+
+    def decide(self) -> list[Decision]:
+        """What it would do now (1, 2)."""
+        knowledge = self._costed(self.read())
+        self._read_ms = knowledge.clock_ms
+        self._note_states(knowledge)
+        decisions = decide(knowledge, knowledge.clock_ms, self._lane)
+        dues = [d.until_ms for d in decisions if isinstance(d, Wait) and d.until_ms is not None]
+        self.wakes_in_ms = max(min(dues) - knowledge.clock_ms, 0) if dues else None
+        self.paths_ms = paths_ms(knowledge.fragments)
+        self.patience = patience_of(knowledge.fragments)
+        return decisions
+
+    def _costed(self, knowledge: Knowledge) -> Knowledge:
+        """The knowledge with what steps have cost lately, where a bound asks for it."""
+        if all(known.bound is None for known in knowledge.fragments):
+            return knowledge
+        now_ms = knowledge.clock_ms
+        if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < COSTS_EVERY_MS:
+            self._costs, self._asked_ms = self._catalog.step_costs(), now_ms
+            return replace(knowledge, fragments=tuple(map(self._own, knowledge.fragments)))
+        return knowledge
+
+    def _note_states(self, knowledge: Knowledge) -> None:
+        """Record which fragments came into another state of the protocol."""
+        for known in knowledge.fragments:
+            state, because = state_of(known)
+            of = known.fragment.id
+            if self._states.get(of) is state:
+                continue
+            transition = Transition(
+                fragment=of,
+                partition=known.partition,
+                producer=known.producer,
+                state=state,
+                because=because,
+            )
+            is_live = self._lane is Lane.LIVE
+            if is_live and self._catalog.record_transition(transition) and self._said:
+                self._said.transitioned(transition)
+            self._states[of] = state
+
+    def tick(self, lead_ms: float = 0.0) -> list[Applied]:
+        """One round: decide, then apply in order. Empty when there is nothing to do.
+
+        `lead_ms` is what the loop has done since it woke up.
+        """
+        self._meter.turn()
+        work = []
+        for decision in self.decide():
+            if self._said:
+                self._said.decided(decision)
+            if not isinstance(decision, Wait):
+                work.append(decision)
+        self._meter.did(kind=Kind.DECIDING)
+        applied: list[Applied] = []
+        away: list[Unavailable] = []
+        if len(work) <= ONE_BY_ONE_MAX:
+            self._apply(work, applied, away)
+            self._note_around(lead_ms, applied)
+        else:
+            self._apply_many(work, applied, away)
+        if away:
+            raise away[0]
+        return applied
+
+    def _note_around(self, lead_ms: float, applied: Sequence[Applied]) -> None:
+        """Learn from a tick's first step what one costs around itself: a bound leaves that."""
+        if not applied or not isinstance(applied[0].decision, ComputeStep):
+            return
+        first = applied[0]
+        if not first.committed.again:
+            whole_ms = lead_ms + first.committed.committed_at_ms - self._read_ms
+            self._around_ms.append(whole_ms - sum(first.commit.metrics.phases_ms.values()))
+            self._wake_ms = wake_of(self._around_ms)
+
+    def _apply(
+        self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
+    ) -> None:
+        """Do one after the other."""
+        for decision in work:
+            try:
+                commit = self._commit_of(decision)
+            except Unavailable as error:
+                # A file or the disk: what another fragment needs may be there.
+                away.append(error)
+                self._meter.did(work_of(decision))
+                continue
+            self._note(decision, commit, commit_until_known(self._catalog, commit), applied)
+            self._meter.did(work_of(decision, commit))
+
+    def _apply_many(
+        self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
+    ) -> None:
+        """Do what is alike together: steps share jobs, waiting for disk and catalog overlaps."""
+        steps = [d for d in work if isinstance(d, ComputeStep)]
+        left = {id(step): step for step in steps}
+        try:
+            for batch in self._started().compute_together(steps) if steps else ():
+                made = [(step, self._commit_of_step(step, result)) for step, result in batch]
+                self._commit_all(made, applied)
+                self._meter.did(*(work_of(step, commit) for step, commit in made))
+                for step, _ in batch:
+                    del left[id(step)]
+        except Unavailable:
+            # Whose file it is shows when each is tried alone.
+            self._apply(list(left.values()), applied, away)
+        self._apply([d for d in work if isinstance(d, Promote)], applied, away)
+        closes = [d for d in work if isinstance(d, CloseBuckets)]
+        for at in range(0, len(closes), AT_ONCE_MAX):
+            self._close_many(closes[at : at + AT_ONCE_MAX], applied, away)
+
+    def _close_many(
+        self, closes: Sequence[CloseBuckets], applied: list[Applied], away: list[Unavailable]
+    ) -> None:
+        """Close what can be in one go; where something is the matter, each alone."""
+        if self._close_buckets is not close_buckets:
+            self._apply(closes, applied, away)
+            return
+        reached("close.decided")
+        try:
+            commits = close_together(
+                [
+                    Closing(
+                        decision=decision,
+                        columns=self._checked.columns[Port(decision.landing.stream)],
+                        lease=self._lease_of(decision),
+                        plan=self._plan_id,
+                    )
+                    for decision in closes
+                ],
+                self._catalog,
+                self._root,
+            )
+        except (Refused, Conflict, Unavailable):
+            # Whose it is shows when each is tried alone.
+            self._apply(closes, applied, away)
+            return
+        reached("close.written")
+        self._commit_all(list(zip(closes, commits, strict=True)), applied)
+        self._meter.did(*map(work_of, closes, commits))
+
+    def _commit_all(self, made: Sequence[tuple[Doable, Commit]], applied: list[Applied]) -> None:
+        """Commit each (5), many in one call; all are over when this returns or raises."""
+        parts = [made[at : at + COMMITS_PER_CALL] for at in range(0, len(made), COMMITS_PER_CALL)]
+        asked = [
+            _THREADS.submit(commit_many_until_known, self._catalog, [c for _, c in part])
+            for part in parts
+        ]
+        wait(asked)
+        refused: list[MedusaError] = []
+        for part, answer in zip(parts, asked, strict=True):
+            if answer.exception() is not None:
+                continue
+            for (decision, commit), committed in zip(part, answer.result(), strict=True):
+                if isinstance(committed, MedusaError):
+                    refused.append(committed)
+                else:
+                    self._note(decision, commit, committed, applied)
+        for answer in asked:
+            answer.result()
+        for error in refused:
+            raise error
+
+    def _note(
+        self, decision: Doable, commit: Commit, committed: Committed, applied: list[Applied]
+    ) -> None:
+        reached(f"{_POINTS[type(decision)]}.committed")
+        done = Applied(decision=decision, commit=commit, committed=committed)
+        if self._said:
+            self._said.applied(done)
+        applied.append(done)
+
+    def _commit_of(self, decision: Doable) -> Commit:
+        match decision:
+            case CloseBuckets():
+                return self._close(decision)
+            case ComputeStep():
+                return self._compute(decision)
+            case Promote():
+                return self._promote(decision)
+            case _:
+                assert_never(decision)
+
+    def _promote(self, decision: Promote) -> Commit:
+        """The tentative segments once more, as final: the same rows and files, another lineage."""
+        reached("step.decided")
+        known = decision.fragment
+        return Commit(
+            lease=self._lease_of_step(known),
+            plan=known.plan,
+            cause=Cause.CORRECTION,
+            segments=tuple(
+                OutputSegment(
+                    stream=t.segment.stream,
+                    range=t.segment.range,
+                    stability=Stability.STABLE,
+                    buckets=t.segment.buckets,
+                    files=t.segment.files,
+                    fresh_ms=decision.fresh_ms,
+                )
+                for t in decision.tentative
+            ),
+            lineage=decision.reads,
+        )
+
+    def _lease_of_step(self, known: FragmentKnowledge) -> Lease:
+        return self._leases.lease(
+            LeaseKey(
+                fragment=known.fragment.id,
+                producer=known.producer,
+                partition=known.partition,
+                lane=self._lane,
+            )
+        )
+
+    def _close(self, decision: CloseBuckets) -> Commit:
+        reached("close.decided")
+        columns = self._checked.columns[Port(decision.landing.stream)]
+        lease = self._lease_of(decision)
+        commit = self._close_buckets(
+            decision, self._catalog, self._root, columns, lease, self._plan_id
+        )
+        reached("close.written")
+        return commit
+
+    def _lease_of(self, decision: CloseBuckets) -> Lease:
+        landing = decision.landing
+        return self._leases.lease(
+            LeaseKey(fragment=landing_fragment(landing.stream), producer=landing.producer)
+        )
+
+    def _compute(self, step: ComputeStep) -> Commit:
+        reached("step.decided")
+        engine = self._started()
+        result = engine.compute(step)
+        engine.swear_in(step, result)
+        return self._commit_of_step(step, result)
+
+    def _started(self) -> Engine:
+        """The engine; what starting it costs, the first time, is no step's."""
+        engine = self._engine()
+        self._meter.did(kind=Kind.STARTING)
+        return engine
+
+    def _commit_of_step(self, step: ComputeStep, result: StepResult) -> Commit:
+        from pipelines.spark.step import commit_of
+
+        reached("step.synced")
+        return commit_of(step, result, self._lease_of_step(step.fragment))
+
+
+def commit_until_known(catalog: Catalog, commit: Commit) -> Committed:
+    """Commit (5); after a lost reply the same commit again, which finds the first if it was made.
+
+    Raises OutcomeUnknown if the catalog stays away, Conflict if the lease was lost.
+    """
+    for _ in range(COMMIT_TRIES - 1):
+        try:
+            return catalog.commit(commit)
+        except OutcomeUnknown:
+            continue
+    return catalog.commit(commit)
+
+
+def commit_many_until_known(
+    catalog: Catalog, commits: Sequence[Commit]
+) -> Sequence[Committed | MedusaError]:
+    """The like for many in one call: for each its answer, or what it was refused with."""
+    for _ in range(COMMIT_TRIES - 1):
+        try:
+            return catalog.commit_many(commits)
+        except OutcomeUnknown:
+            continue
+    return catalog.commit_many(commits)

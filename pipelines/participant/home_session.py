@@ -1,0 +1,93 @@
+"""A participant's seat in the federation: its own home, and where its partners' homes are.
+
+Homes of one installation lie in one folder (MEDUSA_DIR), each in a database of its own. A driver
+logs in to its own home as `job` and to a partner's as `reader`, and to none as anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from medusa_core.suggest import did_you_mean
+from pipelines.base.settings import Settings
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, home_urls
+from pipelines.exchange.in_process import Partner
+from pipelines.homes.home import SERVER, Home, known_homes, storage_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """An open home among others; `revive` brings an embedded server back that has gone."""
+
+    home: Home
+    partners: Mapping[Participant, Partner]
+    urls: tuple[str, ...]
+    revive: Callable[[], None]
+
+
+@contextmanager
+def take_seat(settings: Settings, participant: Participant) -> Iterator[Seat]:
+    """Open a participant's home beside its partners'; Refused if there is no such home."""
+    homes = known_homes(settings.directory)
+    if participant not in homes:
+        names = ", ".join(sorted(homes)) or "none"
+        raise Refused(
+            f"there is no participant {participant} in {settings.directory} (there: {names}): "
+            + did_you_mean(participant, homes, "apply its contracts with medusa apply")
+        )
+    if settings.catalog_url is not None:
+        admin_url = settings.catalog_url_of("postgres") or ""
+        with _seated(settings, participant, homes, admin_url, lambda: None) as seat:
+            yield seat
+        return
+    with EmbeddedServer(settings.directory / SERVER) as server:
+        admin_url = server.superuser_url()
+        with _seated(settings, participant, homes, admin_url, server.revive) as seat:
+            yield seat
+
+
+@contextmanager
+def _seated(
+    settings: Settings,
+    participant: Participant,
+    homes: Mapping[Participant, str],
+    admin_url: str,
+    revive: Callable[[], None],
+) -> Iterator[Seat]:
+    urls: dict[Participant, HomeUrls] = {
+        name: home_urls(admin_url, name, database) for name, database in homes.items()
+    }
+    partners = {
+        name: Partner(reader_url=its.reader, storage=storage_of(settings.directory, name))
+        for name, its in urls.items()
+        if name != participant
+    }
+    storage = storage_of(settings.directory, participant)
+    try:
+        storage.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Unavailable(
+            f"storage root {storage} cannot be made ({error.strerror}): mend the folder, then try "
+            "again"
+        ) from error
+    catalog = PostgresCatalog(urls[participant].job, participant)
+    try:
+        yield Seat(
+            home=Home(
+                participant=participant,
+                directory=settings.directory,
+                storage=storage,
+                catalog=catalog,
+            ),
+            partners=partners,
+            urls=(urls[participant].job, *(p.reader_url for p in partners.values())),
+            revive=revive,
+        )
+    finally:
+        catalog.close()

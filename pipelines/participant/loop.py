@@ -1,0 +1,283 @@
+"""The loop of one participant: feed, import, choose, decide, apply; again until told to stop.
+
+One process per participant, one Spark session in it, one home. All progress lies in the catalog,
+so the loop keeps nothing: killed anywhere and started again, it goes on from the last commit. What
+is away (the catalog, a partner, a file) is waited for; what is lost (a lease) is taken back if it
+is free, and left to whoever has it if it is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from medusa_core.decide import ComputeStep
+from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
+from medusa_core.exchange import IMPORT_PREFIX
+from medusa_core.market.loads import Kind
+from medusa_core.names import StreamName
+from medusa_core.wait_budget import Patience, together
+from pipelines.base.cpu_meter import NO_METER, Meter
+from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.exchange.chooser import Chooser
+from pipelines.exchange.importer import Imported, Importer, NoImports
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.assigned_plans import leases_wanted, newest_assignments
+from pipelines.participant.attribution import import_works, landing_works
+from pipelines.participant.driver import Applied, Driver
+from pipelines.participant.driver import Said as DriverSaid
+from pipelines.participant.housekeeper import Housekeeper, TrimmedLine
+from pipelines.sources.live.live_source import LiveSource, Polled
+
+if TYPE_CHECKING:
+    from pipelines.sinks.delivery import Turn
+
+PAUSE_MS = 500
+"""How long the loop lets an absent catalog be before it asks again."""
+
+
+class AssignmentsChanged(Exception):
+    """What this participant is to do is not what the loop was made for: make it anew."""
+
+
+class Said(DriverSaid, Protocol):
+    """Who is told what the loop does: logs, metrics, the terminal."""
+
+    def imported(self, imported: Imported) -> None: ...
+    def polled(self, stream: StreamName, polled: Polled) -> None: ...
+    def delivered(self, turn: Turn) -> None: ...
+    def trimmed(self, line: TrimmedLine) -> None: ...
+    def error(self, error: Exception) -> None: ...
+
+
+class Beside(Protocol):
+    """What goes on beside the loop: it is looked at, and never waited for."""
+
+    def look(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class Deliveries(Protocol):
+    """The home's sinks, each at its own pace beside the loop (`sinks.delivery_workers`)."""
+
+    def look(self) -> None: ...
+    def has_delivered_all(self) -> bool: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """What one tick did."""
+
+    steps: int = 0
+    closed: int = 0
+    imported: int = 0
+    landed: int = 0
+    chosen: int = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there was nothing to do."""
+        return not (self.steps or self.closed or self.imported or self.landed or self.chosen)
+
+
+class ParticipantLoop:
+    """What a participant does, a tick at a time; `meter` knows what that costs."""
+
+    def __init__(
+        self,
+        *,
+        catalog: Catalog,
+        drivers: Sequence[Driver],
+        importer: Importer | NoImports,
+        sources: Mapping[StreamName, LiveSource],
+        leases: LeaseKeeper,
+        said: Said,
+        assignments: tuple[Assignment, ...] = (),
+        housekeeper: Housekeeper | None = None,
+        deliveries: Deliveries | None = None,
+        chooser: Chooser | None = None,
+        agreements: Beside | None = None,
+        meter: Meter = NO_METER,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._catalog = catalog
+        self._drivers = drivers
+        self._importer = importer
+        self._sources = sources
+        self._leases = leases
+        self._said = said
+        self._assignments = assignments
+        self._housekeeper = housekeeper
+        self._deliveries = deliveries
+        self._chooser = chooser
+        self._agreements = agreements
+        self.meter = meter
+        self._now_s = now_s
+        self._imports = [
+            (StreamName(a.fragment.removeprefix(IMPORT_PREFIX)), 0)
+            for a in assignments
+            if a.fragment.startswith(IMPORT_PREFIX)
+        ]
+
+    def take_leases(self) -> None:
+        """Take the leases of everything that is assigned here; Conflict while another has one."""
+        assignments = newest_assignments(self._catalog, self._catalog.participant)
+        self._leases.take(leases_wanted(assignments))
+
+    def tick(self) -> Ticked:
+        """Feed, import, choose, decide and apply once.
+
+        Raises Conflict if a lease is another's now, Unavailable while something is away, and
+        AssignmentsChanged if this loop was made for others than now stand in the log.
+        """
+        began_s = self._now_s()
+        if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
+            raise AssignmentsChanged
+        self.meter.turn()
+        self.meter.did(kind=Kind.DECIDING)
+        landed = self._poll_sources()
+        self._leases.check()
+        imported = self._import()
+        chosen = 0 if self._chooser is None else self._chooser.turn()
+        self.meter.did(kind=Kind.DECIDING)
+        lead_ms = (self._now_s() - began_s) * 1_000
+        applied: list[Applied] = []
+        away: Unavailable | None = None
+        for driver in self._drivers:
+            try:
+                applied += driver.tick(lead_ms)
+            except Unavailable as error:
+                away = away or error
+        self._importer.tell_paths(
+            {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
+        )
+        patience = together(driver.patience for driver in self._drivers)
+        self._importer.tell_room(self._room_ms(patience))
+        if self._chooser is not None:
+            self._chooser.tell_patience(patience)
+        self.meter.did(kind=Kind.DECIDING)
+        if away is not None:
+            raise away
+        steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
+        return Ticked(
+            steps=steps,
+            closed=len(applied) - steps,
+            imported=imported,
+            landed=landed,
+            chosen=chosen,
+        )
+
+    def _room_ms(self, patience: Mapping[StreamName, Patience]) -> int | None:
+        """How long until something must be answered, what comes meanwhile included; None: nothing
+        is promised."""
+        if not patience:
+            return None
+        dues = [driver.wakes_in_ms for driver in self._drivers if driver.wakes_in_ms is not None]
+        return min([*dues, *(one.wait_ms for one in patience.values())])
+
+    def _import(self) -> int:
+        """Bring in partners' news; asking in vain is the work of all that is imported."""
+        brought: list[tuple[StreamName, int]] = []
+
+        def told(imported: Imported) -> None:
+            self._said.imported(imported)
+            brought.append((imported.stream, imported.segments))
+
+        moved = self._importer.poll(told)
+        self.meter.did(*import_works(brought or self._imports))
+        return moved
+
+    def _poll_sources(self) -> int:
+        """Let every source land what has come; one that cannot be read holds up no other."""
+        landed = 0
+        for stream, source in self._sources.items():
+            try:
+                polled = source.poll(self._catalog.read_clock_ms())
+            except (Refused, Unavailable) as error:
+                self._said.error(error)
+                self.meter.did(*landing_works(stream, None))
+                continue
+            self.meter.did(*landing_works(stream, polled))
+            if polled.batches or polled.has_more:
+                landed += 1
+            self._said.polled(stream, polled)
+        return landed
+
+    def run(
+        self,
+        *,
+        is_done: Callable[[], bool],
+        wait: Callable[[int | None], None],
+        recover: Callable[[Exception], None],
+        pause: Callable[[], None] = lambda: time.sleep(PAUSE_MS / 1000),
+    ) -> None:
+        """Tick until `is_done`; `wait` comes back when something may have happened, and in the
+        given number of milliseconds at the latest, if there is one.
+
+        `recover` is called, a `pause` later, when something is away, and may bring it back or
+        raise. Raises Conflict once somebody else holds a lease that this participant had.
+        """
+        was_lost = False
+        conflicts = 0
+        while True:
+            try:
+                if was_lost:
+                    # Frozen past its end, a lease may still be free; another's is not ours to take.
+                    self.take_leases()
+                    was_lost = False
+                if is_done():
+                    return
+                is_idle = self.tick().is_idle
+                conflicts = 0
+                if self._deliveries is not None:
+                    self._deliveries.look()
+                    self.meter.did(kind=Kind.DELIVERY)
+                if self._agreements is not None:
+                    self._agreements.look()
+                has_more = self._keep_house(is_idle=is_idle)
+                self.meter.did(kind=Kind.HOUSEKEEPING)
+                if not has_more and is_idle:
+                    wait(self._wakes_in_ms())
+                    self.meter.did()
+                self.meter.look()
+            except Conflict as error:
+                if was_lost:
+                    raise
+                self._said.error(error)
+                was_lost = True
+                conflicts += 1
+                if conflicts > 1:
+                    pause()  # whoever is in the way again and again is not hurried
+            except (Unavailable, OutcomeUnknown) as error:
+                self._said.error(error)
+                pause()
+                with contextlib.suppress(Unavailable):
+                    recover(error)
+
+    def _wakes_in_ms(self) -> int | None:
+        """When something is to be done even if nothing happens."""
+        times = [driver.wakes_in_ms for driver in self._drivers]
+        if self._chooser is not None:
+            times.append(self._chooser.wakes_in_ms)
+        return min((ms for ms in times if ms is not None), default=None)
+
+    def _keep_house(self, *, is_idle: bool) -> bool:
+        """A piece of housekeeping, if it is time; whether there is more."""
+        return self._housekeeper is not None and self._housekeeper.turn(is_idle=is_idle)
+
+    def has_delivered_all(self) -> bool:
+        """Whether every sink has come to the end of its stream; raises what keeps one from it."""
+        return self._deliveries is None or self._deliveries.has_delivered_all()
+
+    def close(self) -> None:
+        """Let go of sources, sinks and what goes on beside."""
+        if self._agreements is not None:
+            self._agreements.close()
+        if self._deliveries is not None:
+            self._deliveries.close()
+        for source in self._sources.values():
+            source.close()

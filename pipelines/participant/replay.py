@@ -1,0 +1,421 @@
+"""Replaying recorded files through a network to the end: every bucket closed, every output stable.
+
+All files of one replay are one finite set, so nothing in it is late. The replay lands them, tells
+the catalog that the sources have ended, and ticks until every output has ended too. All progress
+lies in the catalog: killed and started again in the same folder it goes on from the last commit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from medusa_core.commits import LeaseKey
+from medusa_core.decide import ComputeStep
+from medusa_core.errors import Conflict, Refused
+from medusa_core.grid import FOREVER_US, ceil_us, floor_us
+from medusa_core.knowledge import Limits
+from medusa_core.names import Epoch, StreamName
+from medusa_core.network import Network
+from medusa_core.plans import Plan
+from medusa_core.segments import Producer
+from medusa_core.suggest import did_you_mean
+from pipelines.catalog.interface import Catalog
+from pipelines.homes.home import Home
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.participant.driver import Applied, Driver
+from pipelines.sources.landing import landed_batch, landing_fragment, log_batch
+from pipelines.sources.recorded.reader import check_named_once, read_recorded
+from pipelines.spark.deployment import deployment_of, fragments_for, plan_of
+from pipelines.storage.segment_rows import export_stream
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from pipelines.spark.step import StepEngine
+
+Say = Callable[[str], None]
+Sessions = Callable[[Home], "AbstractContextManager[Callable[[], SparkSession]]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayOrder:
+    """What to replay: a network, files for each of its sources, bucket width, limits of a step."""
+
+    network: Network
+    inputs: Mapping[StreamName, tuple[Path, ...]]
+    width_us: int
+    limits: Limits = field(default_factory=Limits)
+    chunk_records: int = 250_000
+
+    @property
+    def fingerprint(self) -> str:
+        """The same for the same work, so that a kept folder is not gone on with by another."""
+        files = {
+            name: [[str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns] for p in paths]
+            for name, paths in sorted(self.inputs.items())
+        }
+        text = json.dumps([files, self.width_us, self.chunk_records])
+        return sha256(text.encode()).hexdigest()
+
+
+def inputs_of_network(network: Network, given: Sequence[str]) -> dict[StreamName, tuple[Path, ...]]:
+    """Files by source, from `[STREAM=]FILE` words; Refused unless every source has one."""
+    files: dict[StreamName, list[Path]] = {StreamName(s.name): [] for s in network.sources}
+    names = ", ".join(files)
+    for word in given:
+        name, sign, path = word.partition("=")
+        if not sign or not name.isidentifier() or _is_there(Path(word)):
+            if len(files) > 1:
+                raise Refused(
+                    f"--input {word!r} does not say which source of {network.name} it is for: "
+                    f"write STREAM=FILE with one of {names}"
+                )
+            name, path = network.sources[0].name, word
+        if name not in files:
+            hint = did_you_mean(name, files, f"it has {names}")
+            raise Refused(f"network {network.name} has no source {name!r}: {hint}")
+        files[StreamName(name)].append(Path(path))
+    for source, paths in files.items():
+        if not paths:
+            raise Refused(
+                f"source {source} of network {network.name} has no input: give --input "
+                f"{source}=FILE"
+            )
+        for file in paths:
+            if not _is_there(file):
+                raise Refused(f"input file {file} does not exist: give the path of a recorded file")
+            if file.is_dir():
+                raise Refused(f"input {file} is a folder: name the files inside it")
+            if file.is_char_device() or file.is_block_device():
+                raise Refused(f"input {file} is a device: give the path of a recorded file")
+        check_named_once(paths)
+    return {name: tuple(paths) for name, paths in files.items()}
+
+
+def _is_there(path: Path) -> bool:
+    """Whether the path can be looked at; one that is too long or closed to us is not there."""
+    try:
+        path.stat()
+    except OSError:
+        return False
+    return True
+
+
+@dataclass(kw_only=True)
+class ReplayTimes:
+    """Seconds of each part of a replay."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _last: float = field(default_factory=time.perf_counter)
+
+    def lap(self, name: str) -> None:
+        """Count the time since the last lap under this name."""
+        now = time.perf_counter()
+        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self._last = now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayResult:
+    """What a replay did, all read from its catalog but the times."""
+
+    network: str
+    plan: str
+    streams: Mapping[str, Mapping[str, int]]
+    steps: int
+    steps_resumed: int
+    spark_jobs: int
+    quarantined: int
+    seconds: Mapping[str, float]
+    step_ms: Sequence[float]
+    exported: Mapping[str, str]
+
+    def document(self) -> dict[str, Any]:
+        """The result as JSON values."""
+        ordered = sorted(self.step_ms)
+        middle = ordered[len(ordered) // 2] if ordered else 0.0
+        return {
+            "network": self.network,
+            "plan": self.plan,
+            "streams": {name: dict(figures) for name, figures in self.streams.items()},
+            "buckets": sum(f["buckets"] for f in self.streams.values()),
+            "segments": sum(f["segments"] for f in self.streams.values()),
+            "steps": self.steps,
+            "steps_resumed": self.steps_resumed,
+            "spark_jobs": self.spark_jobs,
+            "quarantined": self.quarantined,
+            "seconds": {name: round(s, 3) for name, s in self.seconds.items()},
+            "step_ms_p50": round(middle, 1),
+            "exported": dict(self.exported),
+        }
+
+
+def replay(
+    order: ReplayOrder,
+    home: Home,
+    export: Path | None,
+    *,
+    say: Say = lambda line: None,
+    sessions: Sessions | None = None,
+) -> ReplayResult:
+    """Run the order to its end in a home of its own and export every output stream.
+
+    `sessions` gives the Spark session to run in (default: one of its own, stopped at the end).
+
+    Raises Refused for bad input, Conflict if the home holds another replay, Unavailable if a part
+    is missing; whatever was committed stays.
+    """
+    times = ReplayTimes()
+    if export is not None:
+        make_folder(export, "--export")
+    checked = check_network(order.network)
+    plan = plan_of(order.network, checked, order.width_us, home.directory)
+    holder = claim(home, order, plan)
+    with ExitStack() as stack:
+        session = stack.enter_context((sessions or _StartingSession)(home))
+        catalog = home.catalog
+        producer = Producer(home.participant)
+        fragments = fragments_for(checked)
+        catalog.deploy(deployment_of(plan, checked, fragments, producer))
+        leases = stack.enter_context(LeaseKeeper(catalog, holder))
+        sources = [StreamName(s.name) for s in order.network.sources]
+        names = [*(landing_fragment(s) for s in sources), *(f.id for f in fragments)]
+        keys = [(LeaseKey(fragment=name, producer=producer), home.epoch) for name in names]
+        leases.take(keys)
+        before = len(catalog.steps())
+        times.lap("open")
+        for name in sources:
+            land(order, home, leases, name, producer, say)
+        times.lap("land")
+        engine = _LazyEngine(session, home.storage, checked)
+        driver = Driver(
+            catalog=catalog,
+            root=home.storage,
+            plan=plan,
+            checked=checked,
+            fragments=fragments,
+            leases=leases,
+            engine=engine,
+            limits=order.limits,
+        )
+        total = _records(catalog, sources)
+        done = 0
+        while applied := ticked(driver, leases, keys):
+            done += _computed(applied)
+            if done:
+                say(f"computed {min(done, total):,} of {total:,} records")
+        times.lap("compute")
+        check_ended(catalog, fragments)
+        exported = {}
+        if export is not None:
+            for output in order.network.outputs:
+                stream = StreamName(output.name)
+                path = export / f"{output.name}.csv"
+                rows = export_stream(catalog, home.storage, stream, path)
+                say(f"exported {rows:,} rows to {path}")
+                exported[output.name] = str(path)
+        times.lap("export")
+        return _result(order, plan, catalog, before, times, exported)
+
+
+def make_folder(folder: Path, option: str) -> None:
+    """Make a folder for results before any work is done; Refused if it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(
+            f"folder {folder} cannot be made ({error.strerror}): give {option} another"
+        ) from error
+
+
+def ticked(
+    driver: Driver, leases: LeaseKeeper, keys: Sequence[tuple[LeaseKey, Epoch]]
+) -> list[Applied]:
+    """One tick; if a lease ran out meanwhile (a suspended machine), with leases taken anew.
+
+    The home is held alone by this process, so nobody else can have had them. Raises Conflict if
+    somebody has all the same.
+    """
+    try:
+        return driver.tick()
+    except Conflict:
+        leases.take(keys)
+        return driver.tick()
+
+
+def claim(home: Home, order: ReplayOrder, plan: Plan) -> str:
+    """Mark the home as this replay's and return the name of its driver.
+
+    Started again with the same order it has the same name, so its own leases do not stop it; two at
+    once are kept apart by the lock that the home holds. Refused for another order.
+    """
+    mark = home.directory / "replay.json"
+    wanted = {"order": order.fingerprint, "plan": plan.id}
+    if mark.exists():
+        try:
+            found = json.loads(mark.read_text())
+        except ValueError:
+            found = {}
+        if {k: found.get(k) for k in wanted} != wanted:
+            raise Refused(
+                f"{home.directory} holds another replay (other network, files, width or engine): "
+                "choose an empty folder for --keep"
+            )
+        return str(found["holder"])
+    holder = f"replay-{uuid4().hex}"
+    text = json.dumps({**wanted, "holder": holder, "network": order.network.name})
+    temporary = mark.with_suffix(".new")
+    temporary.write_text(text)
+    temporary.replace(mark)
+    return holder
+
+
+def land(
+    order: ReplayOrder,
+    home: Home,
+    leases: LeaseKeeper,
+    stream: StreamName,
+    producer: Producer,
+    say: Say,
+) -> None:
+    """Land the files of one source, those parts that have not landed yet, then promise its end."""
+    catalog = home.catalog
+    lease_key = LeaseKey(fragment=landing_fragment(stream), producer=producer)
+    source = order.network.source(stream)
+    check_named_once(order.inputs[stream])
+    landed = 0
+    for at, file in enumerate(order.inputs[stream]):
+        query_id = f"recorded-{at}"
+        batches = catalog.landed_batches(stream, query_id)
+        landed += sum(batches.values())
+        chunks = read_recorded(
+            source, [file], chunk_records=order.chunk_records, skip={file: len(batches)}
+        )
+        for chunk in chunks:
+            batch = landed_batch(
+                home.storage,
+                stream,
+                query_id,
+                chunk.index,
+                chunk.records,
+                order.width_us,
+                chunk.quarantined,
+            )
+            log_batch(catalog, leases.lease(lease_key), batch)
+            landed += chunk.records.num_rows
+            say(f"landed {landed:,} records of {stream}")
+    origin_us, end_us = extent(catalog, stream, order.width_us)
+    catalog.promise(
+        leases.lease(lease_key), stream, origin_us=origin_us, boundary_us=FOREVER_US, end_us=end_us
+    )
+
+
+def extent(catalog: Catalog, stream: StreamName, width_us: int) -> tuple[int, int]:
+    """Start of the first and end of the last bucket that has landed records; one bucket if none."""
+    starts = catalog.landed_extent(stream)
+    if starts is None:
+        return 0, width_us
+    return floor_us(starts[0], width_us), ceil_us(starts[1] + 1, width_us)
+
+
+def check_ended(catalog: Catalog, fragments: Sequence[Any]) -> None:
+    """Every output must have ended; anything else is a fault of ours, not of the input."""
+    written = {stream for f in fragments for stream in f.outputs}
+    open_ = [s.stream.name for s in catalog.streams() if s.stream.name in written
+             and s.end_us is None]  # fmt: skip
+    assert not open_, f"nothing left to do but {open_} have not ended"
+
+
+def _records(catalog: Catalog, sources: Sequence[StreamName]) -> int:
+    return sum(
+        sum(catalog.landed_batches(name, query).values())
+        for name in sources
+        for query in catalog.landed_queries(name)
+    )
+
+
+def _computed(applied: Sequence[Applied]) -> int:
+    return sum(a.commit.metrics.records_in for a in applied if isinstance(a.decision, ComputeStep))
+
+
+def _result(
+    order: ReplayOrder,
+    plan: Plan,
+    catalog: Catalog,
+    before: int,
+    times: ReplayTimes,
+    exported: Mapping[str, str],
+) -> ReplayResult:
+    streams = {}
+    for status in catalog.streams():
+        segments = catalog.segments(status.stream.name)
+        streams[str(status.stream.name)] = {
+            "rows": status.rows,
+            "segments": status.segments,
+            "buckets": sum(len(s.buckets) for s in segments),
+            "version": status.version,
+        }
+    steps = catalog.steps()
+    computed = [s for s in steps if s.cause != "landing"]
+    return ReplayResult(
+        network=order.network.name,
+        plan=plan.id,
+        streams=streams,
+        steps=len(computed),
+        steps_resumed=before,
+        spark_jobs=sum(s.metrics.spark_jobs for s in steps),
+        quarantined=catalog.quarantine_count(),
+        seconds={**times.seconds, "total": sum(times.seconds.values())},
+        step_ms=[sum(s.metrics.phases_ms.values()) for s in computed],
+        exported=exported,
+    )
+
+
+class _LazyEngine:
+    """The step engine, made when the first step needs it and the session has started."""
+
+    def __init__(
+        self, session: Callable[[], SparkSession], root: Path, checked: CheckedNetwork
+    ) -> None:
+        self._session, self._root, self._checked = session, root, checked
+        self._engine: StepEngine | None = None
+
+    def __call__(self) -> StepEngine:
+        if self._engine is None:
+            from pipelines.spark.step import StepEngine
+
+            self._engine = StepEngine(self._session(), self._root, self._checked)
+        return self._engine
+
+
+class _StartingSession:
+    """A Spark session that starts in the background while records land, stopped at the end."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="spark-start")
+        self._session: Future[SparkSession] | None = None
+
+    def __enter__(self) -> Callable[[], SparkSession]:
+        from pipelines.spark.session import open_session
+
+        self._session = self._pool.submit(open_session, self._home.directory)
+        return self._session.result
+
+    def __exit__(self, *error: object) -> None:
+        from pipelines.spark.session import close_session
+
+        assert self._session is not None
+        if not self._session.cancel() and self._session.exception() is None:
+            close_session(self._session.result())
+        self._pool.shutdown()

@@ -1,0 +1,169 @@
+"""Processes of the platform: written down before they run, found again, ended.
+
+A process is made in a session of its own and waits at a gate until it has been written down, so
+that a supervisor that is killed in between leaves a process that ends by itself. What a process of
+ours starts in yet another session (the job of a participant, say) inherits a mark in its
+environment, by which it is found; programs that write their title over their environment, as
+Airflow's do, are found by their sessions.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from medusa_core.errors import Unavailable
+from pipelines.base.process_table import PROC, look_at
+from pipelines.platform.airflow_components.restart_decisions import Process, Started, leftovers
+
+MARK = "MEDUSA_UP"
+LOOK_AGAIN_S = 0.05
+KILL_MS_MAX = 10_000
+
+GATE = """
+import os, sys
+if sys.stdin.buffer.readline() != b"go\\n":
+    sys.exit("who started this ended before it was written down")
+os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def start(
+    name: str,
+    command: Sequence[str],
+    *,
+    environment: Mapping[str, str],
+    folder: Path,
+    log: Path,
+    write_down: Callable[[Started], None],
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, once `write_down` has returned.
+
+    The program's first word is its absolute path; what it says goes to the log. Raises Unavailable
+    if it cannot be started.
+    """
+    try:
+        with log.open("ab") as words:
+            made = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", GATE, *command],
+                stdin=subprocess.PIPE,
+                stdout=words,
+                stderr=words,
+                cwd=folder,
+                env=dict(environment),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise Unavailable(
+            f"{name} cannot be started ({error.strerror}: {error.filename}): mend that, then try "
+            "again"
+        ) from error
+    assert made.stdin is not None
+    with contextlib.suppress(BrokenPipeError), made.stdin as gate:
+        write_down(_started(name, made.pid))
+        gate.write(b"go\n")
+    return made
+
+
+def own(name: str) -> Started:
+    """What is to be written down of this process."""
+    return _started(name, os.getpid())
+
+
+def is_there(one: Started | Process) -> bool:
+    """Whether the very process lives."""
+    found = look_at(one.pid)
+    return found is not None and found.started == one.since
+
+
+def left_of(started: Iterable[Started]) -> tuple[Process, ...]:
+    """What lives of the sessions that were started."""
+    seen = all_processes()
+    return tuple(one for each in started for one in leftovers(each, seen, user=os.geteuid()))
+
+
+def marked(mark: str) -> tuple[Process, ...]:
+    """The processes that carry the mark, but for this one; none where the system hides them."""
+    wanted = f"{MARK}={mark}".encode()
+    found = []
+    for one in all_processes():
+        with contextlib.suppress(OSError):
+            words = (PROC / str(one.pid) / "environ").read_bytes().split(b"\0")
+            if wanted in words and one.pid != os.getpid():
+                found.append(one)
+    return tuple(found)
+
+
+def end(find: Callable[[], Sequence[Process]], *, grace_ms: int) -> int:
+    """End what `find` finds: asked first, forced after the grace. Returns how many were forced.
+
+    Only leaders of sessions are asked, each ends its own. Raises Unavailable if something lives on.
+    """
+    found = find()
+    for one in found:
+        if one.session == one.pid:
+            _signal(one, signal.SIGTERM)
+            _signal(one, signal.SIGCONT)  # one that stands still hears nothing
+    leaders = [one for one in found if one.session == one.pid]
+    waits_until_s = time.monotonic() + grace_ms / 1000
+    # What has lost its leader waits for nothing.
+    while any(map(is_there, leaders)) and time.monotonic() < waits_until_s:
+        time.sleep(LOOK_AGAIN_S)
+    forced: set[tuple[int, str]] = set()
+    gives_up_s = time.monotonic() + KILL_MS_MAX / 1000
+    while found := find():
+        for one in found:
+            forced.add((one.pid, one.since))
+            _signal(one, signal.SIGKILL)
+        if time.monotonic() > gives_up_s:
+            numbers = ", ".join(str(one.pid) for one in found)
+            raise Unavailable(f"these processes do not end: {numbers}; end them by hand")
+        time.sleep(LOOK_AGAIN_S)
+    return len(forced)
+
+
+def all_processes() -> tuple[Process, ...]:
+    """All processes of this machine that live, as far as it shows them."""
+    numbers = _numbers_on_linux() if sys.platform == "linux" else _numbers_by_ps()
+    return tuple(one for one in map(_process, numbers) if one is not None)
+
+
+def _numbers_on_linux() -> list[int]:
+    return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
+
+
+def _numbers_by_ps() -> list[int]:
+    told = subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True, check=False)
+    return [int(word) for word in told.stdout.split()]
+
+
+def _process(pid: int) -> Process | None:
+    found = look_at(pid)
+    if found is None:
+        return None
+    try:
+        user = (PROC / str(pid)).stat().st_uid if sys.platform == "linux" else os.geteuid()
+    except OSError:
+        return None  # it has just ended
+    return Process(pid, found.session, found.started, user)
+
+
+def _signal(process: Process, number: signal.Signals) -> None:
+    if not is_there(process):
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(process.pid, number)
+
+
+def _started(name: str, pid: int) -> Started:
+    found = look_at(pid)
+    if found is None:
+        raise Unavailable(f"{name} ended as it was started: see its log")
+    return Started(name, pid, found.started)

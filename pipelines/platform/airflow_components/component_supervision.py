@@ -1,0 +1,270 @@
+"""Airflow's components kept running: looked at twice a second, started, started anew, given up.
+
+What is done is what `decisions.decide` says. A component's health is told by Airflow itself: the
+API server by answering, the others by the heartbeats that it tells of.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NoReturn
+
+from medusa_core.errors import Unavailable
+from medusa_core.names import Participant
+from pipelines.base.log_rotation import remove_old, turn_logs
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import known_homes
+from pipelines.platform.airflow_components.airflow_database import Pulse
+from pipelines.platform.airflow_components.airflow_folder import USER, PlatformFolder
+from pipelines.platform.airflow_components.components import (
+    API_SERVER,
+    CLEANING,
+    COMPONENTS,
+    MIGRATION,
+    Children,
+)
+from pipelines.platform.airflow_components.environment import Place
+from pipelines.platform.airflow_components.health import read_dags, read_health
+from pipelines.platform.airflow_components.passwords import write_passwords
+from pipelines.platform.airflow_components.platform_state import Shown, Telling, log, now_ms
+from pipelines.platform.airflow_components.restart_decisions import (
+    GiveUp,
+    Leave,
+    Patience,
+    Standing,
+    Start,
+    StartAnew,
+    after_end,
+    after_giving_up,
+    after_sign,
+    after_start,
+    decide,
+)
+
+TURN_S = 0.5
+HEALTH_EVERY_MS = 1_000
+CALM_EVERY_MS = 5_000
+LOGS_EVERY_MS = 10_000
+OLD_EVERY_MS = 3_600_000
+STOOD_STILL_MS = 30_000
+CLEAN_EVERY_MS = 86_400_000
+KEPT_DAYS = 14.0
+START_MS_MAX = 300_000
+DAGS_MS_MAX = 90_000
+
+
+class Keeping:
+    """One life of the components, from their start until something ends it."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        folder: PlatformFolder,
+        place: Place,
+        admin_url: str,
+        server: EmbeddedServer | None,
+        pulse: Pulse,
+        children: Children,
+        telling: Telling,
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._place = place
+        self._admin_url = admin_url
+        self._server = server
+        self._pulse = pulse
+        self._children = children
+        self._telling = telling
+        self._patience = Patience()
+        self._standing = {name: Standing(name=name) for name in COMPONENTS}
+        self._because: dict[str, str] = {}
+        self._began_ms = self._turned_ms = now_ms()
+        self._all_well_ms: int | None = None
+        self._answers_since_ms: int | None = None
+        self._api_since_ms: int | None = None
+        self._last_ms: dict[str, int] = {}
+        self._homes: Mapping[Participant, str] | None = None
+
+    def keep(self) -> NoReturn:
+        """Until interrupted. Raises Unavailable if they do not come up, or the server is lost."""
+        while True:
+            self._notice_a_pause()
+            self._look_at_homes()
+            self._look_at_database()
+            self._look_at_processes()
+            self._look_at_health()
+            for name in COMPONENTS:
+                self._turn(name)
+            if self._telling.phase == "starting":
+                self._look_whether_up()
+            if self._is_time("logs", LOGS_EVERY_MS):
+                turn_logs(self._logs())
+            if self._is_time("old", OLD_EVERY_MS):
+                remove_old(self._folder.root / "logs", days=KEPT_DAYS)
+            self._clean()
+            self._telling.show(
+                [Shown(one, self._because.get(name, "")) for name, one in self._standing.items()],
+                self._children,
+                database_answers=self._answers_since_ms is not None,
+            )
+            time.sleep(TURN_S)
+
+    # ------------------------------------------------------------ what is seen
+
+    def _notice_a_pause(self) -> None:
+        """Judge nobody by signs of life that could not be seen, such as while a laptop slept."""
+        now, last = now_ms(), self._turned_ms
+        self._turned_ms = now
+        if abs(now - last) > STOOD_STILL_MS:
+            log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
+            self._answers_since_ms = self._api_since_ms = None
+
+    def _look_at_homes(self) -> None:
+        homes = known_homes(self._settings.directory)
+        if self._homes != homes:
+            self._homes = homes
+            command = write_passwords(self._folder, self._settings, self._admin_url)
+            self._telling.note(psql=command)
+
+    def _look_at_database(self) -> None:
+        if self._pulse.beats():
+            self._answers_since_ms = self._answers_since_ms or now_ms()
+            return
+        if self._answers_since_ms is not None:
+            log("the database does not answer")
+        self._answers_since_ms = self._api_since_ms = None
+        if self._server is not None:
+            self._server.revive()
+
+    def _look_at_processes(self) -> None:
+        for name, standing in self._standing.items():
+            if standing.started_ms is None:
+                continue
+            code = self._children.exit_code(name)
+            if code is None:
+                continue
+            left = self._children.end((name,), grace_ms=0)
+            log(f"{name} ended (exit code {code}); {left} processes of it were left")
+            self._standing[name] = after_end(
+                standing,
+                now_ms(),
+                is_at_fault=self._answers_since_ms is not None,
+                patience=self._patience,
+            )
+
+    def _look_at_health(self) -> None:
+        every_ms = HEALTH_EVERY_MS if self._is_starting() else CALM_EVERY_MS
+        if self._answers_since_ms is None or not self._is_time("health", every_ms):
+            return
+        runs = self._standing[API_SERVER].started_ms is not None
+        heard = read_health(self._place.reached_at) if runs else None
+        if heard is None:
+            self._api_since_ms = None
+            return
+        now = now_ms()
+        self._api_since_ms = self._api_since_ms or now
+        for name, at_ms in {**heard, API_SERVER: now}.items():
+            self._standing[name] = after_sign(self._standing[name], at_ms)
+
+    def _is_starting(self) -> bool:
+        return any(one.well_ms is None for one in self._standing.values())
+
+    # ------------------------------------------------------------ what is done
+
+    def _turn(self, name: str) -> None:
+        now, standing = now_ms(), self._standing[name]
+        runs = standing.started_ms is not None
+        # The others' signs of life are told by the API server.
+        judged = self._api_since_ms if runs and name != API_SERVER else self._answers_since_ms
+        decision = decide(standing, now_ms=now, judged_since_ms=judged, patience=self._patience)
+        self._because[name] = decision.because
+        match decision:
+            case Leave():
+                return
+            case GiveUp(because):
+                log(f"{name} is given up: {because}; see {self._children.log(name)}")
+                self._standing[name] = after_giving_up(standing)
+            case StartAnew(because):
+                log(f"{name} is started anew: {because}")
+                self._children.end((name,))
+                self._standing[name] = after_end(
+                    standing, now, is_at_fault=True, patience=self._patience
+                )
+            case Start(because):
+                log(f"{name} is started: {because}")
+                self._children.start(name, COMPONENTS[name])
+                self._standing[name] = after_start(standing, now)
+
+    def _look_whether_up(self) -> None:
+        late = [name for name, one in self._standing.items() if one.well_ms is None]
+        for name in late:
+            waited_ms = now_ms() - self._began_ms
+            if self._standing[name].is_given_up or waited_ms > START_MS_MAX:
+                raise Unavailable(
+                    f"Airflow's {name} does not come up: the reason is in "
+                    f"{self._children.log(name)}"
+                )
+        if late:
+            return
+        self._all_well_ms = self._all_well_ms or now_ms()
+        self._telling.say("starting", "the DAGs")
+        notes = self._notes_on_dags(is_late=now_ms() - self._all_well_ms > DAGS_MS_MAX)
+        if notes is not None:
+            took_ms = now_ms() - self._began_ms
+            self._telling.say("up", notes=notes, took_ms=took_ms)
+            log(f"up after {took_ms / 1000:.1f} s")
+
+    def _notes_on_dags(self, *, is_late: bool) -> list[str] | None:
+        """What is to be said of the DAGs' files; None if they are still being read."""
+        password, _ = self._folder.password()
+        read = read_dags(self._place.reached_at, USER, password)
+        wanted = {path.name for path in self._place.dags.glob("medusa_*.py")}
+        if read is not None:
+            wanted -= read.files | {Path(path).name for path in read.broken}
+        if wanted and not is_late:
+            return None
+        broken = read.broken if read is not None else {}
+        return [
+            *(f"DAG file {name} was not read in time" for name in sorted(wanted)),
+            *(f"DAG file {name} has an error: {line}" for name, line in sorted(broken.items())),
+        ]
+
+    def _clean(self) -> None:
+        """Once a day, forget in Airflow's database the runs whose logs are gone."""
+        if self._children.pid(CLEANING) is not None:
+            code = self._children.exit_code(CLEANING)
+            if code is None:
+                return
+            self._children.end((CLEANING,), grace_ms=0)
+            if code != 0:
+                log(
+                    f"old runs were not forgotten (exit code {code}): see "
+                    f"{self._children.log(CLEANING)}; it is tried again in a day"
+                )
+            return
+        cleaned_ms = self._folder.chosen().get("cleaned_ms")
+        if not isinstance(cleaned_ms, int):  # made just now
+            self._folder.choose(cleaned_ms=now_ms())
+        elif self._telling.phase == "up" and now_ms() - cleaned_ms >= CLEAN_EVERY_MS:
+            self._folder.choose(cleaned_ms=now_ms())
+            before = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
+            words = ("db", "clean", "--clean-before-timestamp", before.isoformat())
+            self._children.start(CLEANING, (*words, "--skip-archive", "--yes"))
+
+    def _logs(self) -> Sequence[Path]:
+        names = (*COMPONENTS, MIGRATION, CLEANING)
+        ours = [self._folder.supervisor_log, *map(self._children.log, names)]
+        ours += self._folder.logs.glob("job-*.out")
+        return [*ours, *([self._server.log] if self._server else [])]
+
+    def _is_time(self, what: str, every_ms: int) -> bool:
+        now = now_ms()
+        if now - self._last_ms.get(what, now - every_ms) < every_ms:
+            return False
+        self._last_ms[what] = now
+        return True

@@ -1,0 +1,58 @@
+"""How psql looks into a home: the command, and the passwords that it needs, in a file of their own.
+
+An analyst's login is told: it reads what is final and changes nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+
+from sqlalchemy.engine import URL, make_url
+
+from medusa_core.errors import Refused
+from pipelines.base.settings import Settings
+from pipelines.catalog.server.home_databases import home_urls
+from pipelines.catalog.server.server_programs import installed_programs
+from pipelines.homes.home import known_homes
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+
+
+def write_passwords(folder: PlatformFolder, settings: Settings, admin_url: str) -> str | None:
+    """Write the analysts' passwords of all homes; returns the command for the first of them.
+
+    None if there is no home yet, or its logins are not ours to know.
+    """
+    logins = []
+    try:
+        for participant, database in sorted(known_homes(settings.directory).items()):
+            logins.append(make_url(home_urls(admin_url, participant, database).analyst))
+    except Refused:
+        return None
+    if not logins:
+        return None
+    folder.write_pgpass([_line(login) for login in logins])
+    return _command(folder.pgpass, logins[0])
+
+
+def _command(pgpass: Path, login: URL) -> str:
+    words = [_psql(), "-h", str(login.host), "-p", str(login.port or 5432)]
+    words += ["-U", str(login.username), str(login.database)]
+    return f"PGPASSFILE={shlex.quote(str(pgpass))} {shlex.join(words)}"
+
+
+def _line(login: URL) -> str:
+    parts = (login.host, login.port or 5432, login.database, login.username, login.password)
+    return ":".join(str(part).replace("\\", "\\\\").replace(":", "\\:") for part in parts)
+
+
+def _psql() -> str:
+    """The machine's psql, else the one that comes with the embedded server."""
+    if shutil.which("psql"):
+        return "psql"
+    for folders in installed_programs().values():
+        for folder in folders:
+            if (folder / "psql").exists():
+                return str(folder / "psql")
+    return "psql"

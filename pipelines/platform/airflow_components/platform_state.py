@@ -1,0 +1,105 @@
+"""How the platform stands, as its supervisor writes it down for `up`, `down` and `status`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+from pipelines.platform.airflow_components.component_processes import own
+from pipelines.platform.airflow_components.components import Children
+from pipelines.platform.airflow_components.restart_decisions import Standing
+
+
+def now_ms() -> int:
+    """This machine's clock, which Airflow's heartbeats are told by."""
+    return time.time_ns() // 1_000_000
+
+
+def log(sentence: str) -> None:
+    """Say something in the supervisor's log."""
+    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    print(f"{stamp} {sentence}", flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A component to be shown, with the reason of what was decided about it last."""
+
+    standing: Standing
+    because: str = ""
+
+    @property
+    def condition(self) -> str:
+        """In a word or two."""
+        if self.standing.is_given_up:
+            return "given up"
+        if self.standing.started_ms is None:
+            return "ended"
+        return "starting" if self.standing.well_ms is None else "runs"
+
+
+class Telling:
+    """Writes `state.json` when something has changed, and where somebody has removed it."""
+
+    def __init__(self, folder: PlatformFolder) -> None:
+        self._folder = folder
+        self._written: dict[str, Any] = {}
+        me = own("supervisor")
+        self._state: dict[str, Any] = {
+            "supervisor": {"pid": os.getpid(), "since": me.since},
+            "phase": "starting",
+            "doing": "",
+            "began_ms": now_ms(),
+            "components": [],
+        }
+
+    @property
+    def was_up(self) -> bool:
+        """Whether everything has come up once."""
+        return "took_ms" in self._state
+
+    @property
+    def phase(self) -> str:
+        """starting, up, stopping, ended or failed."""
+        return str(self._state["phase"])
+
+    def say(self, phase: str, doing: str = "", **more: object) -> None:
+        """Say which phase it is, and what is being done in it."""
+        if phase in ("ended", "failed"):
+            self._state["components"] = []
+        self._state.update(phase=phase, doing=doing, **more)
+        self._write()
+
+    def note(self, **more: object) -> None:
+        """Say something beside."""
+        self._state.update(more)
+        self._write()
+
+    def show(
+        self, components: Iterable[Shown], children: Children, *, database_answers: bool
+    ) -> None:
+        """Say how the components are."""
+        self._state["database_answers"] = database_answers
+        self._state["components"] = [
+            {
+                "name": one.standing.name,
+                "condition": one.condition,
+                "pid": children.pid(one.standing.name),
+                "since_ms": one.standing.started_ms,
+                "restarts": one.standing.restarts,
+                "because": one.because,
+            }
+            for one in components
+        ]
+        self._write()
+
+    def _write(self) -> None:
+        # `down` finds a supervisor by this file.
+        if self._state == self._written and self._folder.has_state:
+            return
+        self._folder.write_state(self._state)
+        self._written = dict(self._state)

@@ -1,0 +1,155 @@
+"""The supervisor: starts a database and Airflow, keeps them running, leaves nothing behind.
+
+    1. be the only one (a lock for as long as it lives), end what an earlier one left behind
+    2. the database's server: the embedded one, which it then owns, or the one that is given
+    3. Airflow's database and its schema
+    4. Airflow's components, kept running (`component_supervision.py`)
+    5. when told to end, or when a start fails: components, then marked jobs, then the server
+
+Whatever it is killed at, the next `medusa up` or `down` finds all of it written down. What had come
+up once and then lost its database is begun again from 2, as often as it takes.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import NoReturn
+
+from medusa_core.errors import MedusaError, Refused, Unavailable
+from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.home import SERVER
+from pipelines.platform.airflow_components.airflow_database import Pulse, make_database, revision_of
+from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+from pipelines.platform.airflow_components.component_processes import end, marked
+from pipelines.platform.airflow_components.component_supervision import Keeping
+from pipelines.platform.airflow_components.components import MIGRATION, Children, end_recorded
+from pipelines.platform.airflow_components.environment import LOOPBACK, Place, airflow_environment
+from pipelines.platform.airflow_components.platform_state import Telling, log, now_ms
+from pipelines.platform.airflow_components.ports import require_port
+
+MIGRATION_MS_MAX = 300_000
+LOOK_AGAIN_S = 0.1
+BEGIN_AGAIN_S = 10
+JOBS_GRACE_MS = 20_000
+DEFAULT_PORT = 8080
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What `medusa up` was asked for; None: as before."""
+
+    port: int | None = None
+    host: str | None = None
+
+
+def supervise(settings: Settings, wanted: Wanted) -> NoReturn:
+    """Start everything and keep it; ends by KeyboardInterrupt or by a MedusaError alone.
+
+    Conflict: a supervisor lives, or the port is in use. Unavailable: something does not come up.
+    Nothing that it started runs any more when it has ended.
+    """
+    folder = PlatformFolder(settings.directory)
+    folder.make()
+    with folder.supervising():
+        telling = Telling(folder)
+        try:
+            while True:
+                try:
+                    _run(folder, settings, wanted, telling)
+                except Unavailable as error:
+                    if not telling.was_up:
+                        raise
+                    log(f"everything is begun again in {BEGIN_AGAIN_S} s: {error}")
+                    time.sleep(BEGIN_AGAIN_S)
+        except MedusaError as error:
+            telling.say("failed", sentence=str(error), exit_code=error.exit_code)
+            raise
+        except BaseException:
+            telling.say("ended")
+            raise
+
+
+def chosen_address(folder: PlatformFolder, wanted: Wanted) -> tuple[str, int]:
+    """Host and port: as asked for, as before, or the usual."""
+    chosen = folder.chosen()
+    port = wanted.port or chosen.get("port") or DEFAULT_PORT
+    host = wanted.host or chosen.get("host") or LOOPBACK
+    if not isinstance(port, int) or not isinstance(host, str):
+        raise Refused(f"{folder.root / 'platform.json'} is not as it was written: remove it")
+    return host, port
+
+
+def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Telling) -> NoReturn:
+    telling.say("starting", "the database")
+    left = end_recorded(folder)
+    if left:
+        log(f"ended {left} processes that an earlier supervisor left behind")
+    host, port = chosen_address(folder, wanted)
+    require_port(host, port)
+    secrets = folder.secrets(is_embedded=settings.catalog_url is None)
+    folder.password()
+    with ExitStack() as stack:
+        server: EmbeddedServer | None = None
+        admin_url = settings.catalog_url_of("postgres")
+        if admin_url is None:
+            server = stack.enter_context(EmbeddedServer(settings.directory / SERVER))
+            admin_url = server.superuser_url()
+        url = make_database(admin_url, secrets.database, secrets.database_password)
+        place = Place(
+            directory=settings.directory,
+            root=folder.root,
+            dags=REPOSITORY / "dags",
+            plugins=REPOSITORY / "pipelines" / "airflow" / "plugins",
+            programs=Path(sys.executable).parent,
+            passwords=folder.passwords,
+            host=host,
+            port=port,
+            database_url=url,
+            catalog_url=settings.catalog_url,
+        )
+        children = Children(folder, place.programs, airflow_environment(place, secrets, os.environ))
+        pulse = stack.enter_context(closing(Pulse(url)))
+        try:
+            _migrate(folder, children, telling, url)
+            folder.choose(port=port, host=host)
+            telling.say("starting", "Airflow", url=place.reached_at)
+            Keeping(
+                settings=settings,
+                folder=folder,
+                place=place,
+                admin_url=admin_url,
+                server=server,
+                pulse=pulse,
+                children=children,
+                telling=telling,
+            ).keep()
+        finally:
+            telling.say("stopping")
+            children.end_all()
+            end(lambda: marked(secrets.mark), grace_ms=JOBS_GRACE_MS)
+
+
+def _migrate(folder: PlatformFolder, children: Children, telling: Telling, url: str) -> None:
+    """Bring Airflow's schema up to its version, unless it is known to be there."""
+    ours = version("apache-airflow-core")
+    known = folder.chosen().get("schema")
+    if known is not None and known == {"airflow": ours, "revision": revision_of(url)}:
+        return
+    telling.say("starting", "Airflow's tables")
+    children.start(MIGRATION, ("db", "migrate"))
+    waits_until_ms = now_ms() + MIGRATION_MS_MAX
+    while (code := children.exit_code(MIGRATION)) is None and now_ms() < waits_until_ms:
+        time.sleep(LOOK_AGAIN_S)
+    children.end((MIGRATION,))
+    if code != 0:
+        raise Unavailable(
+            f"Airflow's tables cannot be made: the reason is in {children.log(MIGRATION)}"
+        )
+    folder.choose(schema={"airflow": ours, "revision": revision_of(url)})

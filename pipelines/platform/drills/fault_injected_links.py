@@ -1,0 +1,103 @@
+"""A participant's ways to its partners, as the drills of its folder leave them.
+
+It is asked on every call to a partner and costs a `stat` while nothing changes: cut, the call is
+refused as by a partner that does not answer; slow, it takes longer. What cannot be read cuts
+nothing, and is told once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.platform.drills.link_faults import FILE, NOTHING, LinkFaults, read_faults
+
+if TYPE_CHECKING:
+    from pipelines.exchange.in_process import Partner
+
+PATIENCE_MS = 5_000
+"""How long an answer is waited for: as long as a partner's catalog is given for a statement."""
+
+Looked = tuple[int, int, int] | str | None
+"""By which a file that has changed is known: its time, number and size; why it has none."""
+
+
+class DrilledWays:
+    """The ways of one participant; `told` hears of a file that cannot be read."""
+
+    def __init__(
+        self,
+        directory: Path,
+        here: Participant,
+        told: Callable[[Exception], None] = lambda error: None,
+        *,
+        now_s: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._file = directory / FILE
+        self._path = os.fspath(self._file)
+        self._here = here
+        self._told = told
+        self._now_s = now_s
+        self._sleep = sleep
+        self._looked: Looked = None
+        self._faults = NOTHING
+
+    def ask(self, partner: Participant) -> None:
+        """A question is on its way to a partner; Unavailable if it does not reach it in time."""
+        faults = self._read()
+        if faults is NOTHING:
+            return
+        if faults.is_lost(self._here, partner, self._now_s()):
+            raise Unavailable(f"partner {partner} is not reached: the link is cut by a drill")
+        by_ms = faults.by_ms(self._here, partner, self._now_s())
+        if by_ms:
+            self._sleep(min(by_ms, PATIENCE_MS) / 1_000)
+        if by_ms > PATIENCE_MS:
+            raise Unavailable(
+                f"partner {partner} does not answer within {PATIENCE_MS // 1_000} s: the link is "
+                "slowed down by a drill"
+            )
+
+    def hear(self, partner: Participant) -> None:
+        """A partner's answer is on its way; Unavailable if it does not come."""
+        faults = self._read()
+        if faults is not NOTHING and faults.is_lost(partner, self._here, self._now_s()):
+            raise Unavailable(f"partner {partner} does not answer: the link is cut by a drill")
+
+    def carries_bell(self, partner: Participant) -> bool:
+        """Whether a partner's bell is heard: not over a link that is slow or lost."""
+        faults, now_s = self._read(), self._now_s()
+        return not (
+            faults.is_lost(partner, self._here, now_s) or faults.by_ms(self._here, partner, now_s)
+        )
+
+    def is_heard(self, partners: Mapping[Participant, Partner]) -> Callable[[str], bool]:
+        """The same by the URL of a partner's reader; one's own home is always heard."""
+        of = {partner.reader_url: name for name, partner in partners.items()}
+        return lambda url: url not in of or self.carries_bell(of[url])
+
+    def _read(self) -> LinkFaults:
+        looked = self._look()
+        if looked != self._looked:
+            self._looked, self._faults = looked, NOTHING
+            if looked is not None:
+                try:
+                    self._faults = read_faults(self._file)
+                except Refused as error:
+                    self._told(error)
+        return self._faults
+
+    def _look(self) -> Looked:
+        try:
+            found = os.stat(self._path, follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return str(error)
+        return found.st_mtime_ns, found.st_ino, found.st_size

@@ -1,0 +1,122 @@
+"""Processes of jobs on this machine: seen, made in a session of their own, ended.
+
+A process is known by number and start together, which the system never gives twice, and leads a
+session: what ends its maker does not end it, and it is ended with all that it has made.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.errors import Unavailable
+from medusa_core.supervision import Job, Seen
+from pipelines.base.log_rotation import turn_logs
+from pipelines.base.process_table import look_at
+
+_made: list[subprocess.Popen[bytes]] = []
+"""Processes of ours that have yet to be buried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """What is written down of a process."""
+
+    host: str
+    pid: int
+    started: str
+
+
+def host_here() -> str:
+    """The name of this machine, as jobs and leases carry it."""
+    return socket.gethostname()
+
+
+def own_process() -> Process:
+    """The process that stands for this one: the leader of its session, or itself where the leader
+    is not to be seen (it has ended, or lies outside of this container).
+
+    Raises Unavailable where the system does not say since when it runs.
+    """
+    leader = os.getsid(0)
+    return _process(leader if look_at(leader) is not None else os.getpid())
+
+
+def make_process(
+    command: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path
+) -> Process:
+    """Make a process that outlives this one; what it says goes to the log.
+
+    Raises Unavailable if it cannot be made.
+    """
+    bury()
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        turn_logs([log])
+        with log.open("ab") as words:
+            made = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=words,
+                stderr=words,
+                cwd=folder,
+                env=dict(environment),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise Unavailable(
+            f"{command[0]} cannot be started ({error.strerror}), or {log} not be written: mend "
+            "that, then try again"
+        ) from error
+    _made.append(made)
+    return _process(made.pid)
+
+
+def bury() -> None:
+    """Take note of the end of processes that this one has made."""
+    _made[:] = [made for made in _made if made.poll() is None]
+
+
+def see(job: Job | Process) -> Seen:
+    """What is to be seen of a process from here, or of a job's."""
+    if job.pid is None:
+        return Seen.NONE
+    if job.host != host_here():
+        return Seen.ELSEWHERE
+    found = look_at(job.pid)
+    if found is None or found.started != job.started:
+        return Seen.GONE
+    return Seen.FROZEN if found.is_frozen else Seen.RUNS
+
+
+def signal_process(job: Job | Process, number: signal.Signals) -> None:
+    """Signal a process, or a job's, and what it leads, if it is the one that was written down.
+
+    Nothing is done for one that is gone or on another host; Unavailable if this user may not.
+    """
+    if job.pid is None or see(job) not in (Seen.RUNS, Seen.FROZEN):
+        return
+    try:
+        found = look_at(job.pid)
+        if found is not None and found.group == job.pid:
+            os.killpg(job.pid, number)
+        else:
+            os.kill(job.pid, number)
+    except ProcessLookupError:
+        return
+    except PermissionError as error:
+        raise Unavailable(
+            f"process {job.pid} is another user's: supervise as that user, or as the administrator"
+        ) from error
+
+
+def _process(pid: int) -> Process:
+    found = look_at(pid)
+    if found is None:
+        raise Unavailable(f"process {pid} ended as it was started: see its log")
+    return Process(host_here(), pid, found.started)

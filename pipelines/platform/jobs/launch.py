@@ -1,0 +1,87 @@
+"""How a participant's job is started: as a process of this machine, its steps here or on a cluster.
+
+The driver is always a process of this machine, detached from who starts it. With a master it is
+started by spark-submit in client mode, so that its steps run on the cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from medusa_core.commits import Lane
+from medusa_core.names import Participant
+from medusa_core.supervision import DesiredJob
+from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.platform.jobs.job_processes import Process, make_process
+from pipelines.spark.java import java_home
+from pipelines.spark.session import MASTER, master_of
+
+SCRIPT = REPOSITORY / "pipelines" / "cli" / "spark_submit" / "participant.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """Where jobs are started; `master` None: their steps run in their own process.
+
+    `lease_s`: how long leases are (None: as medusa run has it).
+    """
+
+    settings: Settings
+    master: str | None = None
+    lease_s: float | None = None
+
+    def log(self, participant: Participant, lane: Lane) -> Path:
+        """What the jobs of a participant and lane say."""
+        return self.settings.directory / "logs" / f"job-{participant}-{lane.value}.out"
+
+    def make(self, participant: Participant, desired: DesiredJob, job: int) -> Process:
+        """Start the process of an intended job; Unavailable if it cannot be made."""
+        return make_process(
+            self.command(participant, desired, job),
+            self.environment(os.environ),
+            self.log(participant, desired.lane),
+            self.settings.directory,
+        )
+
+    def command(self, participant: Participant, desired: DesiredJob, job: int) -> list[str]:
+        """The words of the process."""
+        words = ["--participant", participant, "--lane", desired.lane.value, "--job", str(job)]
+        if desired.lane is Lane.LIVE and not desired.is_lasting:
+            words.append("--until-ended")
+        if self.lease_s is not None:
+            words += ["--lease", str(self.lease_s)]
+        if self.master is None:
+            return [sys.executable, "-P", "-m", "pipelines.cli.job_process", *words]
+        submit = Path(sys.executable).with_name("spark-submit")
+        return [
+            str(submit), "--master", self.master, "--deploy-mode", "client",
+            "--conf", "spark.log.level=WARN",
+            "--driver-memory", os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
+            "--name", f"medusa-{participant}-{desired.lane.value}", str(SCRIPT), *words,
+        ]  # fmt: skip
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Ours for the process: nothing of Airflow's reaches it, and it finds the same homes."""
+        ours = {k: v for k, v in environ.items() if not k.startswith(("AIRFLOW", "_AIRFLOW"))}
+        # One port cannot serve the metrics of several jobs; 0 is a free one for each.
+        if ours.get("MEDUSA_METRICS_PORT", "").strip() != "0":
+            ours.pop("MEDUSA_METRICS_PORT", None)
+        ours["MEDUSA_DIR"] = str(self.settings.directory)
+        ours["MEDUSA_CATALOG_URL"] = self.settings.catalog_url or ""
+        if self.master is not None:
+            ours[MASTER] = self.master
+            ours["JAVA_HOME"] = java_home(self.settings.directory)
+            ours["PYSPARK_PYTHON"] = ours["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        return ours
+
+
+def launch_of(
+    settings: Settings, environ: Mapping[str, str], *, lease_s: float | None = None
+) -> Launch:
+    """As the environment says; Refused for a master that is none."""
+    master = master_of(environ, may_be_local=False)
+    return Launch(settings=settings, master=master, lease_s=lease_s)

@@ -1,0 +1,143 @@
+"""A turn of supervision over one home: read, decide, do; again until there is nothing to do now.
+
+It may be cut short anywhere and made by any number of supervisors at once. What starts a job, in
+order: 1 the intent is written, by one of them · 2 the process is made · 3 it is written down whose
+it is · 4 the process takes the intent up. Cut between 1 and 2 nothing runs, and the intent is
+closed after a while; between 2 and 3 the process says itself who it is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+
+from medusa_core.errors import Conflict
+from medusa_core.names import Participant
+from medusa_core.supervising import (
+    Close,
+    GiveUp,
+    Keep,
+    Kill,
+    Patience,
+    Start,
+    Stop,
+    SupervisingDecision,
+    Wait,
+    decide_supervision,
+)
+from medusa_core.supervision import Job, Seen, Supervision
+from pipelines.base import failpoints
+from pipelines.catalog.postgres.supervision import PostgresSupervision
+from pipelines.platform.jobs.job_processes import bury, host_here, see, signal_process
+from pipelines.platform.jobs.launch import Launch
+
+ROUNDS_MAX = 12
+"""More than it takes to end a job of each lane and start another."""
+
+LOOK_S, LOOKS_MAX = 0.02, 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """What was done, in order, and how it stands with each lane now, at a time of its clock."""
+
+    participant: Participant
+    done: tuple[SupervisingDecision, ...]
+    standing: tuple[SupervisingDecision, ...]
+    now_ms: int
+
+    @property
+    def given_up(self) -> tuple[GiveUp, ...]:
+        """What a person has to look at."""
+        return tuple(one for one in self.standing if isinstance(one, GiveUp))
+
+    @property
+    def due_ms(self) -> int | None:
+        """After how long something that is waited for is due; None if nothing is."""
+        waits = [one.until_ms - self.now_ms for one in self.standing if isinstance(one, Wait)]
+        return max(min(waits), 0) if waits else None
+
+
+def supervise_home(
+    participant: Participant,
+    jobs: PostgresSupervision,
+    launch: Launch,
+    patience: Patience | None = None,
+) -> Turn:
+    """Make what runs of a participant what shall run.
+
+    Raises Unavailable if the catalog is away, or a process cannot be made or ended.
+    """
+    done: list[SupervisingDecision] = []
+    for _ in range(ROUNDS_MAX):
+        known = read_supervision(jobs)
+        decided = decide_supervision(known, patience)
+        acts = [one for one in decided if not isinstance(one, Keep | Wait | GiveUp)]
+        if not acts:
+            break
+        for decision in acts:
+            try:
+                _apply(participant, jobs, launch, decision)
+            except Conflict:
+                continue  # another supervisor was first: what stands now is read again
+            done.append(decision)
+    return Turn(participant=participant, done=tuple(done), standing=decided, now_ms=known.now_ms)
+
+
+def explain_home(participant: Participant, jobs: PostgresSupervision) -> Turn:
+    """What would be done now; nothing is."""
+    known = read_supervision(jobs)
+    decided = decide_supervision(known)
+    return Turn(participant=participant, done=(), standing=decided, now_ms=known.now_ms)
+
+
+def read_supervision(jobs: PostgresSupervision) -> Supervision:
+    """What the home says, and what is to be seen of its jobs' processes from here."""
+    bury()
+    standing = jobs.read()
+    return Supervision(
+        now_ms=standing.now_ms,
+        reachable_since_ms=standing.reachable_since_ms,
+        desired={one.lane: one for one in standing.desired},
+        jobs=standing.jobs,
+        seen={job.id: see(job) for job in standing.jobs if job.ended_at_ms is None},
+        held=standing.held,
+    )
+
+
+def _apply(
+    participant: Participant,
+    jobs: PostgresSupervision,
+    launch: Launch,
+    decision: Start | Stop | Kill | Close,
+) -> None:
+    match decision:
+        case Start(desired=desired):
+            job = jobs.intend(desired.number, f"{host_here()}-{os.getpid()}")  # 1
+            failpoints.reached("supervise.intended")
+            process = launch.make(participant, desired, job)  # 2
+            failpoints.reached("supervise.spawned")
+            is_ours = jobs.take_up(  # 3
+                job, process.host, process.pid, process.started, begins=False
+            )
+            if not is_ours:
+                signal_process(process, signal.SIGKILL)
+        case Stop(job=job_, because=because):
+            jobs.stop(job_.id, because)
+            signal_process(job_, signal.SIGTERM)
+        case Kill(job=job_, because=because):
+            jobs.stop(job_.id, because)
+            signal_process(job_, signal.SIGKILL)
+            _let_go(job_)
+        case Close(job=job_, because=because):
+            jobs.end(job_.id, None, because)
+
+
+def _let_go(job: Job) -> None:
+    """Give a process that was killed a moment to be gone; the next round looks."""
+    for _ in range(LOOKS_MAX):
+        if see(job) not in (Seen.RUNS, Seen.FROZEN):
+            return
+        time.sleep(LOOK_S)

@@ -1,0 +1,124 @@
+"""A run of the checks: choose windows, read, compute again, examine, write certificates down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.certificates import Certificate
+from pipelines.homes.deployed_fragments import fragments_in_force
+from pipelines.homes.home import Home
+from pipelines.quality.batch_boxes import spark_batch
+from pipelines.quality.gx_project import Project, project
+from pipelines.quality.planted_faults import broken
+from pipelines.quality.suites import examinations
+from pipelines.quality.window_facts import Facts, gather
+from pipelines.quality.windows import Asked, subjects_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FOLDER = "quality"
+
+Session = Callable[[Home], "AbstractContextManager[SparkSession]"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a check found: the certificate, and in words what was not as it should be."""
+
+    certificate: Certificate
+    broken: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """A run: what was found, why some streams could not be computed again, the first page."""
+
+    found: tuple[Found, ...]
+    not_recomputed: tuple[tuple[str, str], ...]
+    page: Path
+
+    @property
+    def passed(self) -> bool:
+        """Whether every check did."""
+        return all(found.certificate.passed for found in self.found)
+
+
+def run_checks(
+    home: Home, asked: Asked, *, break_mode: str | None = None, session: Session | None = None
+) -> Outcome:
+    """Check the windows that are asked for and write a certificate of each check.
+
+    `break_mode` breaks a copy of what was read: its pages lie apart, and nothing is written down.
+    `session` gives a Spark session where a box cannot be carried over (default: one of its own).
+    Raises Refused where the windows cannot be checked, Unavailable where a file is damaged.
+    """
+    fragments = fragments_in_force(home.catalog)
+    subjects = subjects_of(asked, home.catalog.lines(), fragments, home.participant)
+    with ExitStack() as stack:
+        opened = _Opening(home, session or own_session, stack)
+        facts = gather(home, subjects, spark_batch(opened), is_default=asked.from_us is None)
+    folder = home.directory / FOLDER
+    if break_mode is not None:
+        facts = broken(break_mode, facts)
+        folder = folder / "broken" / break_mode
+    with project(folder) as pages:
+        found = [found for one in facts for found in _examined(pages, home, one)]
+        page = pages.finish()
+    if break_mode is None:
+        found = [_written(home, one) for one in found]
+    not_recomputed = tuple((str(one.stream), one.reason) for one in facts if one.reason)
+    return Outcome(found=tuple(found), not_recomputed=not_recomputed, page=page)
+
+
+class _Opening:
+    """A Spark session that is opened when it is first asked for, and ended with a stack."""
+
+    def __init__(self, home: Home, session: Session, stack: ExitStack) -> None:
+        self._home, self._session, self._stack = home, session, stack
+        self._opened: SparkSession | None = None
+
+    def __call__(self) -> SparkSession:
+        if self._opened is None:
+            self._opened = self._stack.enter_context(self._session(self._home))
+        return self._opened
+
+
+@contextmanager
+def own_session(home: Home) -> Iterator[SparkSession]:
+    """A Spark session beside those of drivers that run in the home."""
+    from pipelines.spark.session import close_session, open_session
+
+    session = open_session(home.directory / FOLDER)
+    try:
+        yield session
+    finally:
+        close_session(session)
+
+
+def _examined(pages: Project, home: Home, facts: Facts) -> Iterator[Found]:
+    status = facts.subject.status
+    for examination in examinations(facts):
+        verdict = pages.examine(examination, home.participant)
+        certificate = Certificate(
+            stream=facts.stream,
+            producer=status.producer,
+            version=status.version,
+            suite=examination.suite,
+            range=facts.window,
+            passed=verdict.passed,
+            figures=examination.figures,
+            engines=examination.engines,
+            quarantined=sum(facts.quarantine.values()),
+        )
+        yield Found(certificate=certificate, broken=verdict.broken)
+
+
+def _written(home: Home, found: Found) -> Found:
+    """The finding with the number that its certificate has in the catalog."""
+    number = home.catalog.record_certificate(found.certificate)
+    return replace(found, certificate=replace(found.certificate, number=number))

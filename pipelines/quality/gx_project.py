@@ -1,0 +1,183 @@
+"""Great Expectations: one project in a folder, in which suites are run and Data Docs are written.
+
+Imported when it is needed (seconds). GX keeps plain files without locks, so one process at a time
+works in a folder; how many results are kept is bounded, since the index is written anew each time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import re
+import shutil
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import Unavailable
+from pipelines.base.time_text import counted, iso
+from pipelines.quality.offline import make_offline
+from pipelines.quality.suites import TOLD, Examination, Expected, Table
+
+RUNS_KEPT = 50
+_SITE = Path("gx/uncommitted/data_docs/local_site")
+_RESULTS = Path("gx/uncommitted/validations")
+_CONNECT = "pyspark.sql.connect"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What GX found of one examination: whether all held, and what did not."""
+
+    passed: bool
+    broken: tuple[str, ...]
+
+
+def great_expectations() -> Any:
+    """The library, quiet, and without a look for Spark's remote client, which ends programs."""
+    known = sys.modules.get(_CONNECT)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if known is None:
+            sys.modules[_CONNECT] = None  # type: ignore[assignment]
+        try:
+            import great_expectations as gx
+        finally:
+            if known is None:
+                del sys.modules[_CONNECT]
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    return gx
+
+
+@contextmanager
+def project(folder: Path) -> Iterator[Project]:
+    """The project of a folder, alone; Unavailable if another process has it or it cannot be."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = (folder / "lock").open("a")
+    except OSError as error:
+        raise Unavailable(f"folder {folder} cannot be written ({error.strerror})") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Unavailable(f"another check writes into {folder}: wait for it to end") from None
+        yield Project(folder)
+
+
+class Project:
+    """Suites, results and Data Docs in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._gx = great_expectations()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            _forget_old(folder / _RESULTS)
+            self._context = self._gx.get_context(mode="file", project_root_dir=str(folder))
+            self._context.variables.progress_bars = {"globally": False}
+            self._source = self._context.data_sources.add_or_update_pandas(name="medusa")
+        self._written: list[Any] = []
+        self._known = {asset.name for asset in self._source.assets}
+
+    @property
+    def index(self) -> Path:
+        """The first page of the Data Docs."""
+        return self._folder / _SITE / "index.html"
+
+    def examine(self, examination: Examination, whose: str) -> Verdict:
+        """Hold the tables against what is expected of them."""
+        broken: list[str] = []
+        for table in examination.tables:
+            stream = str(examination.facts.stream).replace("/", "_")
+            name = f"{whose}_{stream}_{examination.suite.value}_{table.name}"
+            result = self._run(name, examination, table)
+            broken += _broken(result)
+        return Verdict(passed=not broken, broken=tuple(broken))
+
+    def _run(self, name: str, examination: Examination, table: Table) -> Any:
+        gx = self._gx
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            suite = gx.ExpectationSuite(
+                name=name,
+                expectations=[_expectation(gx, e) for e in table.expected],
+                meta={"notes": {"format": "markdown", "content": [TOLD[examination.suite]]}},
+            )
+            suite = self._context.suites.add_or_update(suite)
+            if name in self._known:
+                asset = self._source.get_asset(name)
+                whole = asset.get_batch_definition("whole")
+            else:
+                asset = self._source.add_dataframe_asset(name=name)
+                whole = asset.add_batch_definition_whole_dataframe("whole")
+                self._known.add(name)
+            definition = self._context.validation_definitions.add_or_update(
+                gx.ValidationDefinition(name=name, data=whole, suite=suite)
+            )
+            checkpoint = self._context.checkpoints.add_or_update(
+                gx.Checkpoint(
+                    name=name,
+                    validation_definitions=[definition],
+                    result_format={"result_format": "COMPLETE", "partial_unexpected_count": 20},
+                )
+            )
+            run = gx.RunIdentifier(run_name=_window_name(examination))
+            result = checkpoint.run(batch_parameters={"dataframe": table.rows}, run_id=run)
+            self._written += result.run_results
+            self._written.append(_suite_page(name))
+            return result
+
+    def finish(self) -> Path:
+        """Write the pages of what was examined, so that they open without a network; the first."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self._context.build_data_docs(resource_identifiers=self._written or None)
+        make_offline(self._folder / _SITE)
+        return self.index
+
+
+def _window_name(examination: Examination) -> str:
+    """The window as the name of a run, which becomes a folder's."""
+    window = examination.facts.window
+    return re.sub(r"[^0-9A-Za-z.+-]", "", f"{iso(window.from_us)}-{iso(window.to_us)}")
+
+
+def _suite_page(name: str) -> Any:
+    from great_expectations.data_context.types.resource_identifiers import (
+        ExpectationSuiteIdentifier,
+    )
+
+    return ExpectationSuiteIdentifier(name=name)
+
+
+def _expectation(gx: Any, expected: Expected) -> Any:
+    kind = getattr(gx.expectations, expected.kind)
+    return kind(**expected.arguments, description=expected.told)
+
+
+def _broken(result: Any) -> Iterator[str]:
+    """What did not hold, in the words of the expectations."""
+    for run in result.run_results.values():
+        for one in run.results:
+            if not one.success:
+                config = one.expectation_config
+                told = getattr(config, "description", None) or config.type
+                found = dict(one.result or {})
+                number = found.get("unexpected_count")
+                yield f"{told}: not so in {counted(number, 'case')}" if number else str(told)
+
+
+def _forget_old(results: Path) -> None:
+    """Remove results of old runs, so that pages do not grow for ever."""
+    runs: dict[str, list[Path]] = {}
+    for path in results.glob("*/*/*"):
+        if path.is_dir():
+            runs.setdefault(str(path.parent), []).append(path)
+    for found in runs.values():
+        for path in sorted(found, key=lambda p: p.stat().st_mtime)[:-RUNS_KEPT]:
+            shutil.rmtree(path, ignore_errors=True)

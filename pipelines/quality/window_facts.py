@@ -1,0 +1,251 @@
+"""What is known of one window of a line, read once: everything that checks are made of.
+
+Facts are values, so that a copy of them can be broken on purpose
+(`pipelines.quality.planted_faults`) and judged like any other, while the home stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from medusa_core.certificates import LineEvent
+from medusa_core.columns import Column
+from medusa_core.errors import Refused
+from medusa_core.grid import Range, ceil_us
+from medusa_core.names import PlanId, StreamName
+from medusa_core.segments import Segment, Stability
+from pipelines.base.time_text import iso
+from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.lines_read import lines_read
+from pipelines.homes.deployed_fragments import network_of_document
+from pipelines.homes.home import Home
+from pipelines.quality.recompute import Batch
+from pipelines.quality.recompute_jobs import (
+    Made,
+    Plans,
+    boxes_behind,
+    computing,
+    hull,
+    jobs_of,
+    ports_of_streams,
+)
+from pipelines.quality.window_inputs import final_rows, needed, within
+from pipelines.quality.windows import Subject
+from pipelines.storage.segment_rows import columns_of
+
+LANDED = "landed records"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """A window as it stands. `recomputed` is None where it cannot be, and `reason` says why.
+
+    `stable` and `recomputed` hold the final rows only. `failed` counts records that a box put aside
+    when it was computed again, `quarantine` those of the stream and its sources that lie there.
+    `recalled_at` are the versions of the line that took back what was final.
+    """
+
+    subject: Subject
+    columns: tuple[Column, ...]
+    segments: tuple[Segment, ...]
+    events: tuple[LineEvent, ...]
+    stable: pa.Table
+    recomputed: pa.Table | None = None
+    reason: str = ""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
+    bound_ms: int | None = None
+    quarantine: Mapping[str, int] = field(default_factory=dict)
+    recalled_at: frozenset[int] = frozenset()
+
+    @property
+    def stream(self) -> StreamName:
+        """Its name."""
+        return self.subject.stream
+
+    @property
+    def window(self) -> Range:
+        """The buckets that are looked at."""
+        return self.subject.window
+
+    def ranges(self, *stabilities: Stability) -> tuple[Range, ...]:
+        """The parts of the window with one of these labels."""
+        found = []
+        for segment in self.segments:
+            part = segment.range.intersection(self.window)
+            if part is not None and segment.stability in stabilities:
+                found.append(part)
+        return tuple(found)
+
+
+def gather(
+    home: Home, subjects: Sequence[Subject], batch: Batch, *, is_default: bool = False
+) -> list[Facts]:
+    """Read what there is of the windows and compute them again.
+
+    `is_default`: windows that begin where nobody asked are cut to where records are still kept.
+    Raises Refused if records that are needed are trimmed, Unavailable if a file is gone or damaged.
+    """
+    plans = {p.id: json.loads(p.document) for p in home.catalog.plans(superseded=True)}
+    lines = lines_read(home.catalog.lines(), home.participant)
+    read = [
+        _read(home, _computable(home, subject, plans, lines, is_default=is_default))
+        for subject in subjects
+    ]
+    bounds = {
+        stream: bound.bound_ms for stream, (bound, _) in home.catalog.bounds().items() if bound
+    }
+    quarantine = _quarantine(home)
+    again: dict[StreamName, list[pa.Table]] = {}
+    engines: dict[StreamName, dict[str, str]] = {}
+    failed: dict[StreamName, dict[str, int]] = {}
+    lost: dict[StreamName, str] = {}
+    for job in jobs_of(home, _made(home, read, plans), plans, lost):
+        with computing(home, job, batch) as run:
+            for stream, parts in job.ranges.items():
+                port = job.ports[stream]
+                rows = run.rows(port, hull(parts))
+                again.setdefault(stream, []).append(within(rows, parts))
+                behind = boxes_behind(job.checked.network, port)
+                engines.setdefault(stream, {}).update(
+                    {box: run.engines[box] for box in behind if box in run.engines}
+                )
+                failed.setdefault(stream, {}).update(
+                    {box: run.failed[box] for box in behind if box in run.failed}
+                )
+    found = []
+    for facts in read:
+        name = facts.stream
+        recomputed, reason = None, _not_here(home, facts, plans) or lost.get(name, "")
+        if not reason:
+            empty = facts.stable.slice(0, 0)
+            recomputed = pa.concat_tables([empty, *again.get(name, [])])
+        found.append(
+            Facts(
+                subject=facts.subject,
+                columns=facts.columns,
+                segments=facts.segments,
+                events=facts.events,
+                stable=facts.stable,
+                recalled_at=facts.recalled_at,
+                recomputed=recomputed,
+                reason=reason,
+                engines=engines.get(name, {}),
+                failed=failed.get(name, {}),
+                bound_ms=bounds.get(name),
+                quarantine={s: quarantine[s] for s in _behind(facts, plans) if s in quarantine},
+            )
+        )
+    return found
+
+
+def _read(home: Home, subject: Subject) -> Facts:
+    status, window = subject.status, subject.window
+    columns = columns_of(status.stream)
+    segments = home.catalog.segments(subject.stream, window, producer=status.producer)
+    return Facts(
+        subject=subject,
+        columns=columns,
+        segments=segments,
+        events=home.catalog.history(subject.stream, status.producer, window),
+        stable=final_rows(home.storage, segments, columns, window),
+        recalled_at=frozenset(
+            recall.version
+            for recall in home.catalog.recalls(subject.stream)
+            if recall.producer == status.producer
+        ),
+    )
+
+
+def _not_here(home: Home, facts: Facts, plans: Plans) -> str:
+    """Why a line cannot be computed again in this home, or nothing."""
+    status = facts.subject.status
+    if not _is_computed_here(home, status):
+        by = {line.producer for line in home.catalog.lines(status.stream.name)}
+        names = sorted({p.participant for p in by if not p.is_import})
+        return f"it is computed by {', '.join(names)}: ask there"
+    here = {str(line.stream.name) for line in home.catalog.lines()}
+    away: set[str] = set()
+    for plan in {segment.plan for segment in facts.segments} & set(plans):
+        network = network_of_document(plans[plan]["network"])
+        port = ports_of_streams(network)[facts.stream]
+        away |= {str(source) for source in needed(network, port, facts.window)} - here
+    if away:
+        return f"the records of {', '.join(sorted(away))} are not in this home: ask where they land"
+    return ""
+
+
+def _is_computed_here(home: Home, status: LineStatus) -> bool:
+    """Whether this home is, or is one of those, that compute what a line holds."""
+    if status.producer.participant != home.participant or not status.producer.is_import:
+        return status.producer.participant == home.participant
+    by = [line.producer for line in home.catalog.lines(status.stream.name)]
+    return any(p.participant == home.participant and not p.is_import for p in by)
+
+
+def _made(home: Home, read: Sequence[Facts], plans: Plans) -> Made:
+    """What each plan made of the windows that can be computed again here."""
+    made: dict[PlanId, dict[StreamName, list[Range]]] = {}
+    for facts in read:
+        if _not_here(home, facts, plans):
+            continue
+        for segment in facts.segments:
+            part = segment.range.intersection(facts.window)
+            if part is not None and segment.stability is Stability.STABLE:
+                made.setdefault(segment.plan, {}).setdefault(facts.stream, []).append(part)
+    return made
+
+
+# ------------------------------------------------------------ what is kept, what is put aside
+
+
+def _computable(
+    home: Home,
+    subject: Subject,
+    plans: Plans,
+    lines: Mapping[StreamName, LineStatus],
+    *,
+    is_default: bool,
+) -> Subject:
+    """The window, if the records that it needs are still there, or cut to where they are."""
+    status, window = subject.status, subject.window
+    if not _is_computed_here(home, status):
+        return subject
+    least_us = window.from_us
+    segments = home.catalog.segments(subject.stream, window, producer=status.producer)
+    made_by = {s.plan for s in segments}
+    for plan in made_by & set(plans):
+        network = network_of_document(plans[plan]["network"])
+        port = ports_of_streams(network)[subject.stream]
+        for source, part in needed(network, port, window).items():
+            line = lines.get(StreamName(source))
+            trimmed_us = None if line is None else line.trimmed_us
+            if trimmed_us is not None and part.from_us < trimmed_us:
+                behind_us = window.from_us - part.from_us
+                first_us = ceil_us(trimmed_us + behind_us, status.stream.width_us)
+                least_us = max(least_us, first_us)
+                if not is_default or first_us >= window.to_us:
+                    raise Refused(
+                        f"{source} is trimmed before {iso(trimmed_us)}, so {subject.stream} can be "
+                        f"computed again from {iso(first_us)} on: give --from that, or later"
+                    )
+    return Subject(status=status, window=Range(least_us, window.to_us))
+
+
+def _quarantine(home: Home) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    for reason in home.catalog.quarantine_reasons():
+        counts[reason.stream] = counts.get(reason.stream, 0) + reason.records
+    return counts
+
+
+def _behind(facts: Facts, plans: Plans) -> set[str]:
+    """The stream itself and the sources that it is computed from."""
+    found: set[str] = {facts.stream}
+    for plan in {segment.plan for segment in facts.segments} & set(plans):
+        found |= {source["name"] for source in plans[plan].get("network", {}).get("sources", ())}
+    return found

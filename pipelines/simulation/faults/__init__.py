@@ -1,0 +1,1 @@
+"""The stream protocol under faults, in virtual time."""

@@ -1,0 +1,73 @@
+"""A producer that makes a wrong row under the same plan, and what may be wrong after it.
+
+Nobody who reads only that producer can tell, so from that bucket on, in whatever is computed from
+the stream, rows are not held against the oracle's; before it they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medusa_core.grid import floor_us
+from medusa_core.names import Participant, StreamName
+from medusa_core.segments import Producer
+from pipelines.simulation.faults.expected import expected_buckets
+from pipelines.simulation.faults.scenario import Row, Scenario
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diverging:
+    """Who makes a wrong row of what, and in which bucket; `from_us`: stream -> from when on it may
+    hold what follows from that."""
+
+    fragment: str
+    producer: Producer
+    stream: StreamName
+    bucket_us: int
+    width_us: int
+    from_us: Mapping[StreamName, int]
+
+    def spoils(self, fragment: str, participant: Participant, stream: StreamName) -> bool:
+        """Whether this is what goes wrong."""
+        wrong = (self.fragment, self.producer.participant, self.stream)
+        return (fragment, participant, stream) == wrong
+
+    def spoilt(self, rows: Sequence[Row]) -> list[Row]:
+        """The rows with another value in the first row of the bucket."""
+        to_us = self.bucket_us + self.width_us
+        inside = [row for row in rows if self.bucket_us <= row[0] < to_us]
+        if not inside:
+            return list(rows)
+        found = list(rows)
+        found.remove(min(inside))
+        return [*found, (*min(inside)[:-1], min(inside)[-1] + 1)]
+
+
+def diverging_in(scenario: Scenario) -> Diverging | None:
+    """Who makes a wrong row in a scenario; None if nobody does, or nothing would be wrong in it."""
+    wrong = scenario.replicas.wrong
+    if wrong is None:
+        return None
+    whole, width_us = scenario.whole, scenario.widths_us[wrong.stream]
+    least_us = whole.from_us + int((whole.to_us - whole.from_us) * wrong.behind)
+    rows = expected_buckets(scenario).get(wrong.stream, {})
+    buckets = {floor_us(at_us, width_us) for at_us, found in rows.items() if found}
+    bucket_us = min((at for at in buckets if at >= least_us), default=None)
+    if bucket_us is None:
+        return None
+    from_us = {wrong.stream: bucket_us}
+    for fragment in scenario.fragments.values():
+        starts = [from_us[stream] for stream in fragment.input_streams if stream in from_us]
+        for stream in fragment.outputs if starts else ():
+            from_us.setdefault(stream, floor_us(min(starts), scenario.widths_us[stream]))
+    return Diverging(
+        fragment=wrong.fragment,
+        producer=next(
+            p for p in scenario.producers(wrong.fragment) if p.participant == wrong.participant
+        ),
+        stream=wrong.stream,
+        bucket_us=bucket_us,
+        width_us=width_us,
+        from_us=from_us,
+    )

@@ -1,0 +1,118 @@
+"""Steps and closings without Spark and Parquet: rows of integers, files in memory.
+
+What a step is made of otherwise, knowledge, decisions, lineage, leases and commits, is the
+product's. A crash while a file is written leaves it torn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.columns import Column
+from medusa_core.commits import Commit, Lease, StepMetrics
+from medusa_core.decide import CloseBuckets, ComputeStep
+from medusa_core.names import PlanId, StreamName
+from medusa_core.segments import SegmentFile
+from pipelines.base.failpoints import reached
+from pipelines.catalog.interface import Catalog
+from pipelines.simulation.faults.evaluate import digests
+from pipelines.simulation.faults.scenario import Row
+from pipelines.simulation.faults.simulated_processes import Process
+from pipelines.sources import landing
+from pipelines.spark.results import StepResult, Written
+
+if TYPE_CHECKING:
+    from pipelines.simulation.faults.world import World
+
+WRITE_MS = 10
+
+
+class SimulatedEngine:
+    """The `Engine` and the `Close` of a process's drivers."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._process = process
+        self._storage = world.homes[process.participant].storage
+
+    def compute(self, step: ComputeStep) -> StepResult:
+        """See `StepEngine.compute` (3, 4)."""
+        rows = {name: self._rows(step, name) for name in step.outputs}
+        began_ms = self._world.now_ms
+        self._world.rest(self._world.compute_ms())
+        reached("step.computed")
+        written = tuple(
+            Written(
+                stream=name,
+                files=self.write(name, found),
+                buckets=digests(found, step.fragment.outputs[name].width_us),
+            )
+            for name, found in rows.items()
+        )
+        reached("step.written")
+        records = sum(map(len, rows.values()))
+        metrics = StepMetrics(
+            records_out=records, phases_ms={"compute": float(self._world.now_ms - began_ms)}
+        )
+        return StepResult(written=written, quarantine=(), metrics=metrics)
+
+    def compute_together(
+        self, steps: Sequence[ComputeStep]
+    ) -> Iterator[list[tuple[ComputeStep, StepResult]]]:
+        """See `StepEngine.compute_together`."""
+        yield from ([(step, self.compute(step))] for step in steps)
+
+    def swear_in(self, step: ComputeStep, result: StepResult) -> None:
+        """There are no Functions here."""
+
+    def close(
+        self,
+        decision: CloseBuckets,
+        catalog: Catalog,
+        root: Path,
+        columns: Sequence[Column],
+        lease: Lease,
+        plan: PlanId,
+    ) -> Commit:
+        """See `pipelines.sources.landing.close_buckets`."""
+        landed, part = decision.landing, decision.range
+        with landing.unless_closed(catalog, decision):
+            files = catalog.landed_files(landed.stream, part)
+            self._world.rest(self._world.compute_ms())
+            rows = [row for f in files for row in self._storage.read(f) if part.holds(row[0])]
+            buckets = digests(rows, landed.width_us)
+            landing.check_counts(landed.stream, buckets, landed.counts, part.from_us, part.to_us)
+        written = self.write(landed.stream, rows)
+        return landing.closing_commit(decision, lease, plan, buckets, written, {})
+
+    def write(self, stream: str, rows: Sequence[Row]) -> tuple[SegmentFile, ...]:
+        """Write a file under a name of its own, none for no rows."""
+        if not rows:
+            return ()
+        path = f"{stream}/{self._process.name}-{self._world.next_number()}.parquet"
+        self._storage.begin(path, rows)
+        self._world.rest(WRITE_MS)
+        return (self._storage.write(path, rows),)
+
+    def _rows(self, step: ComputeStep, output: StreamName) -> list[Row]:
+        """The rows of one output in the step's range, from the files that its lineage names."""
+        inputs: dict[StreamName, list[Row]] = {name: [] for name in step.fragment.inputs}
+        for read in step.reads:
+            if read.output != output:
+                continue
+            for segment in step.fragment.inputs[read.input].segments:
+                same = (segment.producer, segment.version) == (read.producer, read.version)
+                if same and segment.range.overlaps(read.range):
+                    inputs[read.input] += [
+                        row
+                        for file in segment.files
+                        for row in self._storage.read(file)
+                        if read.range.holds(row[0]) and segment.range.holds(row[0])
+                    ]
+        name, wrong = step.fragment.fragment.id, self._world.diverging
+        rows = self._world.evaluators[name].rows(output, inputs)
+        if wrong is not None and wrong.spoils(name, self._process.participant, output):
+            rows = wrong.spoilt(rows)
+        return [row for row in rows if step.range.holds(row[0])]

@@ -1,0 +1,155 @@
+"""A tiny engine: the boxes of a fragment over tuples of integers, in memory.
+
+It stands where Spark stands in the product and is as pure: the rows of a step's output follow from
+the rows it read. It knows the few expressions that simulated networks use and refuses any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import assert_never
+
+from medusa_core.digest import TAG_INTEGER, Digest, digest_of
+from medusa_core.fragments import Fragment
+from medusa_core.grid import floor_us
+from medusa_core.names import StreamName
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Port,
+    Union,
+    inputs_of,
+)
+from pipelines.simulation.faults.scenario import Row
+
+Inputs = Mapping[StreamName, Sequence[Row]]
+Holds = Callable[[Row], bool]
+_CONDITION = re.compile(r"(\w+)(?: % (\d+))? (=|>=) (\d+)")
+_SUM = re.compile(r"sum\((\w+)\)")
+
+
+class Evaluator:
+    """The boxes of one fragment, their expressions read once."""
+
+    def __init__(self, fragment: Fragment) -> None:
+        self._fragment = fragment
+        self._boxes = {box.name: box for box in fragment.boxes}
+        network = fragment.network
+        self._ports = {
+            box.name: [network.port(reference, box.name) for reference in inputs_of(box)]
+            for box in fragment.boxes
+        }
+        self._cases = {
+            box.name: {
+                name: condition(text, positions(network, self._ports[box.name][0]))
+                for name, text in box.cases.items()
+            }
+            for box in fragment.boxes
+            if isinstance(box, Filter)
+        }
+
+    def rows(self, output: StreamName, inputs: Inputs) -> list[Row]:
+        """The rows of an output from the rows of the input streams."""
+        return self._of_port(self._fragment.outputs[output], inputs)
+
+    def _of_port(self, port: Port, inputs: Inputs) -> list[Row]:
+        if port in self._fragment.inputs:
+            return list(inputs[self._fragment.inputs[port]])
+        box = self._boxes[port.owner]
+        ports = self._ports[box.name]
+        rows = [row for port_ in ports for row in self._of_port(port_, inputs)]
+        return self._apply(box, port.port, rows)
+
+    def _apply(self, box: Box, port: str, rows: list[Row]) -> list[Row]:
+        match box:
+            case Union():
+                return rows
+            case Filter():
+                cases = self._cases[box.name]
+                return [row for row in rows if case_of(row, cases, box.otherwise) == port]
+            case Aggregate():
+                return windows(
+                    box, rows, positions(self._fragment.network, self._ports[box.name][0])
+                )
+            case Map() | Function():
+                raise AssertionError(f"the simulated engine has no {type(box).__name__}")
+        assert_never(box)
+
+
+def case_of(row: Row, cases: Mapping[str, Holds], otherwise: str | None) -> str | None:
+    """The port by which a row leaves a Filter, or None if it is dropped."""
+    return next((name for name, holds in cases.items() if holds(row)), otherwise)
+
+
+def windows(box: Aggregate, rows: Sequence[Row], at: Mapping[str, int]) -> list[Row]:
+    """The rows of an Aggregate: a window's last instant, its start, the group, the columns."""
+    size_us, advance_us = box.size_us, box.advance_us
+    groups: dict[tuple[int, ...], list[Row]] = {}
+    for row in rows:
+        key = tuple(row[at[name]] for name in box.group_by)
+        start_us = floor_us(row[0], advance_us)
+        while start_us > row[0] - size_us:
+            groups.setdefault((start_us, *key), []).append(row)
+            start_us -= advance_us
+    return [
+        (key[0] + size_us - 1, *key, *(fold(text, group, at) for text in box.columns.values()))
+        for key, group in groups.items()
+    ]
+
+
+def fold(text: str, rows: Sequence[Row], at: Mapping[str, int]) -> int:
+    """One aggregate over the rows of a group."""
+    if text == "count(*)":
+        return len(rows)
+    column = _SUM.fullmatch(text)
+    assert column, f"the simulated engine does not know {text}"
+    return sum(row[at[column[1]]] for row in rows)
+
+
+def positions(network: Network, port: Port) -> dict[str, int]:
+    """Where each column of a port stands in its rows; event time stands first."""
+    if network.is_source(port.owner):
+        columns = list(network.source(port.owner).columns)
+    else:
+        box = network.box(port.owner)
+        if not isinstance(box, Aggregate):
+            return positions(network, network.port(inputs_of(box)[0], box.name))
+        columns = ["window_start", *box.group_by, *box.columns]
+    return {column: at for at, column in enumerate(columns, start=1)}
+
+
+def condition(text: str, at: Mapping[str, int]) -> Holds:
+    """The predicate that an expression says."""
+    found = _CONDITION.fullmatch(text)
+    assert found, f"the simulated engine does not know {text}"
+    position, value = at[found[1]], int(found[4])
+    modulus = int(found[2]) if found[2] else None
+    is_equal = found[3] == "="
+
+    def holds(row: Row) -> bool:
+        seen = row[position] if modulus is None else row[position] % modulus
+        return seen == value if is_equal else seen >= value
+
+    return holds
+
+
+@lru_cache(maxsize=50_000)
+def digest_of_row(row: Row) -> Digest:
+    """The digest of one row, every field an integer."""
+    return digest_of([row], [TAG_INTEGER] * len(row))
+
+
+def digests(rows: Sequence[Row], width_us: int) -> dict[int, Digest]:
+    """The digest of each bucket that has rows, by its start."""
+    found: dict[int, Digest] = {}
+    for row in sorted(rows):
+        at_us = floor_us(row[0], width_us)
+        digest = digest_of_row(row)
+        found[at_us] = found[at_us] + digest if at_us in found else digest
+    return found

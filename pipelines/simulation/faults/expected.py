@@ -1,0 +1,44 @@
+"""The oracle's answer for one scenario, and the same cut into buckets for looking things up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from medusa_core.names import StreamName
+from pipelines.simulation.faults.oracle import Question, expected_rows
+from pipelines.simulation.faults.scenario import Row, Scenario, bucket_of
+from pipelines.simulation.faults.simulated_networks import WIDTH_US
+
+
+def expected_of(scenario: Scenario) -> Mapping[str, Counter[Row]]:
+    """The rows that every stream must have in the end."""
+    sources = {
+        str(stream): [row for batch in batches for row in batch.records]
+        for stream, batches in scenario.feeds.items()
+    }
+    return expected_rows(sources, question_of(scenario))
+
+
+def expected_buckets(scenario: Scenario) -> Mapping[StreamName, Mapping[int, Counter[Row]]]:
+    """The same per stream and start of the narrowest bucket."""
+    found: dict[StreamName, dict[int, Counter[Row]]] = {}
+    for stream, rows in expected_of(scenario).items():
+        buckets = found.setdefault(StreamName(stream), {})
+        for row, times in rows.items():
+            buckets.setdefault(bucket_of(row[0]), Counter())[row] += times
+    return found
+
+
+def question_of(scenario: Scenario) -> Question:
+    """What the oracle is asked: the numbers of the rules, alone."""
+    rules = scenario.rules
+    return Question(
+        form=rules.form.value,
+        modulus=rules.modulus,
+        remainder=rules.remainder,
+        loud_from=rules.loud_from,
+        counts_size_us=rules.counts_size * WIDTH_US,
+        counts_advance_us=rules.counts_advance * WIDTH_US,
+        sums_size_us=rules.sums_size * WIDTH_US,
+    )

@@ -1,0 +1,60 @@
+"""Strands: production code that runs until it rests, and goes on when the world says so.
+
+The code of the product calls its catalog and its partners and waits for them. So that others' calls
+come in between on virtual time, each strand has a stack of its own (a greenlet), and only one of
+all runs at any time: who goes on is handed the turn and gives it back when it rests, so nothing
+depends on how a machine schedules threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from greenlet import getcurrent, greenlet
+
+from pipelines.simulation.faults.simulated_processes import Rest
+
+
+class Killed(BaseException):
+    """The strand's process was killed: nothing it holds in memory matters any more."""
+
+
+class Strand:
+    """One strand; `go` is called by the world, `rest` by what runs in it."""
+
+    __slots__ = ("_is_killed", "_stack", "_work")
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._stack = greenlet(self._run)
+        self._is_killed = False
+
+    def go(self) -> Rest | None:
+        """Let it run until it rests; None at its end. Raises what it raises."""
+        self._stack.parent = getcurrent()
+        said: Rest | None = self._stack.switch()
+        return said
+
+    def rest(self, rest: Rest) -> None:
+        """Give the turn back until the world gives it again; raises Killed if it never will."""
+        if not self._is_killed:
+            self._stack.parent.switch(rest)
+        if self._is_killed:
+            raise Killed
+
+    def kill(self) -> None:
+        """End it where it rests; called by the world, never from a strand."""
+        self._is_killed = True
+        if self._stack:  # it has begun and is not over
+            self.go()
+        assert not self._stack, "who is killed rests no more"
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Killed:
+            pass
+        except Exception:
+            # What a killed process says on its way out is heard by nobody.
+            if not self._is_killed:
+                raise

@@ -1,0 +1,86 @@
+"""What the product's `Bell` hears by in the simulation: lines to homes, on virtual time.
+
+As with LISTEN: what is said while nobody waits stays on the line, and a line to a server that was
+killed is dead.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+import psycopg2
+
+from medusa_core.errors import Unavailable
+from medusa_core.names import Participant
+from pipelines.exchange.notification_listener import CHANNEL, Bell, Ears, Line
+from pipelines.simulation.faults.simulated_processes import Process, Thread
+
+if TYPE_CHECKING:
+    from pipelines.simulation.faults.simulated_homes import SimulatedHome
+    from pipelines.simulation.faults.world import World
+
+BELL_MS = 40
+"""How long news takes; several come as one."""
+
+
+class HomeLine:
+    """A connection that listens at a home, for the strand of a process that opened it."""
+
+    def __init__(self, home: SimulatedHome, thread: Thread) -> None:
+        self.notifies: list[Any] = []
+        self.is_dead = False
+        self.thread = thread
+        self._home = home
+        home.listeners.append(self)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a wait for it ends."""
+        return self.is_dead or bool(self.notifies)
+
+    def say(self) -> None:
+        """NOTIFY."""
+        self.notifies.append(CHANNEL)
+
+    def poll(self) -> None:
+        """Raises psycopg2.Error if it is dead."""
+        if self.is_dead:
+            raise psycopg2.OperationalError("the server closed the connection")
+
+    def close(self) -> None:
+        """Hang up."""
+        if self in self._home.listeners:
+            self._home.listeners.remove(self)
+
+
+def bell_of(world: World, process: Process) -> Bell:
+    """The bell of a participant's loop: it hears its own home and those that it imports from."""
+    partners = {w.participant for ws in world.imports[process.participant].values() for w in ws}
+
+    def listen(url: str) -> Line:
+        home = world.homes[Participant(url)]
+        try:
+            world.check_way(process.participant, home.participant)
+            world.check_way(home.participant, process.participant)
+            home.reach()
+        except Unavailable as error:
+            raise psycopg2.OperationalError(str(error)) from error
+        return HomeLine(home, world.running)
+
+    def wait(lines: list[Line], limit_s: float) -> list[Line]:
+        limit_ms = ceil(limit_s * 1000)
+        mine = [line for line in lines if isinstance(line, HomeLine)]
+        if any(line.is_ready for line in mine):
+            world.rest(min(BELL_MS, limit_ms), is_timer=True)
+        else:
+            world.rest(limit_ms, sleeps=True)
+        return [line for line in lines if isinstance(line, HomeLine) and line.is_ready]
+
+    ears = Ears(
+        listen=listen,
+        wait=wait,
+        now_s=lambda: world.now_ms / 1000,
+        sleep=lambda limit_s: world.rest(ceil(limit_s * 1000), is_timer=True),
+    )
+    return Bell([process.participant, *sorted(partners)], ears)

@@ -1,0 +1,234 @@
+"""A participant's process: the product's loop with its drivers, importer, leases and bell.
+
+It is put together as `pipelines.participant.assembly` does it, of the same parts; what is simulated
+is what they call: the catalog's client, the exchange, the engine, sources and time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, cast
+
+from medusa_core.commits import Lane
+from medusa_core.decide import Decision
+from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.imports import Choose, explain_choice
+from medusa_core.knowledge import Limits
+from medusa_core.names import StreamName
+from medusa_core.network import Port
+from medusa_core.states import Transition
+from pipelines.catalog.interface import Catalog
+from pipelines.exchange.chooser import Chooser
+from pipelines.exchange.importer import Imported, Importer, NoImports
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.language.check import CheckedNetwork
+from pipelines.participant.assigned_plans import leases_wanted, newest_assignments
+from pipelines.participant.driver import Applied, Driver
+from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
+from pipelines.simulation.faults.clients import CatalogClient
+from pipelines.simulation.faults.engine import SimulatedEngine
+from pipelines.simulation.faults.events import Violation
+from pipelines.simulation.faults.feeding import SimulatedSource
+from pipelines.simulation.faults.scenario import landing_of
+from pipelines.simulation.faults.simulated_exchange import MemoryCopies, SimulatedExchange
+from pipelines.simulation.faults.simulated_listener import bell_of
+from pipelines.simulation.faults.simulated_processes import Ended, Process
+from pipelines.sources.live.live_source import LiveSource, Polled
+
+if TYPE_CHECKING:
+    from pipelines.simulation.faults.world import World
+
+LEASE_MS = 4_000
+POLL_MS = 1_000
+BACKLOG_MS = 1_000
+"""How often those who correct look; news does not wake them."""
+
+PAUSE_MS = 500
+TAKE_AGAIN_MS = 250
+
+
+def run(world: World, process: Process) -> NoReturn:
+    """Run a participant's loop as `medusa run` does, for ever; raises Ended where that ends."""
+    client = CatalogClient(world, process)
+    catalog = cast("Catalog", client)
+    bell = bell_of(world, process)
+    said = Teller(world, process)
+    is_live = process.lane is Lane.LIVE
+    while True:
+        keeper = LaneKeeper(catalog, process)
+        process.keeper = keeper
+        take_leases(world, process, keeper, said)
+        loop = ParticipantLoop(
+            catalog=catalog,
+            drivers=drivers_of(world, process, client, keeper, said),
+            importer=importer_of(world, process, catalog, keeper),
+            sources=sources_of(world, process, catalog, keeper) if is_live else {},
+            leases=keeper,
+            said=said,
+            assignments=newest_assignments(catalog, process.participant),
+            now_s=lambda: world.now_ms / 1_000,
+            chooser=chooser_of(world, process, catalog, keeper, said),
+        )
+        try:
+            loop.run(
+                is_done=lambda: False,
+                wait=lambda limit_ms: (
+                    bell.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
+                    if is_live
+                    else world.rest(BACKLOG_MS, is_timer=True)
+                ),
+                recover=lambda error: None,
+                pause=lambda: world.rest(PAUSE_MS, is_timer=True),
+            )
+        except AssignmentsChanged:
+            world.emit(process.name, "anew")
+        except Conflict as error:
+            raise Ended(str(error)) from error
+
+
+def keep(world: World, process: Process) -> NoReturn:
+    """Renew what the process holds at every third of a lease."""
+    while True:
+        world.rest(LEASE_MS // 3, is_timer=True)
+        if process.keeper is not None:
+            process.keeper.renew()
+
+
+def take_leases(world: World, process: Process, keeper: LaneKeeper, said: Teller) -> None:
+    """Take every lease; who still finds another driver's after a dead one's time ends."""
+    ends_ms = world.now_ms + 3 * LEASE_MS // 2
+    while True:
+        try:
+            wanted = leases_wanted(newest_assignments(keeper.catalog, process.participant))
+            keeper.take(wanted)
+        except (Conflict, Unavailable) as error:
+            if isinstance(error, Conflict) and world.now_ms > ends_ms:
+                raise Ended("another driver has its leases") from error
+            said.error(error)
+        else:
+            world.emit(process.name, "leases", f"{len(wanted)} taken")
+            return
+        world.rest(TAKE_AGAIN_MS, is_timer=True)
+
+
+def drivers_of(
+    world: World, process: Process, client: CatalogClient, leases: LeaseKeeper, said: Teller
+) -> list[Driver]:
+    """The product's driver, in the lane of the process."""
+    scenario = world.scenario
+    engine = SimulatedEngine(world, process)
+    driver = Driver(
+        catalog=cast("Catalog", client),
+        root=Path(process.participant),
+        plan=scenario.plan,
+        checked=CheckedNetwork(
+            network=scenario.network,
+            columns={Port(str(stream)): () for stream in scenario.feeds},
+            boxes={},
+        ),
+        fragments=tuple(scenario.fragments.values()),
+        leases=leases,
+        engine=lambda: engine,
+        limits=scenario.limits,
+        said=said,
+        close=engine.close,
+        lane=process.lane,
+    )
+    return [driver]
+
+
+def importer_of(
+    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
+) -> Importer | NoImports:
+    """The product's importer; who corrects does not import."""
+    if process.lane is not Lane.LIVE:
+        return NoImports()
+    return Importer(
+        catalog,
+        MemoryCopies(world.homes[process.participant]),
+        SimulatedExchange(world, process),
+        leases,
+        segments_max=world.scenario.news_segments_max,
+        now_s=lambda: world.now_ms / 1_000,
+    )
+
+
+def chooser_of(
+    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper, said: Teller
+) -> Chooser | None:
+    """The product's choice among several producers; who corrects does not choose.
+
+    In every other schedule it learns of a few rows at a time, so that it has to come back.
+    """
+    if process.lane is not Lane.LIVE or not world.scenario.chosen(process.participant):
+        return None
+    limits = world.scenario.limits if world.scenario.seed % 2 else Limits()
+    return Chooser(catalog, leases, said.error, limits=limits, chose=said.chose)
+
+
+def sources_of(
+    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
+) -> dict[StreamName, LiveSource]:
+    """The sources that a participant lands."""
+    engine = SimulatedEngine(world, process)
+    return {
+        stream: SimulatedSource(world, stream, catalog, leases, engine)
+        for stream in world.scenario.feeds
+        if world.scenario.owners[landing_of(stream)] == process.participant
+    }
+
+
+class LaneKeeper(LeaseKeeper):
+    """The product's leases, in the lane of a process."""
+
+    def __init__(self, catalog: Catalog, process: Process) -> None:
+        super().__init__(catalog, process.name, lease_ms=LEASE_MS, lane=process.lane)
+        self.catalog = catalog
+
+
+class Teller:
+    """What a loop says becomes events; a refusal that nobody should meet is a finding."""
+
+    def __init__(self, world: World, process: Process) -> None:
+        self._world = world
+        self._name = process.name
+        self.applications = 0
+
+    def decided(self, decision: Decision) -> None:
+        """See `pipelines.participant.loop.Said`."""
+        self._world.emit_decision(self._name, decision)
+
+    def applied(self, applied: Applied) -> None:
+        """See `pipelines.participant.loop.Said`."""
+        self.applications += 1
+
+    def chose(self, choice: Choose) -> None:
+        """What was chosen among several producers."""
+        what, _, why = explain_choice(choice).partition(": ")
+        self._world.emit(self._name, "choose", what, why)
+
+    def imported(self, imported: Imported) -> None:
+        """See `pipelines.participant.loop.Said`."""
+        if imported.problem is not None:
+            self._world.emit(self._name, "no news", imported.stream, imported.problem)
+
+    def transitioned(self, transition: Transition) -> None:
+        """See `pipelines.participant.loop.Said`."""
+        self._world.emit(
+            self._name, transition.state.value, transition.fragment, transition.because
+        )
+
+    def polled(self, stream: StreamName, polled: Polled) -> None:
+        """See `pipelines.participant.loop.Said`."""
+
+    def delivered(self, turn: object) -> None:
+        """See `pipelines.participant.loop.Said`."""
+
+    def trimmed(self, line: object) -> None:
+        """See `pipelines.participant.loop.Said`."""
+
+    def error(self, error: Exception) -> None:
+        """See `pipelines.participant.loop.Said`."""
+        if isinstance(error, Refused):
+            raise Violation("REFUSED", str(error)) from error
+        self._world.emit(self._name, type(error).__name__.lower(), why=str(error))

@@ -1,0 +1,82 @@
+"""Processes and their strands: what can be killed, frozen, slowed down and started anew.
+
+A process dies and freezes with all of its strands. Its leases are held by the product's own
+`LeaseKeeper`, which a strand of its own renews.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from medusa_core.commits import Lane
+from medusa_core.names import Participant
+from pipelines.base.failpoints import CHOICE_POINTS, POINTS
+
+if TYPE_CHECKING:
+    from pipelines.homes.lease_keeper import LeaseKeeper
+    from pipelines.simulation.faults.fibers import Strand
+
+READ, OPEN = "knowledge.read", "call.open"
+"""Two gaps that no failpoint names: knowledge is read, and a transaction is open at the server."""
+
+NOT_DRIVEN = ("compact.", "orphan")
+"""What failpoints begin with whose work is not simulated."""
+
+GAPS = (READ, OPEN, *(point for point in POINTS if not point.startswith(NOT_DRIVEN)))
+"""Where faults wait for a process: at every failpoint that the product names, and at those two."""
+
+REPLICA_GAPS = (*GAPS, *CHOICE_POINTS)
+"""The same where participants choose among several producers."""
+
+
+class Rest(NamedTuple):
+    """How long a strand rests, at which gap it stands, and what it rests for.
+
+    `sleeps`: until then, or until news comes; `is_timer`: no work, so no longer on a slow machine.
+    """
+
+    ms: int
+    gap: str | None = None
+    sleeps: bool = False
+    is_timer: bool = False
+
+
+class Ended(Exception):
+    """The process ends by itself, with a sentence that says why."""
+
+
+@dataclass(eq=False, slots=True)
+class Process:
+    """One process of a participant."""
+
+    participant: Participant
+    name: str
+    lane: Lane
+    is_alive: bool = True
+    frozen_until_ms: int = 0
+    threads: list[Thread] = field(default_factory=list)
+    keeper: LeaseKeeper | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Thread:
+    """A strand of a process; `ticket` numbers the wake-up that counts."""
+
+    process: Process
+    strand: Strand
+    rest: Rest = field(default_factory=lambda: Rest(0))
+    ticket: int = 0
+    has_ended: bool = False
+
+
+class Trap:
+    """A fault that waits at a gap for the next process of a participant that comes there."""
+
+    def __init__(
+        self, participant: Participant, gap: str, spring: Callable[[Process, str], None]
+    ) -> None:
+        self.participant = participant
+        self.gap = gap
+        self.spring = spring

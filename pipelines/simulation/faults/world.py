@@ -1,0 +1,392 @@
+"""The world of one schedule: virtual time, homes, processes, what comes next.
+
+Nothing here asks a clock or for chance: time is the time of the next event, chance comes from the
+seed, and what happens at one time happens in the order in which it was asked for. So a seed gives
+the same events, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+
+from medusa_core.commits import Commit, Lane
+from medusa_core.decide import Decision, explain
+from medusa_core.errors import Conflict, Unavailable
+from medusa_core.names import Participant
+from pipelines.catalog.memory.store import Waiting
+from pipelines.simulation.faults import simulated_participants as participants
+from pipelines.simulation.faults import simulated_reader, simulated_trimming
+from pipelines.simulation.faults.bound_laws import DISTURBED_MS
+from pipelines.simulation.faults.choice_laws import ChoiceLaws
+from pipelines.simulation.faults.clients import end_flight
+from pipelines.simulation.faults.diverging import diverging_in
+from pipelines.simulation.faults.evaluate import Evaluator
+from pipelines.simulation.faults.events import Event, Violation
+from pipelines.simulation.faults.fibers import Strand
+from pipelines.simulation.faults.scenario import Scenario, deployment_for
+from pipelines.simulation.faults.simulated_homes import HomeClock, SimulatedHome, open_home
+from pipelines.simulation.faults.simulated_links import Links
+from pipelines.simulation.faults.simulated_listener import BELL_MS
+from pipelines.simulation.faults.simulated_processes import Ended, Process, Rest, Thread, Trap
+from pipelines.simulation.faults.stream_laws import Laws
+
+Tell = Callable[[Event], None]
+COMPUTE_MS = (20, 300)
+RESTART_MS = (200, 2_000)
+AGAIN_MS = (20, 9_000)
+NOTHING = "nothing"
+"""What has come between two reads if neither a trim nor a kill has."""
+
+
+class World:
+    """Homes and processes of one schedule, and the queue of what comes next."""
+
+    def __init__(self, scenario: Scenario, tell: Tell | None = None) -> None:
+        self.scenario = scenario
+        self.chance = Random(f"world {scenario.seed}")
+        self.now_ms = 0
+        self.homes = {
+            p: open_home(p, HomeClock(scenario.clock_offsets_ms[p], lambda: self.now_ms))
+            for p in scenario.participants
+        }
+        self.imports = {p: scenario.imports(p) for p in scenario.participants}
+        self.diverging = diverging_in(scenario)
+        self.evaluators = {name: Evaluator(f) for name, f in scenario.fragments.items()}
+        self.reads: Counter[str] = Counter()
+        self.kinds: Counter[str] = Counter()
+        self.processes: list[Process] = []
+        self.slow: dict[Participant, int] = {}
+        self.links = Links()
+        self.choices = ChoiceLaws(scenario, self.homes, self.diverging, self.is_disturbed,
+                                  self.calm_ms)  # fmt: skip
+        self.laws = Laws(scenario, self.homes, self.is_disturbed, self.choices)
+        # Who is dead for a while or for good, and whose catalog is away as long.
+        self.gone: set[Participant] = set()
+        self.gone_for_good: set[Participant] = set()
+        self.is_trimmed = True
+        self.dark: set[Participant] = set()
+        self.traps: list[Trap] = []
+        self.orders: dict[tuple[str, Participant], Callable[[], None]] = {}
+        # Everybody begins at the same time, and some late.
+        self._disturbed_ms = {
+            p: DISTURBED_MS + scenario.starts_ms[p] for p in scenario.participants
+        }
+        self._running: Thread | None = None
+        self._until: Callable[[], bool] = lambda: False
+        self._is_over = False
+        self._tell = tell
+        self._queue: list[tuple[int, int, Callable[[], object]]] = []
+        self._ties = count()
+        self._numbers = count(1)
+        for participant, home in self.homes.items():
+            home.catalog.deploy(deployment_for(scenario, participant))
+            for stream in scenario.widths_us:
+                home.catalog.declare_bound(stream, scenario.bound, 0)
+            for stream, verify in scenario.replicas.verify.items():
+                home.catalog.declare_verify(stream, verify)
+        simulated_trimming.hold_for_readers(self)
+        for participant, in_ms in scenario.starts_ms.items():
+            for lane in self.lanes_of(participant):
+                self.after(in_ms, partial(self._begin, participant, lane))
+
+    # time
+
+    def run(self, until: Callable[[], bool]) -> None:
+        """One event after another, the laws after each, until `until` or until nothing is left."""
+        self._until, self._is_over = until, False
+        while self._queue and not (self._is_over or until()):
+            at_ms, _, action = heappop(self._queue)
+            self.now_ms = at_ms
+            action()
+            self.laws.check()
+
+    def after(self, in_ms: int, action: Callable[[], object]) -> None:
+        """Do something in so many milliseconds."""
+        heappush(self._queue, (self.now_ms + in_ms, next(self._ties), action))
+
+    def later(self, action: Callable[[], None]) -> None:
+        """Do something when it may well be too late."""
+        self.after(self.chance.randint(*AGAIN_MS), action)
+
+    def close(self) -> None:
+        """End all strands; nothing happens any more."""
+        for process in self.processes:
+            for thread in process.threads:
+                thread.strand.kill()
+
+    # strands
+
+    @property
+    def running(self) -> Thread:
+        """The strand that has the turn."""
+        assert self._running is not None, "only a strand rests"
+        return self._running
+
+    def rest(
+        self, ms: int, *, gap: str | None = None, sleeps: bool = False, is_timer: bool = False
+    ) -> None:
+        """Let the strand that has the turn rest: see `Rest`."""
+        rest = Rest(ms, gap, sleeps, is_timer)
+        if not self._passes(rest):
+            self.running.strand.rest(rest)
+
+    def _passes(self, rest: Rest) -> bool:
+        """Whether nothing happens during a rest: then it is over, and the turn stays where it is.
+
+        What `run` does between two events is done here: giving the turn away and back takes longer.
+        """
+        thread = self.running
+        ends_ms = self.now_ms + self._lasts_ms(thread, rest)
+        is_next = not self._queue or ends_ms < self._queue[0][0]
+        is_met = rest.gap is not None and self.traps
+        is_held = not thread.process.is_alive or thread.process.frozen_until_ms > ends_ms
+        if not is_next or is_met or is_held:
+            return False
+        self.laws.check()
+        self._is_over = self._until()
+        if not self._is_over:
+            thread.rest, self.now_ms = rest, ends_ms
+        return not self._is_over
+
+    def _lasts_ms(self, thread: Thread, rest: Rest) -> int:
+        """How long a rest lasts: work takes longer on a slow machine."""
+        is_work = not (rest.is_timer or rest.sleeps)
+        return rest.ms * (self.slow.get(thread.process.participant, 1) if is_work else 1)
+
+    def pass_point(self, point: str) -> None:
+        """A strand has come to a failpoint: it rests there only if a fault waits for it."""
+        if self._running is not None:
+            participant = self._running.process.participant
+            if any((t.gap, t.participant) == (point, participant) for t in self.traps):
+                self.rest(0, gap=point)
+
+    def next_number(self) -> int:
+        """A number that was never given before."""
+        return next(self._numbers)
+
+    def compute_ms(self) -> int:
+        """How long a step's job takes."""
+        return self.chance.randint(*COMPUTE_MS)
+
+    def disturb(self, participants: Iterable[Participant], lasts_ms: int) -> None:
+        """Something is wrong with participants for a time: nobody is held to a bound meanwhile."""
+        for participant in participants:
+            ends_ms = self.now_ms + lasts_ms + DISTURBED_MS
+            self._disturbed_ms[participant] = max(self._disturbed_ms[participant], ends_ms)
+
+    def is_disturbed(self, participant: Participant) -> bool:
+        """Whether something was wrong with a participant lately."""
+        return self.now_ms < self._disturbed_ms[participant]
+
+    def calm_ms(self, one: Participant, other: Participant) -> int:
+        """For how long nothing has been wrong between two participants."""
+        return self.now_ms - self.links.calm_since_ms(one, other)
+
+    # telling
+
+    def emit(self, who: str, kind: str, what: str = "", why: str = "") -> None:
+        """Something happened."""
+        self.kinds[kind] += 1
+        if self._tell is not None:
+            self._tell(Event(self.now_ms, who, kind, what, why))
+
+    def emit_decision(self, who: str, decision: Decision) -> None:
+        """Something was decided; the words are those of `explain`."""
+        self.kinds["decide"] += 1
+        if self._tell is not None:
+            for line in explain([decision]):
+                what, _, why = line.partition(": ")
+                if what == "wait":
+                    of, _, why = why.partition(": ")
+                    what = f"wait: {of}"
+                self._tell(Event(self.now_ms, who, "decide", what, why))
+
+    def count_read(self, home: SimulatedHome) -> None:
+        """A reader got what the oracle says: after which of trims and kills, since it last did."""
+        self.reads[" and ".join(sorted(home.between_reads)) or NOTHING] += 1
+        before = home.since_first_read
+        home.since_first_read = set() if before is None else before | home.between_reads
+        home.between_reads = set()
+
+    # links
+
+    def check_way(self, sender: Participant, receiver: Participant) -> None:
+        """Raises Unavailable while what one sends does not reach the other."""
+        if self.links.is_lost(sender, receiver, self.now_ms):
+            raise Unavailable(f"what {sender} sends does not reach {receiver}: the link is cut")
+
+    # processes
+
+    def start(self, participant: Participant, lane: Lane) -> Process:
+        """Start a process and its strands."""
+        mark = "b" if lane is Lane.BACKLOG else ""
+        process = Process(
+            participant=participant,
+            name=f"{participant}.{mark}{self.next_number()}",
+            lane=lane,
+        )
+        self.processes.append(process)
+        self.emit(process.name, "start", lane.value)
+        for work in self._strands(process):
+            thread = Thread(process, Strand(work))
+            process.threads.append(thread)
+            self._wake(thread, 1)
+        return process
+
+    def _begin(self, participant: Participant, lane: Lane) -> None:
+        """Start a process, unless its participant is gone."""
+        if participant not in self.gone:
+            self.start(participant, lane)
+
+    def lanes_of(self, participant: Participant) -> tuple[Lane, ...]:
+        """The lanes in which a participant has a process."""
+        has_backlog = participant in self.scenario.backlog
+        return (Lane.LIVE, Lane.BACKLOG) if has_backlog else (Lane.LIVE,)
+
+    def there(self) -> list[Participant]:
+        """Those who are not gone."""
+        return [p for p in self.scenario.participants if p not in self.gone]
+
+    def leave(self, participant: Participant, *, is_dark: bool) -> None:
+        """A participant is dead: nobody starts its processes again, and perhaps its catalog."""
+        self.gone.add(participant)
+        if is_dark:
+            self.dark.add(participant)
+            self.pause(self.homes[participant])
+        for process in self.alive(participant):
+            self.end(process)
+
+    def come_back(self, participant: Participant) -> None:
+        """A participant that was dead is there again."""
+        self.gone.discard(participant)
+        if participant in self.dark:
+            self.dark.discard(participant)
+            self.homes[participant].is_paused = False
+        self.emit(participant, "back", "all of it")
+        for lane in self.lanes_of(participant):
+            self._begin_again(participant, lane)
+
+    def _strands(self, process: Process) -> Iterator[Callable[[], None]]:
+        yield partial(participants.keep, self, process)
+        yield partial(participants.run, self, process)
+        if process.lane is Lane.BACKLOG:
+            return
+        yield partial(simulated_trimming.keep_house, self, process)
+        read = self.scenario.readers.get(process.participant)
+        if read is not None:
+            line = self.scenario.line_read(process.participant, read)
+            yield partial(simulated_reader.read_on, self, process, read, line)
+
+    def alive(self, participant: Participant) -> list[Process]:
+        """The processes of a participant that have not ended, frozen ones too."""
+        return [p for p in self.processes if p.participant == participant and p.is_alive]
+
+    def end(self, process: Process, back_in_ms: int | None = None) -> None:
+        """A process is gone with its strands; whoever supervises starts another one in time."""
+        process.is_alive = False
+        self.processes.remove(process)
+        for thread in process.threads:
+            thread.strand.kill()
+        for home in self.homes.values():
+            home.listeners = [x for x in home.listeners if x.thread.process is not process]
+        if back_in_ms is None:
+            back_in_ms = self.chance.randint(*RESTART_MS)
+        self.after(back_in_ms, lambda: self._restart(process))
+
+    def _restart(self, ended: Process) -> None:
+        self._begin_again(ended.participant, ended.lane)
+
+    def _begin_again(self, participant: Participant, lane: Lane) -> None:
+        if not any(p.lane is lane for p in self.alive(participant)):
+            self._begin(participant, lane)
+
+    def _wake(self, thread: Thread, in_ms: int) -> None:
+        thread.ticket += 1
+        ticket = thread.ticket
+        self.after(in_ms, lambda: self._resume(thread, ticket))
+
+    def _resume(self, thread: Thread, ticket: int) -> None:
+        process = thread.process
+        if thread.ticket != ticket or not process.is_alive or thread.has_ended:
+            return
+        if process.frozen_until_ms > self.now_ms:
+            self._wake(thread, process.frozen_until_ms - self.now_ms)
+            return
+        self._running = thread
+        try:
+            rest = thread.strand.go()
+        except Ended as ended:
+            self.emit(process.name, "ended", why=str(ended))
+            self.end(process)
+            return
+        finally:
+            self._running = None
+        if rest is None:
+            thread.has_ended = True
+            return
+        thread.rest = rest
+        self._wake(thread, self._lasts_ms(thread, rest))
+        if rest.gap is not None and self.traps:
+            self._spring(process, rest.gap)
+
+    def ring(self, home: SimulatedHome) -> None:
+        """NOTIFY: a home has changed; who sleeps wakes up, who works will look again."""
+        for line in home.listeners:
+            listener = line.thread.process.participant
+            if self.links.carries_bell(home.participant, listener, self.now_ms):
+                line.say()
+                self._wake_sleeping(line.thread)
+
+    def _wake_sleeping(self, thread: Thread) -> None:
+        if thread.rest.sleeps:
+            thread.rest = Rest(0)
+            self._wake(thread, BELL_MS)
+
+    # faults as the processes meet them
+
+    def _spring(self, process: Process, gap: str) -> None:
+        for trap in self.traps:
+            if trap.gap == gap and trap.participant == process.participant:
+                self.traps.remove(trap)
+                trap.spring(process, gap)
+                return
+
+    def takes_order(self, order: str, participant: Participant) -> bool:
+        """Whether a fault waits for exactly this; it then has happened."""
+        done = self.orders.pop((order, participant), None)
+        if done is not None:
+            done()
+        return done is not None
+
+    def send_again(self, home: SimulatedHome, commit: Commit) -> None:
+        """A commit is delivered a second time, later; it must find the first one."""
+
+        def deliver() -> None:
+            try:
+                answer = home.reach().commit(commit)
+            except (Waiting, Unavailable):
+                self.after(50, deliver)
+                return
+            except Conflict as error:
+                raise Violation("VERSION", f"a commit sent again was not found: {error}") from error
+            if not answer.again:
+                raise Violation("S12", f"a commit of {commit.lease.key} was made a second time")
+            self.emit(home.participant, "again", str(commit.lease.key), "the same answer")
+
+        self.later(deliver)
+
+    def pause(self, home: SimulatedHome) -> None:
+        """The catalog's server is killed: what was open is rolled back, nobody is answered."""
+        home.is_paused = True
+        home.between_reads.add("kill")
+        for line in home.listeners:
+            line.is_dead = True
+            self._wake_sleeping(line.thread)
+        for flight in list(home.flights):
+            flight.is_answered = False
+            end_flight(self, home, flight, keep=False)

@@ -1,0 +1,170 @@
+"""The plain rule: one offer per participant and round, to one partner at a time (papers: 3.4-3.6).
+
+A participant asks in the engine's order (who refused last comes last, then the cheapest) and offers
+every unit that pays at the price. Whoever is asked takes the dearest offers first, counting what it
+has taken in this round. A partner that takes nothing is offered one level more, as long as that
+pays; one that took all that was offered is asked at one level less the next time, and nobody is
+asked at a level at which nothing pays any more.
+
+Left out: that one beyond its capacity offers everything, whether it pays or not, which would break
+the theorem that every move lowers the sum of costs; and answers that a movement is on its way, for
+a move takes one round here.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from pipelines.simulation.schemes.course import Course
+from pipelines.simulation.schemes.limits import Limits
+from pipelines.simulation.schemes.worlds import HONEST, Outcome, World
+
+
+@dataclass(slots=True)
+class _Standing:
+    """Where the payer of a contract stands with its partner."""
+
+    provider: int
+    prices: tuple[float, ...]
+    level: int = 0
+    has_refused: bool = False
+
+    @property
+    def price(self) -> float:
+        return self.prices[self.level]
+
+
+class PlainRule:
+    """See the module."""
+
+    name = "plain"
+
+    def run(self, world: World, rounds_max: int) -> Outcome:
+        """See `Scheme.run`. At rest once nothing moved while everybody asked all its partners."""
+        return _Run(world).play(rounds_max)
+
+
+class _Run:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._course = Course(world, scheme=PlainRule.name)
+        self._limits = Limits(len(world.homes) + 1)
+        self._standings: list[list[_Standing]] = [[] for _ in range(world.participants)]
+        known: dict[int, tuple[float, ...]] = {}
+        for payer, provider, prices in world.contracts:
+            if id(prices) not in known:
+                known[id(prices)] = tuple(float(prices.at(x)) for x in range(prices.top + 1))
+            self._standings[payer].append(_Standing(provider, known[id(prices)]))
+        self._factors = [
+            world.misreports.get(i, HONEST).cost_factor for i in range(world.participants)
+        ]
+        self._cheapest = [
+            min((s.prices[0] for s in standings), default=None) for standings in self._standings
+        ]
+        most = max((sum(len(s.prices) for s in own) for own in self._standings), default=0)
+        # Each asks its partners in turn, at every level at worst, and once more after that.
+        self._quiet_rounds = 2 * most + 2
+
+    def play(self, rounds_max: int) -> Outcome:
+        course = self._course
+        wanting = {i for i in range(self._world.participants) if self._wants(i)}
+        quiet = 0
+        while course.round < rounds_max:
+            changed = set(course.begin_round())
+            quiet = 0 if changed else quiet + 1
+            for participant in changed:
+                self._look(participant, wanting)
+            offers, answers, moved = self._round(sorted(wanting))
+            course.check_fall()
+            course.end_round(offers, answers)
+            for participant in moved:
+                self._look(participant, wanting)
+            quiet = 0 if moved else quiet
+            is_over = course.round >= self._world.changes_until
+            if is_over and (quiet > self._quiet_rounds or not wanting):
+                return course.outcome(is_at_rest=True)
+        return course.outcome(is_at_rest=False)
+
+    def _look(self, participant: int, wanting: set[int]) -> None:
+        if self._wants(participant):
+            wanting.add(participant)
+        else:
+            wanting.discard(participant)
+            for standing in self._standings[participant]:
+                standing.has_refused = False
+
+    def _wants(self, participant: int) -> bool:
+        cheapest = self._cheapest[participant]
+        return cheapest is not None and self._offered(participant, cheapest) > 0
+
+    def _offered(self, participant: int, price: float) -> int:
+        """How many units pay to be given away at the price."""
+        table, factor = self._course.tables[participant], self._factors[participant]
+        return self._course.units[participant] - self._limits.kept(table, price, factor)
+
+    def _round(self, asking: list[int]) -> tuple[int, int, set[int]]:
+        received: dict[int, list[tuple[float, int, _Standing, list[int]]]] = defaultdict(list)
+        offers = 0
+        for participant in asking:
+            standing = self._next(participant)
+            count = self._offered(participant, standing.price)
+            if count <= 0:
+                for one in self._standings[participant]:
+                    one.has_refused = False
+                continue
+            offers += 1
+            offered = self._course.carried[participant][-1 : -count - 1 : -1]
+            received[standing.provider].append((-standing.price, participant, standing, offered))
+        agreed: list[tuple[int, int, float, list[int]]] = []
+        for taker in sorted(received):
+            for price, giver, standing, asked, accepted in self._answer(taker, received[taker]):
+                agreed.append((giver, taker, price, accepted))
+                self._learn(giver, standing, asked, len(accepted))
+        for giver, taker, price, accepted in agreed:
+            for fragment in accepted:
+                self._course.move(fragment, giver, taker, price)
+        moved = {p for giver, taker, _, accepted in agreed if accepted for p in (giver, taker)}
+        return offers, offers, moved
+
+    def _next(self, participant: int) -> _Standing:
+        own = self._standings[participant]
+        for one in own:
+            while one.level and self._offered(participant, one.price) <= 0:
+                one.level -= 1
+        best = min(own, key=lambda one: (one.has_refused, one.price))
+        if best.has_refused:
+            for one in own:
+                one.has_refused = False
+            best = min(own, key=lambda one: one.price)
+        return best
+
+    def _answer(
+        self, taker: int, offers: list[tuple[float, int, _Standing, list[int]]]
+    ) -> list[tuple[float, int, _Standing, int, list[int]]]:
+        """What is taken of each offer, dearest first, by the loads as they were stated."""
+        table, factor = self._course.tables[taker], self._factors[taker]
+        answers = []
+        carried = float(self._course.units[taker])
+        for below_zero, giver, standing, offered in sorted(offers, key=lambda one: one[:2]):
+            price = -below_zero
+            limit = self._limits.taken(table, price, factor) + 1e-9
+            accepted = []
+            for fragment in offered:
+                stated = self._world.stated_load(fragment) / self._world.unit
+                if carried + stated > limit:
+                    break
+                carried += stated
+                accepted.append(fragment)
+            answers.append((price, giver, standing, len(offered), accepted))
+        return answers
+
+    def _learn(self, giver: int, standing: _Standing, offered: int, accepted: int) -> None:
+        if accepted == offered:
+            standing.level = max(standing.level - 1, 0)
+        elif not accepted:
+            dearer = standing.level + 1
+            if dearer < len(standing.prices) and self._offered(giver, standing.prices[dearer]) > 0:
+                standing.level = dearer
+            else:
+                standing.has_refused = True

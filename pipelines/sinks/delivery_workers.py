@@ -1,0 +1,269 @@
+"""Delivering beside the loop of a participant: every sink at its own pace, in threads.
+
+The loop calls `look` at every turn: it reads which sinks there are and how their streams stand,
+sends those to work that have something to do, and tells what became of the others. A target that is
+away holds up no step and no other sink: its next try waits, longer each time, up to half a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from medusa_core.errors import MedusaError, Refused
+from medusa_core.names import StreamName, Version
+from medusa_core.sinks import SinkRecord
+from pipelines.base.cpu_meter import NO_METER, Meter
+from pipelines.base.redaction import SafeText
+from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.sinks.delivered_line import line_of
+from pipelines.sinks.delivery import Delivering, Turn
+
+THREADS_MAX = 8
+LOOK_S = 0.5
+TURNS_S = 5.0
+WAITS_S = (0.5, 30.0)
+IDLE_S = 30.0
+
+
+class Said(Protocol):
+    """Who is told what is delivered, and what went wrong."""
+
+    def delivered(self, turn: Turn) -> None: ...
+    def error(self, error: Exception) -> None: ...
+
+
+@dataclass(slots=True)
+class _Worked:
+    """One sink at work: its last turns, and when to try again."""
+
+    delivering: Delivering
+    future: Future[list[Turn]] | None = None
+    tried_at_s: float | None = None
+    not_before_s: float = 0.0
+    wait_s: float = 0.0
+    version: Version | None = None
+    problem: MedusaError | None = None
+    told: str | None = None
+
+
+@dataclass(slots=True)
+class _Stop:
+    """Whether the threads shall come to an end."""
+
+    is_asked: bool = False
+
+
+@dataclass(kw_only=True)
+class Deliveries:
+    """The sinks of one home; `directory` is the folder of homes. `close` ends all threads."""
+
+    catalog: Catalog
+    root: Path
+    directory: Path
+    said: Said
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    now_s: Callable[[], float] = time.monotonic
+    meter: Meter = NO_METER
+    _worked: dict[tuple[StreamName, str], _Worked] = field(default_factory=dict)
+    _pool: ThreadPoolExecutor | None = None
+    _stop: _Stop = field(default_factory=_Stop)
+    _looked_at_s: float | None = None
+    _safe: SafeText = field(default_factory=SafeText)
+
+    def look(self) -> None:
+        """Send to work what is due, and tell what was done; seldom more than half a second apart.
+
+        Raises Unavailable if the catalog is away.
+        """
+        now_s = self.now_s()
+        if self._looked_at_s is not None and now_s - self._looked_at_s < LOOK_S:
+            return
+        self._looked_at_s = now_s
+        sinks = self.catalog.sinks()
+        self._let_go(sinks)
+        if not sinks:
+            return
+        lines = self.catalog.lines()
+        for sink in sinks:
+            worked = self._worked.get((sink.stream, sink.name))
+            if worked is None:
+                made = self._made(sink)
+                if made is None:
+                    continue
+                worked = self._worked[sink.stream, sink.name] = made
+            self._collect(worked, sink)
+            line = line_of(lines, sink.stream, self.catalog.participant)
+            if worked.future is None and line is not None and self._is_due(worked, sink, line):
+                self._send(worked)
+
+    def has_delivered_all(self) -> bool:
+        """Whether every sink has come to the end of its stream, all of which have ended.
+
+        Raises Refused or Diverged if one cannot without somebody's help.
+        """
+        lines = self.catalog.lines()
+        for sink in self.catalog.sinks():
+            worked = self._worked.get((sink.stream, sink.name))
+            if worked is not None and worked.problem is not None and not _may_pass(worked.problem):
+                raise worked.problem
+            line = line_of(lines, sink.stream, self.catalog.participant)
+            if line is None or line.origin_us is None or line.end_us is None:
+                continue
+            if sink.from_us < line.end_us and sink.holds_from_us < line.end_us:
+                return False
+        return True
+
+    def close(self) -> None:
+        """End what is under way, as soon as it can be, and let go of all targets."""
+        self._stop.is_asked = True
+        for worked in self._worked.values():
+            if worked.future is not None and not worked.future.done():
+                worked.delivering.cancel()
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+        for worked in self._worked.values():
+            future = worked.future
+            if future is not None and not future.cancelled() and future.exception() is None:
+                self._tell(future.result())
+            worked.delivering.close()
+        self._worked.clear()
+
+    # ------------------------------------------------------------ one look
+
+    def _made(self, sink: SinkRecord) -> _Worked | None:
+        try:
+            return _Worked(
+                Delivering(self.catalog, self.root, self.directory, sink, self.environment)
+            )
+        except Refused as error:
+            # Written by a newer Medusa, say: whoever reads the status sees it.
+            if sink.problem != self._safe(error):
+                self.said.error(error)
+                self.catalog.record_sink_problem(sink, self._safe(error))
+            return None
+
+    def _let_go(self, sinks: tuple[SinkRecord, ...]) -> None:
+        """Of sinks that were withdrawn or declared anew."""
+        declared = {(s.stream, s.name): (s.document, s.from_us) for s in sinks}
+        for key, worked in list(self._worked.items()):
+            was = worked.delivering.sink
+            if declared.get(key) == (was.document, was.from_us):
+                continue
+            if worked.future is not None and not worked.future.done():
+                continue
+            worked.delivering.close()
+            del self._worked[key]
+
+    def _is_due(self, worked: _Worked, sink: SinkRecord, line: LineStatus) -> bool:
+        now_s, stable_us = self.now_s(), line.stable_through_us
+        if stable_us is None or now_s < worked.not_before_s:
+            return False
+        if worked.tried_at_s is None or now_s - worked.tried_at_s >= worked.delivering.sign_s:
+            return True
+        is_corrected = worked.delivering.takes_tentative and worked.version != line.version
+        return is_corrected or sink.through_us is None or sink.through_us < stable_us
+
+    def _send(self, worked: _Worked) -> None:
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="medusa-sink")
+        worked.tried_at_s = self.now_s()
+        worked.future = self._pool.submit(self._work, worked.delivering)
+
+    def _work(self, delivering: Delivering) -> list[Turn]:
+        """Turns until there is nothing to do, or for as long as others may be let wait."""
+        with self.meter.delivering():
+            ends_s, turns = self.now_s() + TURNS_S, [delivering.turn()]
+            while turns[-1].has_more and not self._stop.is_asked and self.now_s() < ends_s:
+                turns.append(delivering.turn())
+        return turns
+
+    def _collect(self, worked: _Worked, sink: SinkRecord) -> None:
+        """What became of the turns that were sent to work, if they are over."""
+        if worked.future is None:
+            self._rest(worked)
+            return
+        if not worked.future.done():
+            return
+        future, worked.future = worked.future, None
+        try:
+            turns = future.result()
+        except MedusaError as error:
+            self._note_problem(worked, sink, error)
+            return
+        except Exception as error:  # noqa: BLE001  whatever it is, it holds up no step
+            self._note_problem(worked, sink, _a_fault_of_ours(sink, error))
+            return
+        if worked.told is not None:
+            self.catalog.record_sink_problem(sink, None)
+        worked.problem = worked.told = None
+        worked.wait_s, worked.not_before_s = 0.0, 0.0
+        worked.version = turns[-1].version
+        self._tell(turns)
+        if not turns[-1].has_more and turns[-1].run is None and not turns[-1].corrected:
+            # It waits for a multiple of its pace, or gave a sign: not at once again.
+            worked.not_before_s = self.now_s() + WAITS_S[0]
+
+    def _tell(self, turns: list[Turn]) -> None:
+        for turn in turns:
+            if turn.run is not None or turn.corrected:
+                self.said.delivered(turn)
+
+    def _note_problem(self, worked: _Worked, sink: SinkRecord, error: MedusaError) -> None:
+        worked.problem, text = error, self._safe(error)
+        least_s, most_s = WAITS_S
+        worked.wait_s = min(max(worked.wait_s * 2, least_s), most_s)
+        worked.not_before_s = self.now_s() + (worked.wait_s if _may_pass(error) else most_s)
+        self.said.error(error)
+        if worked.told != text:
+            worked.told = text
+            self.catalog.record_sink_problem(sink, text)
+
+    def _rest(self, worked: _Worked) -> None:
+        """A target that was not needed for a while is let go of: others may want to look at it."""
+        if worked.tried_at_s is not None and self.now_s() - worked.tried_at_s >= IDLE_S:
+            worked.delivering.close()
+
+
+def _may_pass(error: MedusaError) -> bool:
+    """Whether a problem may be over soon without anybody's help."""
+    return error.exit_code in (3, 4, 5)
+
+
+def _a_fault_of_ours(sink: SinkRecord, error: Exception) -> MedusaError:
+    return Refused(
+        f"sink {sink.name} of {sink.stream} met a fault of Medusa's own ({type(error).__name__}): "
+        "report it; until then fewer rows at a time (rows_max) may help"
+    )
+
+
+def deliver_once(
+    catalog: Catalog,
+    root: Path,
+    directory: Path,
+    sinks: tuple[SinkRecord, ...],
+    environment: Mapping[str, str],
+    told: Callable[[Turn], None],
+) -> list[tuple[SinkRecord, MedusaError]]:
+    """Deliver what there is now to each of the sinks; returns those that could not, and why."""
+    failed: list[tuple[SinkRecord, MedusaError]] = []
+    for sink in sinks:
+        try:
+            delivering = Delivering(catalog, root, directory, sink, environment)
+            try:
+                has_more = True
+                while has_more:
+                    turn = delivering.turn()
+                    told(turn)
+                    has_more = turn.has_more
+            finally:
+                delivering.close()
+        except MedusaError as error:
+            failed.append((sink, error))
+            catalog.record_sink_problem(sink, SafeText()(error))
+    return failed

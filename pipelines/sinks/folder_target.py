@@ -1,0 +1,314 @@
+"""A folder of Parquet or CSV files, each with the rows of a run of whole buckets.
+
+    STREAM-FROM-TO-vVERSION.parquet   final rows; FROM and TO are event times in UTC
+    _medusa.json                      the record: whose it is, how far it has come, what is here
+    _medusa.lock                      held by whoever delivers
+    .medusa-*.part                    half written: nobody reads it, who delivers next removes it
+
+Readers of folders pass over names that begin with `_` or `.`. Delivering a run is, in this order:
+1 decide it · 2 write its file under a name of this attempt, and sync it · 3 rename it, and sync the
+folder · 4 replace the record (written, synced, renamed, folder synced): the run is delivered · 5
+copy the record into the catalog. A file that was renamed and is not in the record yet says by its
+name where the run ends, so that the same run is delivered again, over it.
+
+What lies there must be what the record says, by names and sizes; else nothing is written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from medusa_core.columns import Column
+from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
+from medusa_core.grid import Range
+from medusa_core.sinks import Run
+from pipelines.base.failpoints import reached
+from pipelines.sinks.csv_text import csv_header, csv_lines
+from pipelines.sinks.file_names import FileName, file_name, parse_file_name
+from pipelines.sinks.folder_record import Lying, document_of, record_of
+from pipelines.sinks.run_rows import OF_BUCKET, SORTED_BYTES_MAX, delivered_schema
+from pipelines.sinks.sink_declaration import GUARD, FolderSink
+from pipelines.sinks.target import Owner, Rows, TargetRecord, check_owner
+from pipelines.storage.segment_files import ROWS_PER_GROUP
+from pipelines.storage.stable_rows import EVENT_TIME
+
+RECORD, LOCK = "_medusa.json", "_medusa.lock"
+PART_PREFIX, PART_SUFFIX = ".medusa-", ".part"
+RECORD_BYTES_MAX = 1_000_000
+
+
+class FolderTarget:
+    """One folder, held alone from here to `close`.
+
+    Raises Refused if it is another's, was tampered with or cannot be used, Conflict if another
+    process delivers there, Unavailable if it cannot be read or written now.
+    """
+
+    def __init__(
+        self, declaration: FolderSink, owner: Owner, columns: tuple[Column, ...], width_us: int
+    ) -> None:
+        self._width_us = width_us
+        self._declared = declaration
+        self._folder = declaration.path
+        self._owner = owner
+        self._columns = columns
+        self._record: TargetRecord | None = None
+        self._lying = Lying()
+        self._unfinished: list[tuple[str, FileName]] = []
+        with _errors_of(self._folder):
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(self._folder)
+        try:
+            with _errors_of(self._folder):
+                self._read()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def record(self) -> TargetRecord | None:
+        """See `Target.record`."""
+        return self._record
+
+    @property
+    def resumes(self) -> Range | None:
+        """See `Target.resumes`."""
+        return self._unfinished[0][1].part if self._unfinished else None
+
+    def close(self) -> None:
+        """See `Target.close`."""
+        os.close(self._lock)
+
+    # ------------------------------------------------------------ what lies there
+
+    def _read(self) -> None:
+        names = _listed(self._folder)
+        self._read_record(RECORD in names)
+        found = Lying()
+        for name, size_bytes in names.items():
+            if name.startswith(PART_PREFIX) and name.endswith(PART_SUFFIX):
+                with suppress(FileNotFoundError):
+                    os.unlink(self._folder / name)
+                continue
+            if name.startswith(("_", ".")):
+                continue
+            if self._record is None:
+                raise Refused(
+                    f"{self._folder} holds {name!r}, which Medusa did not deliver: give "
+                    f"{self._owner} an empty folder"
+                )
+            parsed = parse_file_name(name, self._owner.stream, self._suffix)
+            if parsed is None:
+                raise Refused(
+                    f"{self._folder} holds {name!r}, which {self._owner} did not deliver: take it "
+                    "away"
+                )
+            if parsed.part.from_us >= self._record.through_us:
+                self._unfinished.append((name, parsed))
+            else:
+                found = found.plus(name, size_bytes)
+        if found != self._lying or len(self._unfinished) > 1:
+            raise Refused(
+                f"{self._folder} does not hold the {self._lying.files} files that {self._owner} "
+                "delivered as they were: put them back, or give the sink an empty folder"
+            )
+
+    def _read_record(self, is_there: bool) -> None:
+        if not is_there:
+            return
+        path = self._folder / RECORD
+        with path.open("rb") as file:
+            text = file.read(RECORD_BYTES_MAX)
+        try:
+            document = json.loads(text)
+            self._record, self._lying = record_of(document)
+            kind = str(document["kind"])
+        except (ValueError, KeyError, TypeError, AttributeError, Refused, RecursionError):
+            raise Refused(
+                f"{path} is not as Medusa wrote it: restore it, or give {self._owner} an empty "
+                "folder"
+            ) from None
+        check_owner(str(self._folder), self._record.owner, self._owner)
+        if kind != self._declared.kind:
+            raise Refused(
+                f"{self._folder} holds {kind} files, and {self._owner} delivers "
+                f"{self._declared.kind}: give it another folder"
+            )
+
+    # ------------------------------------------------------------ delivering
+
+    def begin(self, record: TargetRecord) -> TargetRecord:
+        """See `Target.begin`."""
+        with _errors_of(self._folder):
+            self._write_record(record, self._lying)
+        reached("sink.prepared")
+        return record
+
+    def deliver(self, run: Run, rows: Rows) -> TargetRecord:
+        """See `Target.deliver`; the numbers are those above."""
+        assert self._record is not None, "a new folder is begun first"
+        record, lying = self._record.after(run), self._lying
+        with _errors_of(self._folder):
+            if run.rows:
+                name = file_name(
+                    self._owner.stream, run.range, run.version, self._suffix, self._width_us
+                )
+                part = self._folder / f"{PART_PREFIX}{uuid4().hex}{PART_SUFFIX}"
+                try:
+                    # 2
+                    size_bytes = self._write(part, run, rows)
+                    reached("sink.written")
+                    # 3
+                    for other, _ in self._unfinished:
+                        if other != name:
+                            (self._folder / other).unlink(missing_ok=True)
+                    os.replace(part, self._folder / name)
+                    _sync(self._folder)
+                    reached("sink.renamed")
+                finally:
+                    part.unlink(missing_ok=True)
+                lying = lying.plus(name, size_bytes)
+            # 4
+            self._write_record(record, lying)
+            self._unfinished = []
+            reached("sink.committed")
+        return record
+
+    def _write(self, path: Path, run: Run, rows: Rows) -> int:
+        with path.open("xb") as file:
+            if self._declared.kind == "parquet":
+                self._write_parquet(file, run, rows)
+            else:
+                self._write_csv(file, rows)
+            file.flush()
+            os.fsync(file.fileno())
+            return file.tell()
+
+    def _write_parquet(self, file: BinaryIO, run: Run, rows: Rows) -> None:
+        schema = _shown(delivered_schema(self._columns)).with_metadata(
+            {
+                "medusa.stream": self._owner.stream,
+                "medusa.from_us": str(run.range.from_us),
+                "medusa.to_us": str(run.range.to_us),
+                "medusa.version": str(run.version),
+            }
+        )
+        # Through a file of Python's, so that a full disk is told as such.
+        with pq.ParquetWriter(pa.PythonFile(file, mode="w"), schema, compression="zstd") as writer:
+            for table in _grouped(rows):
+                writer.write_table(table.drop_columns([OF_BUCKET]).cast(schema))
+
+    def _write_csv(self, file: BinaryIO, rows: Rows) -> None:
+        columns = [Column(EVENT_TIME, "timestamp"), *self._columns]
+        file.write(csv_header([c.name for c in columns]))
+        for batch in rows:
+            guarded = self._declared.formulas == GUARD
+            file.writelines(csv_lines(batch, columns, guarded=guarded))
+
+    def _write_record(self, record: TargetRecord, lying: Lying) -> None:
+        document = {
+            "kind": self._declared.kind,
+            "columns": [[EVENT_TIME, "timestamp"], *([c.name, c.type] for c in self._columns)],
+            **document_of(record, lying),
+        }
+        part = self._folder / f"{PART_PREFIX}{uuid4().hex}{PART_SUFFIX}"
+        try:
+            with part.open("x", encoding="utf-8") as file:
+                file.write(json.dumps(document, indent=1) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(part, self._folder / RECORD)
+        finally:
+            part.unlink(missing_ok=True)
+        _sync(self._folder)
+        self._record, self._lying = record, lying
+
+    @property
+    def _suffix(self) -> str:
+        return f".{self._declared.kind}"
+
+
+def _shown(schema: pa.Schema) -> pa.Schema:
+    """What a file shows of a row: all but its bucket, which the file's name bounds."""
+    return schema.remove(schema.get_field_index(OF_BUCKET))
+
+
+def _grouped(rows: Rows) -> Iterator[pa.Table]:
+    """The rows in tables as long as a row group, or as large as memory allows."""
+    held: list[pa.RecordBatch] = []
+    held_rows = held_bytes = 0
+    for batch in rows:
+        held.append(batch)
+        held_rows, held_bytes = held_rows + batch.num_rows, held_bytes + batch.nbytes
+        if held_rows >= ROWS_PER_GROUP or held_bytes > SORTED_BYTES_MAX // 2:
+            yield pa.Table.from_batches(held)
+            held, held_rows, held_bytes = [], 0, 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def _listed(folder: Path) -> dict[str, int]:
+    """Every name in the folder with its size; what is no file has none that a file has."""
+    found: dict[str, int] = {}
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                found[entry.name] = status.st_size if stat.S_ISREG(status.st_mode) else -1
+    return found
+
+
+def _locked(folder: Path) -> int:
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(folder / LOCK, flags, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Conflict(
+            f"another process delivers into {folder}: wait for it, or give the sink another folder"
+        ) from None
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _errors_of(folder: Path) -> Iterator[None]:
+    """Raise Medusa's errors instead of the system's."""
+    try:
+        yield
+    except MedusaError:
+        raise
+    except (FileExistsError, NotADirectoryError):
+        raise Refused(f"{folder} is no folder that can be delivered into: name another") from None
+    except PermissionError as error:
+        raise Refused(
+            f"{folder} cannot be delivered into ({error.strerror}): give the right to, or name "
+            "another folder"
+        ) from None
+    except OSError as error:
+        raise Unavailable(
+            f"{folder} cannot be written now ({error.strerror or error}): make room or mend it; "
+            "delivering goes on by itself"
+        ) from error

@@ -1,0 +1,232 @@
+"""Recorded Parquet: the declared columns are read, a batch at a time, and brought to their types.
+
+A column whose type cannot hold the declared values at all (a list for an int, a timestamp for a
+bigint) is refused for the whole file; a value that does not fit (300 for a column declared int is
+fine, 3,000,000,000 is not) sends its row to quarantine. Text columns are read by the grammar of
+CSV fields, so that they may be declared as any type.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet
+
+from medusa_core.columns import Column
+from medusa_core.commits import QuarantinedRecord
+from medusa_core.errors import Refused
+from pipelines.sources.recorded.arrow_values import (
+    can_hold,
+    can_tell,
+    convert_values,
+    decoded,
+    is_text,
+)
+from pipelines.sources.recorded.bound_columns import Bound, bind_columns
+from pipelines.sources.recorded.event_times import SAMPLE_RECORDS, Int64s
+from pipelines.sources.recorded.instants import settle_unit
+from pipelines.sources.recorded.recorded_rows import Problem, Rows, Target, make_records
+
+_READ_BYTES = 1 << 20
+_BATCH_RECORDS = 65_536
+_PART_BYTES_MAX = 64 << 20
+
+TEXT_BYTES_MAX = 2 << 30
+"""Of the rows of a chunk, unpacked."""
+
+Records = tuple[pa.Table, Int64s, tuple[QuarantinedRecord, ...]]
+
+
+def read_parquet(
+    target: Target, stream: BinaryIO, chunk_records: int, skip: int
+) -> Iterator[Records]:
+    """The records of a Parquet file, `chunk_records` rows at a time, without `skip` chunks.
+
+    Row groups that are skipped wholly are not read. Raises Refused if the file is damaged or a
+    declared column is missing or of a type that cannot hold it.
+    """
+    try:
+        # Read through a small buffer: a row group of millions of rows must not be held whole.
+        reader = pyarrow.parquet.ParquetFile(stream, buffer_size=_READ_BYTES, pre_buffer=False)
+        bound = _bind(target, reader.schema_arrow)
+        if not reader.metadata.num_rows:
+            return
+        if packed := _packed(reader, bound):
+            reader = pyarrow.parquet.ParquetFile(
+                stream,
+                metadata=reader.metadata,
+                read_dictionary=packed,
+                buffer_size=_READ_BYTES,
+                pre_buffer=False,
+            )
+        bound, unit = _settle_unit(target, reader, bound)
+        yield from _read_chunks(target, reader, bound, unit, chunk_records, skip)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise Refused(
+            f"{target.file} is a Parquet file that is damaged or breaks off ({reason}): take it "
+            "from its source again; what was read before is not the whole"
+        ) from None
+
+
+def _packed(reader: pyarrow.parquet.ParquetFile, bound: Sequence[Bound]) -> list[str]:
+    """The columns of text that a file keeps each value of once: they are read as they are packed.
+
+    A text of a MiB in each of 65,536 rows is a MiB in the file, and would be 64 GiB at once.
+    """
+    groups = [reader.metadata.row_group(at) for at in range(reader.num_row_groups)]
+    columns = [group.column(at) for group in groups for at in range(group.num_columns)]
+    named = {c.path_in_schema for c in columns if any("DICTIONARY" in e for e in c.encodings)}
+    types = {b.name: reader.schema_arrow.field(b.name).type for b in bound}
+    return [name for name, type_ in types.items() if name in named and _is_bytes(type_)]
+
+
+def _is_bytes(given: pa.DataType) -> bool:
+    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+    return given in kinds
+
+
+def _text_bytes(batch: pa.RecordBatch) -> int:
+    """How much text there is in a batch once it is unpacked."""
+    total = 0
+    for values in batch.columns:
+        if pa.types.is_dictionary(values.type) and _is_bytes(values.type.value_type):
+            lengths = pc.binary_length(values.dictionary).take(values.indices)
+        elif _is_bytes(values.type):
+            lengths = pc.binary_length(values)
+        else:
+            continue
+        total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
+    return total
+
+
+def _read_chunks(
+    target: Target,
+    reader: pyarrow.parquet.ParquetFile,
+    bound: Sequence[Bound],
+    unit: str,
+    chunk_records: int,
+    skip: int,
+) -> Iterator[Records]:
+    first_row = skip * chunk_records  # the row at which the wanted chunks begin
+    group, start = 0, 0
+    groups = reader.num_row_groups
+    while group < groups and start + reader.metadata.row_group(group).num_rows <= first_row:
+        start += reader.metadata.row_group(group).num_rows
+        group += 1
+    if group == groups:
+        return
+    batches = reader.iter_batches(
+        min(chunk_records, _BATCH_RECORDS),
+        row_groups=range(group, groups),
+        columns=[b.name for b in bound],
+    )
+    pieces: list[pa.Table] = []
+    numbers: list[Int64s] = []
+    quarantined: list[QuarantinedRecord] = []
+    wanted, size = chunk_records, 0
+    for batch in batches:
+        if start + len(batch) <= first_row:
+            start += len(batch)
+            continue
+        offset = max(first_row - start, 0)
+        while offset < len(batch):
+            part = batch.slice(offset, wanted)
+            part_bytes = _text_bytes(part)
+            if size + part_bytes > TEXT_BYTES_MAX:
+                raise Refused(
+                    f"{target.file} has more than {TEXT_BYTES_MAX >> 30} GiB of text in "
+                    f"{chunk_records:,} rows: write it with shorter texts, or as JSON lines"
+                )
+            while part_bytes > _PART_BYTES_MAX and len(part) > 1:
+                part = part.slice(0, len(part) // 2)
+                part_bytes = _text_bytes(part)
+            size += part_bytes
+            table, at, bad = _make_records(target, bound, part, unit, start + offset)
+            pieces.append(table)
+            numbers.append(at)
+            quarantined += bad
+            offset += len(part)
+            wanted -= len(part)
+            if not wanted:
+                yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
+                pieces, numbers, quarantined, wanted, size = [], [], [], chunk_records, 0
+        start += len(batch)
+    if wanted < chunk_records:
+        yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
+
+
+def _make_records(
+    target: Target, bound: Sequence[Bound], batch: pa.RecordBatch, unit: str, first_row: int
+) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
+    def content(row: int) -> str:
+        return record_text({b.name: batch.column(b.name)[row] for b in bound})
+
+    numbers = np.arange(first_row + 1, first_row + len(batch) + 1)
+    return make_records(target, rows_of(bound, batch), unit, numbers, content)
+
+
+def record_text(values: Mapping[str, Any]) -> str:
+    """A row of Arrow scalars by column as it is shown to people, JSON."""
+    shown = {name: _shown(value) for name, value in values.items()}
+    return json.dumps(shown, ensure_ascii=False, default=str)
+
+
+def _shown(value: Any) -> Any:
+    """A value as it may stand in a report, even if it is not what its type promises."""
+    if pa.types.is_dictionary(value.type):
+        value = value.value
+    if pa.types.is_string(value.type) or pa.types.is_binary(value.type):
+        raw = value.cast(pa.binary()).as_py()
+        return None if raw is None else raw.decode(errors="replace")
+    if pa.types.is_temporal(value.type):
+        try:
+            return str(value.as_py()) if value.is_valid else None
+        except (OverflowError, ValueError):
+            return value.value  # what no calendar holds, as the file has it
+    return value.as_py()
+
+
+def rows_of(bound: Sequence[Bound], batch: pa.RecordBatch) -> Rows:
+    """A batch as rows of the declared columns."""
+    values: list[Any] = []
+    problems: dict[int, Problem] = {}
+    for filling in bound:
+        converted, failures = convert_values(batch.column(filling.name), filling)
+        values.append(converted)
+        for row, why in failures.items():
+            problems.setdefault(row, Problem(filling.column.name, why))
+    return Rows(tuple(values), problems)
+
+
+def _settle_unit(
+    target: Target, reader: pyarrow.parquet.ParquetFile, bound: Sequence[Bound]
+) -> tuple[tuple[Bound, ...], str]:
+    at = target.time_position
+    batch = next(reader.iter_batches(2 * SAMPLE_RECORDS, columns=[bound[at].name]))
+    values = decoded(batch.column(bound[at].name))
+    if bound[at].conversion is None:
+        values, _ = convert_values(values, bound[at])
+    elif is_text(values.type):
+        values, _ = convert_values(values, Bound(column=Column("time", "string"), name=""))
+    settled, unit = settle_unit(target.source, target.file, bound[at], values)
+    return tuple(settled if b is bound[at] else b for b in bound), unit
+
+
+def _bind(target: Target, schema: pa.Schema) -> tuple[Bound, ...]:
+    """What fills the declared columns; Refused if a type cannot hold the values at all."""
+    bound = bind_columns(target, schema.names)
+    for filling in bound:
+        given, column = schema.field(filling.name).type, filling.column
+        is_held = can_hold(given, column.type) if filling.conversion is None else can_tell(given)
+        if not is_held:
+            raise Refused(
+                f"{target.file} has column {filling.name!r} as {given}, declared {column.type} in "
+                f"source {target.source.name!r}: declare it as what it is, or convert the file"
+            )
+    return bound

@@ -1,0 +1,93 @@
+"""Recorded files as the records of a source: good ones in file order, bad ones in quarantine.
+
+A file is Parquet, CSV text with a header, a Zeek log, JSON lines, or such text in gzip; its content
+tells which. It is read in chunks, so memory is bounded by a chunk and not by the file, and a chunk
+depends on the file and `chunk_records` only: what was killed after n chunks goes on with `skip=n`
+and sees the same rest.
+
+* All formats read the same: empty text or binary is NULL in each; columns are found by one rule
+  (`bound_columns`), values converted by one grammar (`recorded_text`), times by one rule (`times`).
+* A record that cannot be used (malformed, a value of the wrong type or out of range, no time, a
+  time outside the years 1 to 9999, invalid UTF-8, NUL, more than 1 MiB) goes to quarantine with
+  its place: the physical line on which it begins, the header's being 1; in Parquet its row, from 1.
+  All other records are read.
+* A file that cannot be used raises `Refused` (or `Unavailable` where the machine is at fault) with
+  a sentence that names it. Files that break off are noticed where they do; chunks read before that
+  are not the whole, and the sentence says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from medusa_core.commits import QuarantinedRecord
+from medusa_core.errors import Refused
+from medusa_core.network import Source
+from pipelines.sources.recorded.event_times import Int64s
+from pipelines.sources.recorded.parquet_rows import read_parquet
+from pipelines.sources.recorded.recorded_files import open_recorded, text_pieces
+from pipelines.sources.recorded.recorded_formats import Format, format_of, read_text
+from pipelines.sources.recorded.recorded_rows import Target
+
+CHUNK_RECORDS = 250_000
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A run of a file's records, the `index`-th (from 0).
+
+    `records` holds the declared columns in declared order and type, then `_stime`, in file order;
+    `positions` is where each of them stands in the file: line or row.
+    """
+
+    file: Path
+    index: int
+    records: pa.Table
+    positions: Int64s
+    quarantined: tuple[QuarantinedRecord, ...]
+
+
+def read_recorded(
+    source: Source,
+    files: Sequence[Path],
+    *,
+    chunk_records: int = CHUNK_RECORDS,
+    skip: Mapping[Path, int] | None = None,
+) -> Iterator[Chunk]:
+    """The chunks of several files, one file after the other, in the order given.
+
+    `skip` tells how many chunks of a file are done and not wanted again. Raises Refused for a file
+    that is named twice.
+    """
+    check_named_once(files)
+    for file in files:
+        done = (skip or {}).get(file, 0)
+        yield from read_recorded_file(source, file, chunk_records=chunk_records, skip=done)
+
+
+def check_named_once(files: Sequence[Path]) -> None:
+    """Raise Refused if two paths are one file: its records would count twice."""
+    seen: dict[Path, Path] = {}
+    for file in files:
+        other = seen.setdefault(file.resolve(), file)
+        if other is not file:
+            raise Refused(f"{file} is given twice (also as {other}): name it once")
+
+
+def read_recorded_file(
+    source: Source, file: Path, *, chunk_records: int = CHUNK_RECORDS, skip: int = 0
+) -> Iterator[Chunk]:
+    """The chunks of one file from number `skip` on; those before are passed over unparsed."""
+    assert chunk_records > 0
+    target = Target.of(source, file)
+    with open_recorded(file) as (stream, first):
+        if format_of(first) is Format.PARQUET:
+            chunks = read_parquet(target, stream, chunk_records, skip)
+        else:
+            chunks = read_text(target, text_pieces(file, stream, first), chunk_records, skip)
+        for index, (records, positions, quarantined) in enumerate(chunks, skip):
+            yield Chunk(file, index, records, positions, quarantined)

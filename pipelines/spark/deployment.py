@@ -1,0 +1,180 @@
+"""From a network to what a home must hold of it: plan, streams, fragments, assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+from medusa_core.exchange import import_fragment
+from medusa_core.fragments import Fragment, check_width, fragments_of
+from medusa_core.names import Epoch, NetworkName, Participant, StreamName
+from medusa_core.network import Network, Port
+from medusa_core.plans import Plan
+from medusa_core.segments import Producer
+from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.language.check import (
+    CheckedAggregate,
+    CheckedFilter,
+    CheckedMap,
+    CheckedNetwork,
+)
+from pipelines.language.load import function_sources
+from pipelines.language.panes import over_panes
+from pipelines.sources.landing import landing_fragment
+from pipelines.spark.compiler import compile_fragment
+from pipelines.spark.session import engine_settings
+
+FIRST_EPOCH = Epoch(1)
+
+Owners = Mapping[str, tuple[Participant, ...]]
+"""Fragment -> who computes it, by name: several are replicas of each other."""
+
+Wiring = Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
+"""Fragment -> the streams that it reads and those that it writes."""
+
+
+def fragments_for(checked: CheckedNetwork) -> tuple[Fragment, ...]:
+    """The fragments of a checked network; those with a box that can fail on a record are marked."""
+    return fragments_of(checked.network, fallible_boxes(checked))
+
+
+def fallible_boxes(checked: CheckedNetwork) -> frozenset[str]:
+    """The boxes with an expression that some record could fail."""
+    found = set()
+    for name, box in checked.boxes.items():
+        match box:
+            case CheckedFilter():
+                errors = [e.error for _, e in box.cases]
+            case CheckedMap():
+                errors = [e.error for _, e in box.columns]
+            case CheckedAggregate():
+                errors = [e.record_error or e.error for _, e in box.columns]
+            case _:
+                errors = []
+        if any(errors):
+            found.add(name)
+    return frozenset(found)
+
+
+def plan_of(network: Network, checked: CheckedNetwork, width_us: int, directory: Path) -> Plan:
+    """The plan of a network whose streams all have buckets of one width.
+
+    `directory` is the home's: the engine is the one that will run there.
+    """
+    streams = [StreamName(s.name) for s in network.sources]
+    streams += [stream for f in fragments_for(checked) for stream in f.outputs]
+    return plan_of_widths(network, checked, dict.fromkeys(streams, width_us), directory)
+
+
+def plan_of_widths(
+    network: Network, checked: CheckedNetwork, widths_us: Mapping[StreamName, int], directory: Path
+) -> Plan:
+    """The plan of a network whose streams have buckets of these widths."""
+    assert checked.network is network
+    fragments = fragments_for(checked)
+    return Plan(
+        network=network,
+        widths_us=widths_us,
+        function_sources=function_sources(network),
+        engine={**engine_settings(directory), "compiled": compiled_fingerprint(checked, fragments)},
+    )
+
+
+def compiled_fingerprint(checked: CheckedNetwork, fragments: Sequence[Fragment]) -> str:
+    """What our own compiler makes of the boxes, so that a change of its rules is another plan."""
+    paned, folds = over_panes(checked)
+    if folds:
+        fragments = fragments_of(paned.network)
+    compiled = [compile_fragment(f, paned) for f in fragments]
+    texts = [text for c in compiled for text in (*(s.sql for s in c.statements), c.sql)]
+    return sha256("\n".join(texts).encode()).hexdigest()[:32]
+
+
+def deployment_of(
+    plan: Plan, checked: CheckedNetwork, fragments: Sequence[Fragment], producer: Producer
+) -> Deployment:
+    """Everything of the plan, assigned to one producer from the beginning on.
+
+    Raises Refused if an output's buckets are not made of whole buckets of its inputs.
+    """
+    wiring = wiring_of(plan, fragments)
+    return Deployment(
+        network=NetworkName(plan.network.name),
+        document=plan.document,
+        plan=plan.id,
+        plan_document=plan.document,
+        streams=streams_of(plan, checked, fragments),
+        fragments=wiring,
+        assignments=tuple(
+            Assignment(fragment=name, producer=producer, epoch=FIRST_EPOCH, plan=plan.id)
+            for name in wiring
+        ),
+    )
+
+
+def streams_of(
+    plan: Plan, checked: CheckedNetwork, fragments: Sequence[Fragment]
+) -> tuple[StreamRecord, ...]:
+    """Every stream of the plan with its shape: sources, then what the fragments write."""
+    sources = [
+        StreamRecord(
+            name=StreamName(source.name),
+            kind="source",
+            width_us=plan.widths_us[StreamName(source.name)],
+            columns={c.name: c.type for c in checked.columns[Port(source.name)]},
+            key=source.key,
+        )
+        for source in plan.network.sources
+    ]
+    derived = [
+        StreamRecord(
+            name=stream,
+            kind="derived",
+            width_us=plan.widths_us[stream],
+            columns={c.name: c.type for c in checked.columns[port]},
+        )
+        for fragment in fragments
+        for stream, port in fragment.outputs.items()
+    ]
+    return (*sources, *derived)
+
+
+def wiring_of(plan: Plan, fragments: Sequence[Fragment]) -> Wiring:
+    """Fragment -> (streams it reads, streams it writes), the landing of each source included.
+
+    Raises Refused if an output's buckets are not made of whole buckets of its inputs.
+    """
+    wiring: dict[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]] = {
+        landing_fragment(StreamName(s.name)): ((), (StreamName(s.name),))
+        for s in plan.network.sources
+    }
+    for fragment in fragments:
+        for stream in fragment.outputs:
+            for input_ in fragment.input_streams:
+                check_width(stream, plan.widths_us[stream], input_, plan.widths_us[input_])
+        wiring[fragment.id] = (fragment.input_streams, tuple(fragment.outputs))
+    return wiring
+
+
+def writing_fragments(wiring: Wiring) -> Mapping[StreamName, str]:
+    """Stream -> the fragment that writes it."""
+    return {stream: name for name, (_, outputs) in wiring.items() for stream in outputs}
+
+
+def owners_in_home(wiring: Wiring, owners: Owners, home: Participant) -> Owners:
+    """Fragment -> who computes it, of all that a home of a federation must know of a network.
+
+    Its own fragments; for each stream that they read and a partner writes, the fragment that makes
+    the lines that are read, with all who compute it, and an import of its own. Where this home is
+    one of several producers of a stream that it reads, it imports the others' lines, too.
+    """
+    writing = writing_fragments(wiring)
+    found = {name: owners[name] for name in wiring if home in owners[name]}
+    for name in list(found):
+        for stream in wiring[name][0]:
+            by = owners[writing[stream]]
+            if by != (home,):
+                found[writing[stream]] = by
+                found[import_fragment(stream)] = (home,)
+    return found

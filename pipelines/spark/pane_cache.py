@@ -1,0 +1,199 @@
+"""Answers that leave panes, and corrections that go on from them instead of reading all again.
+
+An answer without some inputs runs a plan that also gives the panes of the inputs that are there for
+good; its correction runs one that takes them (`pipelines.language.kept_panes`), so that it reads
+only what was missing. Both give the same rows as the plan of every other step, which knows nothing
+of this and pays nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.columns import Column
+from medusa_core.commits import Cause
+from medusa_core.decide import ComputeStep
+from medusa_core.digest import sum_of
+from medusa_core.fragments import Fragment
+from medusa_core.grid import Range
+from medusa_core.names import StreamName
+from pipelines.language.check import CheckedNetwork
+from pipelines.language.kept_panes import KeptPanes, PanesOf, kept_panes
+from pipelines.spark.compiler import CompiledFragment
+from pipelines.spark.inputs import InputRecords, input_records
+from pipelines.spark.job import FragmentJobs
+from pipelines.spark.pane_files import LeftPanes, PaneFiles, PaneRows, contents, taken_of
+from pipelines.spark.results import Target, Written
+from pipelines.spark.step_panes import ranges_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RECORDS_MIN = 2_000
+"""Panes of fewer records would save less than they cost."""
+
+ROWS_PER_RECORD_MAX = 0.6
+"""How many rows of panes there may be for a record that they stand for; more would be no saving.
+
+At half a row for a record leaving them costs as much CPU as the correction saves by them.
+"""
+
+ROWS_PER_RECORD_GUESS = 0.1
+ANSWERS_WITHOUT = 16
+"""How many answers leave no panes after one whose panes would have been too many."""
+
+_ALL = Range(-(2**62), 2**62)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A step over panes: its job, what it reads, and the streams by which panes come."""
+
+    jobs: FragmentJobs
+    inputs: Sequence[InputRecords]
+    comes_as_panes: frozenset[StreamName] = frozenset()
+    gives: Sequence[PanesOf] = ()
+    holds: Mapping[StreamName, tuple[Range, str]] | None = None
+    records_held: int = 0
+
+    @property
+    def records(self) -> int:
+        """How many records it reads; panes are none."""
+        return sum(i.rows for i in self.inputs if i.stream not in self.comes_as_panes)
+
+
+class KeptJobs:
+    """The jobs of one fragment that give and take panes, compiled when the first is needed."""
+
+    def __init__(
+        self, session: SparkSession, root: Path, checked: CheckedNetwork, fragment: Fragment,
+        like: CompiledFragment,
+    ) -> None:  # fmt: skip
+        """`like` is the fragment as every other step runs it."""
+        self._root = root
+        self._columns = {s: checked.columns[p] for p, s in fragment.inputs.items()}
+        # Without its only input there is no answer.
+        self._kept: KeptPanes | None = None
+        if len(self._columns) > 1:
+            self._kept = kept_panes(checked, fragment)
+        self._files = PaneFiles(root, fragment.id)
+        self._rows_per_record = ROWS_PER_RECORD_GUESS
+        self._without = 0
+        if self._kept is not None:
+            self._giving = FragmentJobs(session, root, *self._kept.giving, like=like)
+            self._taking = FragmentJobs(session, root, *self._kept.taking, like=like)
+            self._shape = _fingerprint(self._giving.compiled, self._taking.compiled)
+
+    def way(self, step: ComputeStep) -> Way | None:
+        """How to run an answer or a correction over panes; None if there is nothing in it."""
+        self._files.let_go(step)
+        if self._kept is None:
+            return None
+        if step.cause is Cause.TENTATIVE:
+            return self._to_give(step, self._kept)
+        return self._to_take(step, self._kept) if step.cause is Cause.CORRECTION else None
+
+    def warm_up(self) -> None:
+        """Make the plan of answers and run it over nothing, so that the first is quick."""
+        if self._kept is not None:
+            columns = dict(self._columns)
+            columns |= {kept: self._columns[s] for s, kept in self._kept.kept.items()}
+            self._giving.warm_up(columns)
+
+    def _to_give(self, step: ComputeStep, kept: KeptPanes) -> Way | None:
+        if self._without:
+            self._without -= 1
+            return None
+        holds = {
+            stream: (part, content)
+            for stream, part in ranges_of(step.reads).items()
+            if stream in kept.kept and (content := contents(step, stream, part)) is not None
+        }
+        inputs = {name: self._records(step, name) for name in step.fragment.inputs}
+        held = sum(inputs[name].rows for name in holds)
+        if held < RECORDS_MIN:
+            return None
+        given = []
+        for name, records in inputs.items():
+            nothing = replace(records, parts=())
+            given.append(nothing if name in holds else records)
+            if name in kept.kept:
+                its_panes = records if name in holds else nothing
+                given.append(replace(its_panes, stream=kept.kept[name]))
+        return Way(jobs=self._giving, inputs=given, gives=kept.panes, holds=holds,
+                   records_held=held)  # fmt: skip
+
+    def _to_take(self, step: ComputeStep, kept: KeptPanes) -> Way | None:
+        left = self._files.read(step, self._shape)
+        taken = taken_of(step, left, kept.panes, lambda one: one.is_there(self._root))
+        if taken is None:
+            return None
+        reads = replace(step, reads=taken.reads)
+        inputs = [self._records(reads, name) for name in step.fragment.inputs]
+        inputs += [InputRecords(p.taken, p.columns, taken.panes[p.box]) for p in kept.panes]
+        return Way(
+            jobs=self._taking, inputs=inputs, comes_as_panes=frozenset(p.taken for p in kept.panes)
+        )
+
+    def _records(self, step: ComputeStep, name: StreamName) -> InputRecords:
+        columns: tuple[Column, ...] = self._columns[name]
+        return input_records(name, columns, step.fragment.inputs[name].segments, step.reads)
+
+    def rows_expected(self, way: Way) -> float:
+        """How many rows of panes come out."""
+        return self._rows_per_record * way.records_held
+
+    def targeted(self, way: Way, target: Target) -> Target:
+        """The target with a place for panes."""
+        if not way.gives:
+            return target
+        places = {p.given: StreamName(f"{self._files.folder}/{p.box}") for p in way.gives}
+        shapes = [s for s in way.jobs.compiled.outputs if s.stream in places]
+        return replace(
+            target,
+            shapes=(*target.shapes, *(replace(s, stream=places[s.stream]) for s in shapes)),
+            widths_us={**target.widths_us, **{places[p.given]: p.size_us for p in way.gives}},
+            ranges={**target.ranges, **dict.fromkeys(places.values(), _ALL)},
+        )
+
+    def leave(
+        self, step: ComputeStep, way: Way, target: Target, written: Sequence[Written]
+    ) -> list[Written]:
+        """Leave the panes among what was written to the correction, if they are worth it.
+
+        Returns the rest, which are the step's own outputs.
+        """
+        if not way.gives:
+            return list(written)
+        place = f"{self._files.folder}/"
+        panes = [w for w in written if w.stream.startswith(place)]
+        rows = sum(sum_of(w.buckets.values()).rows for w in panes)
+        self._rows_per_record = rows / way.records_held
+        assert way.holds is not None
+        if rows <= ROWS_PER_RECORD_MAX * way.records_held:
+            left = LeftPanes(
+                plan=step.fragment.plan,
+                shape=self._shape,
+                range=step.range,
+                inputs=way.holds,
+                panes={
+                    w.stream.removeprefix(place): PaneRows(
+                        files=w.files, rows={at: d.rows for at, d in w.buckets.items()}
+                    )
+                    for w in panes
+                },
+            )
+            self._files.leave(target.attempt, left)
+        else:
+            self._files.remove(f for w in panes for f in w.files)
+            self._without = ANSWERS_WITHOUT
+        return [w for w in written if not w.stream.startswith(place)]
+
+
+def _fingerprint(*compiled: CompiledFragment) -> str:
+    texts = [text for c in compiled for text in (*(s.sql for s in c.statements), c.sql)]
+    return sha256("\n".join(texts).encode()).hexdigest()[:32]

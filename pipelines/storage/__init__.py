@@ -1,0 +1,1 @@
+"""Files of rows: how they are written, read, checked, compacted and removed."""

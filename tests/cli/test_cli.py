@@ -1,0 +1,71 @@
+"""The command line itself: exit codes, one sentence, and what may not be imported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli.main import main
+
+HEAVY = ("pyspark", "pyarrow", "sqlalchemy", "great_expectations", "pandas", "numpy", "duckdb",
+         "sqlglot", "yaml", "psycopg2")  # fmt: skip
+COMMANDS = (
+    "demo", "replay", "generate", "apply", "run", "tick", "streams", "read", "status", "migrate",
+    "doctor", "trim", "quality", "simulate", "init", "completion",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([name, "--help"] for name in COMMANDS)])
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    code = (
+        "import sys\nfrom pipelines.cli.main import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit as ended:\n    assert not ended.code\n"
+        f"print(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("arguments", [[], ["nonsense"], ["read", "x", "--limit", "0"], ["replay"]])
+def test_wrong_usage_is_one_sentence_and_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", [["streams"], ["status"], ["read", "x"]])
+def test_where_no_home_is_the_user_is_told_how_to_make_one(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
+    monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
+    assert main(command) == 2
+    assert "medusa demo" in capsys.readouterr().err
+
+
+def test_an_unreachable_catalog_is_unavailable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MEDUSA_CATALOG_URL", "postgresql://who:secret@127.0.0.1:1/nowhere")
+    monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
+    assert main(["streams", "--participant", "somebody"]) == 4
+    said = capsys.readouterr().err
+    assert "reached" in said
+    assert "secret" not in said
+
+
+def test_doctor_reaches_a_postgres_that_is_there(
+    postgres_server: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setenv("MEDUSA_CATALOG_URL", postgres_server.superuser_url())  # type: ignore[attr-defined]
+    monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
+    assert main(["doctor"]) == 0
+    assert "MEDUSA_CATALOG_URL answers" in capsys.readouterr().out

@@ -1,0 +1,76 @@
+"""The README shows what is so: its query runs, its commands exist, its table is the demo's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medusa_core.grid import parse_duration_us
+from medusa_core.names import StreamName
+from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.cli.main import parser
+from pipelines.cli.replay import SOLO
+from pipelines.homes.home import make_home
+from pipelines.language.load import load_network
+from pipelines.participant.replay import ReplayOrder, replay
+from pipelines.sources.generated_files import write_generated
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_query_in_the_readme_is_short_and_runs(
+    tmp_path: Path, server_folder: Path, spark: Any
+) -> None:
+    (block,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert len(block.splitlines()) <= 22
+    (tmp_path / "turned_away.py").write_text(block)
+    network = load_network(str(tmp_path / "turned_away.py"))
+    inputs = write_generated(tmp_path, seed=1, records=30_000, files=1, format="csv")
+    settings = Settings(catalog_url=None, directory=server_folder.parent, test_data=tmp_path)
+    order = ReplayOrder(
+        network=network,
+        inputs={StreamName("connections"): tuple(inputs)},
+        width_us=parse_duration_us(network.bucket),
+    )
+    with make_home(settings, SOLO, keep=False) as home:
+        result = replay(order, home, None, sessions=lambda home: nullcontext(lambda: spark))
+    assert result.streams["turned_away_often"]["rows"] > 0
+
+
+def test_every_command_in_the_readme_is_understood() -> None:
+    lines = README.replace("\\\n", " ").splitlines()
+    typed = [line.split("bin/medusa ")[1] for line in lines if ".venv/bin/medusa " in line]
+    calls = [shlex.split(line.removesuffix("&"), comments=True) for line in typed]
+    assert len(calls) >= 3
+    for words in calls:
+        parser().parse_args(words)
+    listed = set(re.findall(r"^\| `medusa (\w+)", README, re.MULTILINE))
+    helped = set(re.findall(r"^    (\w+) {2,}\w", parser().format_help(), re.MULTILINE))
+    assert listed == helped
+
+
+def test_the_table_in_the_readme_is_what_the_demo_counts(tmp_path: Path) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    (path,) = write_generated(tmp_path, seed=1, records=200_000, files=1, format="csv")
+    busiest = duckdb.execute(
+        "WITH per_source AS (SELECT ts_us // 60000000 AS w, orig_h, count(*) AS n, "
+        "count(DISTINCT resp_p) AS ports FROM read_csv(?) GROUP BY ALL HAVING ports > 10) "
+        "SELECT orig_h, count(*), sum(n)::BIGINT, max(ports) FROM per_source GROUP BY orig_h "
+        "ORDER BY 3 DESC, 1 LIMIT 10",
+        [str(path)],
+    ).fetchall()
+    shown = re.findall(r"^(\S+\.\S+) +(\d+) +(\d+) +(\d+)$", README, re.MULTILINE)
+    assert shown == [tuple(map(str, row)) for row in busiest]
+
+
+def test_the_glossary_is_sorted_and_whole() -> None:
+    words = re.findall(
+        r"^\*\*([a-z ]+)\*\*", (REPOSITORY / "docs" / "glossary.md").read_text(), re.MULTILINE
+    )
+    assert words == sorted(words)
+    assert len(words) == len(set(words)) >= 58

@@ -1,0 +1,194 @@
+"""A network checked as a whole: the columns of every port, and the box that a refusal names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from medusa_core.errors import Refused
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Output,
+    Port,
+    Source,
+    Union,
+)
+from pipelines.language.check import CheckedAggregate, CheckedFilter, check_network
+
+TICKS = Source(
+    name="ticks",
+    columns={"ts_us": "bigint", "symbol": "string", "price": "double", "size": "int"},
+    time="ts_us",
+)
+
+
+def a_network(*boxes: Box, out: str = "") -> Network:
+    """Ticks through some boxes; the last of them, or `out`, is the output."""
+    return Network(
+        name="n",
+        sources=(TICKS,),
+        boxes=boxes,
+        outputs=(Output(name="result", input=out or boxes[-1].name),),
+    )
+
+
+def columns_of(network: Network, port: str, name: str = "") -> dict[str, str]:
+    return {c.name: c.type for c in check_network(network).columns[Port(port, name)]}
+
+
+def test_every_port_gets_its_columns() -> None:
+    network = Network(
+        name="n",
+        sources=(TICKS,),
+        boxes=(
+            Filter(name="split", input="ticks", cases={"big": "size > 100"}, otherwise="small"),
+            Map(name="worth", input="split.big", columns={"symbol": "symbol", "n": "size * 2L"}),
+            Aggregate(
+                name="bars",
+                input="worth",
+                size="60s",
+                group_by=("symbol",),
+                columns={"trades": "count(*)", "most": "max(n)"},
+            ),
+        ),
+        outputs=(
+            Output(name="bar", input="bars"),
+            Output(name="rest", input="split.small"),
+        ),
+    )
+    checked = check_network(network)
+    ticks = {"ts_us": "bigint", "symbol": "string", "price": "double", "size": "int"}
+    assert columns_of(network, "ticks") == ticks
+    assert columns_of(network, "split", "big") == columns_of(network, "split", "small") == ticks
+    assert columns_of(network, "worth") == {"symbol": "string", "n": "bigint"}
+    assert [(c.name, c.type) for c in checked.columns_of_output("bar")] == [
+        ("window_start", "timestamp"),
+        ("symbol", "string"),
+        ("trades", "bigint"),
+        ("most", "bigint"),
+    ]
+    split, bars = checked.boxes["split"], checked.boxes["bars"]
+    assert isinstance(split, CheckedFilter)
+    assert [(port, case.sql) for port, case in split.cases] == [("big", "(`size` > 100)")]
+    assert isinstance(bars, CheckedAggregate)
+    assert [(name, column.sql) for name, column in bars.columns] == [
+        ("trades", "count(*)"),
+        ("most", "max(`n`)"),
+    ]
+
+
+def same(frame: Any) -> Any:
+    return frame
+
+
+AVERAGE = Aggregate(
+    name="mean", input="ticks", size="60s", group_by=("symbol",), columns={"price": "avg(price)"}
+)
+REFUSALS: list[tuple[Network, str]] = [
+    (
+        a_network(Filter(name="big", input="ticks", cases={"yes": "sise > 1"})),
+        "filter big of network n, port 'yes': `sise > 1` names column 'sise', which is not there",
+    ),
+    (
+        a_network(Filter(name="big", input="ticks", cases={"yes": "size"})),
+        "filter big of network n, port 'yes': `size` is an int, not a condition",
+    ),
+    (
+        a_network(Map(name="m", input="ticks", columns={"at": "now()"})),
+        "map m of network n, column 'at': `now()` uses now, which is refused",
+    ),
+    (
+        a_network(Map(name="m", input="ticks", columns={"stime": "ts_us"})),
+        "map m of network n has a column 'stime', a word Medusa keeps",
+    ),
+    (
+        a_network(Map(name="m", input="ticks", columns={"a": "_stime"})),
+        "event time is not a column",
+    ),
+    (
+        a_network(
+            Aggregate(
+                name="bars",
+                input="ticks",
+                size="60s",
+                group_by=("symbl",),
+                columns={"c": "count(*)"},
+            )
+        ),
+        "aggregate bars of network n groups by 'symbl', which is not a column; did",
+    ),
+    (
+        a_network(Aggregate(name="bars", input="ticks", size="60s", columns={"c": "sum(symbol)"})),
+        "aggregate bars of network n, column 'c': `sum(symbol)` gives sum a string",
+    ),
+    (a_network(AVERAGE), "output result of network n has price, whose last digits may differ"),
+    (
+        a_network(AVERAGE, Filter(name="f", input="mean", cases={"yes": "price > 1"})),
+        "filter f of network n, port 'yes': `price > 1` decides by a value whose last digits",
+    ),
+    (
+        a_network(
+            AVERAGE,
+            Aggregate(
+                name="g", input="mean", size="60s", group_by=("price",), columns={"c": "count(*)"}
+            ),
+        ),
+        "aggregate g of network n groups by price, whose last digits may differ",
+    ),
+    (
+        a_network(AVERAGE, Function(name="f", input="mean", function=same, columns={"a": "int"})),
+        "function f of network n reads price, whose last digits may differ",
+    ),
+    (
+        a_network(
+            Map(name="a", input="ticks", columns={"x": "size", "y": "price"}),
+            Map(name="b", input="ticks", columns={"x": "size", "y": "symbol"}),
+            Union(name="u", inputs=("a", "b")),
+        ),
+        "union u of network n joins a with column y double and b with y string in its place",
+    ),
+    (
+        a_network(
+            Map(name="a", input="ticks", columns={"x": "size"}),
+            Map(name="b", input="ticks", columns={"x": "size", "y": "symbol"}),
+            Union(name="u", inputs=("a", "b")),
+        ),
+        "union u of network n joins inputs of which only b has column 'y'",
+    ),
+]
+
+
+@pytest.mark.parametrize(("network", "sentence"), REFUSALS, ids=[s[:50] for _, s in REFUSALS])
+def test_a_refusal_names_network_box_and_column(network: Network, sentence: str) -> None:
+    with pytest.raises(Refused) as refusal:
+        check_network(network)
+    assert sentence in str(refusal.value)
+
+
+def test_a_box_that_rounds_makes_an_average_exact() -> None:
+    rounded = Map(
+        name="rounded", input="mean", columns={"symbol": "symbol", "price": "round(price, 2)"}
+    )
+    assert columns_of(a_network(AVERAGE, rounded), "rounded")["price"] == "double"
+
+
+def test_a_union_of_equal_columns_passes_them_on() -> None:
+    network = a_network(
+        Map(name="a", input="ticks", columns={"x": "size"}),
+        Map(name="b", input="ticks", columns={"x": "size + 1"}),
+        Union(name="u", inputs=("a", "b")),
+    )
+    assert columns_of(network, "u") == {"x": "int"}
+
+
+def test_a_function_has_the_columns_it_declares() -> None:
+    box = Function(
+        name="f", input="ticks", function=same, columns={"a": "INT", "b": "decimal(5, 2)"}
+    )
+    assert columns_of(a_network(box), "f") == {"a": "int", "b": "decimal(5,2)"}

@@ -1,0 +1,149 @@
+"""Networks by name and from a user's own file; and one sentence for every way that can go wrong."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from medusa_core.errors import Refused
+from pipelines.language.check import check_network
+from pipelines.language.load import SHIPPED, function_sources, load_network
+
+OWN = '''"""A user's network."""
+from medusa_core.network import Filter, Network, Output, Source
+
+network = Network(
+    name="mine",
+    sources=(Source(name="ticks", columns={"ts_us": "bigint", "n": "int"}, time="ts_us"),),
+    boxes=(Filter(name="big", input="ticks", cases={"yes": "n > 1"}),),
+    outputs=(Output(name="result", input="big"),),
+)
+'''
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_network_is_found_by_name_and_passes_every_check(name: str) -> None:
+    network = load_network(name)
+    assert network.name == name
+    check_network(network)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_shipped_network_is_one_file_under_60_lines(name: str) -> None:
+    import pipelines.language.shipped
+
+    file = Path(pipelines.language.shipped.__file__).with_name(f"{name}.py")
+    assert len(file.read_text().splitlines()) < 60
+
+
+def test_a_users_file_is_run_under_a_name_of_its_own(tmp_path: Path) -> None:
+    modules, path = set(sys.modules), list(sys.path)
+    for name in ("netmon.py", "json.py", "an odd näme.py", "no_suffix"):
+        file = tmp_path / name
+        file.write_text(OWN)
+        assert load_network(str(file)).name == "mine"
+    assert set(sys.modules) == modules
+    assert sys.path == path
+    assert load_network("netmon").name == "netmon"
+
+
+BAD_FILES: list[tuple[str, str]] = [
+    ("x = 1\nif x\n", "own.py, line 2: expected ':'; correct the Python"),
+    ("import math\n\nmath.sqrt(-1)\n", "own.py, line 3: ValueError: math domain error"),
+    ("import nonesuch\n", "own.py, line 1: no module named 'nonesuch'"),
+    ("import sys\nsys.exit('bye')\n", "own.py, line 2: SystemExit: bye"),
+    ("raise KeyError('a\\nb')\n", "own.py, line 1: KeyError"),
+    ("x = 1\n", "own.py has no value named `network` at its top level"),
+    (OWN.replace("network =", "mine ="), "at its top level; rename 'mine'"),
+    ("network = {}\n", "own.py: `network` is 'dict'; write network = Network("),
+    (OWN.replace('"ticks", cases', '"tick", cases'), "own.py, line 4: box big of network mine"),
+    (OWN.replace('cases={"yes"', 'casess={"yes"'), "own.py, line 7: TypeError"),
+    ("\0", "own.py"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), BAD_FILES, ids=[s[-40:] for _, s in BAD_FILES])
+def test_a_bad_file_is_one_sentence_with_file_and_line(
+    tmp_path: Path, text: str, sentence: str
+) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(text)
+    with pytest.raises(Refused) as refusal:
+        load_network(str(file))
+    assert sentence in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_bytes_that_are_no_python_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_bytes(b"PAR1\x00\xff\xfe\x01")
+    with pytest.raises(Refused, match=r"own\.py"):
+        load_network(str(file))
+
+
+def test_an_unknown_name_gets_the_nearest_and_the_list(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"no network 'netmom': did you mean 'netmon'\? name one of"):
+        load_network("netmom")
+    with pytest.raises(Refused, match="no network 'zzz': name one of netmon, netmon3, road_"):
+        load_network("zzz")
+    with pytest.raises(Refused, match=r"there is no file .*mine\.py: check the path"):
+        load_network(str(tmp_path / "mine.py"))
+    with pytest.raises(Refused, match="is a folder: name the network file inside it"):
+        load_network(str(tmp_path))
+
+
+WITH_FUNCTION = """
+from medusa_core.network import Function, Network, Output, Source
+
+LIMIT = {limit}
+
+
+def above(frame, limit):
+    return frame.where(f"n > {{limit}}")
+
+
+def made(step):
+    def box(frame, by={by}):
+        return above(frame, LIMIT + step + by)  # {comment}
+    return box
+
+
+network = Network(
+    name="mine",
+    sources=(Source(name="ticks", columns={{"ts_us": "bigint", "n": "int"}}, time="ts_us"),),
+    boxes=(Function(name="f", input="ticks", function=made({step}), columns={{"n": "int"}}),),
+    outputs=(Output(name="result", input="f"),),
+)
+"""
+
+
+def source_of(tmp_path: Path, **values: object) -> str:
+    parts: dict[str, object] = {"limit": 1, "by": 2, "step": 3, "comment": "x"}
+    file = tmp_path / f"own{len(list(tmp_path.iterdir()))}.py"
+    file.write_text(WITH_FUNCTION.format(**(parts | values)))
+    return function_sources(load_network(str(file)))["f"]
+
+
+def test_what_a_function_box_means_is_its_source_and_all_it_remembers(tmp_path: Path) -> None:
+    first = source_of(tmp_path)
+    assert first == source_of(tmp_path)
+    assert "def box(frame, by=2)" in first
+    assert "def above(frame, limit)" in first
+    changed = [
+        source_of(tmp_path, limit=10),
+        source_of(tmp_path, by=10),
+        source_of(tmp_path, step=10),
+        source_of(tmp_path, comment="y"),
+    ]
+    assert len({first, *changed}) == 5
+
+
+def test_a_function_that_remembers_what_no_plan_can_hold_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refused, match=r"function f of network mine remembers 'LIMIT', a range"):
+        source_of(tmp_path, limit="range(3)")
+
+
+def test_networks_without_functions_have_no_sources() -> None:
+    assert function_sources(load_network("netmon")) == {}
