@@ -24,8 +24,7 @@ from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.network import Network
 from medusa_core.reads import reads_of
 from medusa_core.segments import Producer, Segment, Stability
-from pipelines.language.check import check_network
-from pipelines.spark.deployment import fragments_for
+from pipelines.language.check import check_network, fragments_for
 from pipelines.spark.results import StepResult
 from pipelines.spark.step import StepEngine
 from pipelines.storage.arrow_digests import digests_by_bucket

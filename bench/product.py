@@ -19,19 +19,19 @@ from bench.timed import TimedCatalog
 from bench.workload import Workload, start_us, window_records
 from medusa_core.commits import LeaseKey
 from medusa_core.decide import ComputeStep
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.knowledge import Limits
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import FIRST_EPOCH, Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
 from pipelines.homes.home import make_home
 from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.participant.driver import Driver
-from pipelines.sources.landing import landed_batch, landing_fragment
-from pipelines.spark.deployment import FIRST_EPOCH, deployment_of, fragments_for, plan_of
+from pipelines.sources.landing import landed_batch
+from pipelines.spark.deployment import deployment_of, plan_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

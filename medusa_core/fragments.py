@@ -17,6 +17,11 @@ from medusa_core.names import FragmentName, StreamName
 from medusa_core.network import Aggregate, Box, Network, Port, inputs_of
 
 
+def landing_fragment(stream: StreamName) -> str:
+    """The fragment under which a source's landing is assigned and leased."""
+    return f"landing/{stream}"
+
+
 class Windows(Protocol):
     """Windows as an Aggregate has them."""
 

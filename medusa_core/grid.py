@@ -21,6 +21,12 @@ FOREVER_US = 2**63 - 1
 BEGINNING_US = -(2**63)
 """Before any record: the boundary of a stream that has not begun."""
 
+TIME_US_MIN = -62_135_596_800_000_000
+"""The first microsecond of year 1."""
+
+TIME_US_MAX = 253_402_300_799_999_999
+"""The last microsecond of year 9999."""
+
 _UNIT_US = {"us": 1, "ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000}
 _UNIT_US["d"] = 24 * _UNIT_US["h"]
 _DURATION = re.compile(r"([0-9]{1,15})\s*(us|ms|s|m|h|d)")

@@ -16,6 +16,9 @@ PlanId = NewType("PlanId", str)
 Epoch = NewType("Epoch", int)
 Version = NewType("Version", int)
 
+FIRST_EPOCH = Epoch(1)
+"""The epoch of a first assignment."""
+
 NAME_LENGTH_MAX = 63
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 

@@ -11,10 +11,25 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
+from typing import Any, NoReturn
 
 from medusa_core.frozen import freeze
 from medusa_core.names import PlanId, StreamName
-from medusa_core.network import Function, Network
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Output,
+    Source,
+    Union,
+)
+
+_KINDS: Mapping[str, type[Any]] = {
+    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Function)
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,3 +90,39 @@ def _document(value: object) -> dict[str, object]:
             item = list(item)
         document[one.name] = item
     return document
+
+
+def network_of_document(document: Mapping[str, Any]) -> Network:
+    """The network of a plan's document, as `network_document` wrote it."""
+    return Network(
+        name=document["name"],
+        bucket=document["bucket"],
+        sources=tuple(
+            Source(**{**_fields_of(s), "columns": dict(s["columns"]), "key": tuple(s["key"])})
+            for s in document["sources"]
+        ),
+        boxes=tuple(_box(box) for box in document["boxes"]),
+        outputs=tuple(Output(**output) for output in document["outputs"]),
+    )
+
+
+def _fields_of(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in document.items() if name != "kind"}
+
+
+def _box(document: Mapping[str, Any]) -> Box:
+    fields = _fields_of(document)
+    for name in ("columns", "cases"):
+        if name in fields:
+            fields[name] = dict(fields[name])
+    for name in ("inputs", "group_by"):
+        if name in fields:
+            fields[name] = tuple(fields[name])
+    if "function" in fields:
+        fields["function"] = _absent
+    box: Box = _KINDS[document["kind"]](**fields)
+    return box
+
+
+def _absent(frame: object) -> NoReturn:
+    raise AssertionError("a network from the catalog is drawn and decided on, never run")

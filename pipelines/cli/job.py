@@ -5,7 +5,6 @@ It starts nothing itself: a supervisor does, `medusa supervise` or the DAG medus
 
 from __future__ import annotations
 
-import getpass
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from medusa_core.supervision import Job
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import iso
+from pipelines.operations.desired_jobs import desire_job
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, known_participants, open_jobs
 from pipelines.platform.jobs.supervision_report import job_document
 
@@ -29,7 +29,6 @@ class Asked:
     lane: Lane = Lane.LIVE
     until_ended: bool = False
     because: str | None = None
-    who: str | None = None
     as_json: bool = False
 
 
@@ -40,33 +39,17 @@ def run_job(settings: Settings, asked: Asked) -> int:
         if asked.what == "list":
             return _list(jobs, names, as_json=asked.as_json)
         for name in names:
-            desire(jobs, name, asked)
+            desire_job(
+                jobs,
+                name,
+                asked.lane,
+                is_wanted=asked.what == "start",
+                until_ended=asked.until_ended,
+                because=asked.because or f"medusa job {asked.what}",
+            )
             shall = "shall run" if asked.what == "start" else "shall not run"
             print(f"{name} ({asked.lane.value}) {shall}, as soon as a supervisor looks")
     return 0
-
-
-def desire(
-    jobs: JobsOfHomes, participant: Participant, asked: Asked, *, renews: bool = True
-) -> int:
-    """Write down what shall be so with one participant; the number of what is desired."""
-    is_wanted = asked.what == "start"
-    is_lasting = asked.lane is Lane.LIVE and not asked.until_ended
-    return jobs.of(participant).desire(
-        asked.lane,
-        is_wanted=is_wanted,
-        is_lasting=is_lasting,
-        because=asked.because or f"medusa job {asked.what}",
-        who=asked.who or _user(),
-        renews=renews and is_wanted,
-    )
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody without a name"
 
 
 def _list(jobs: JobsOfHomes, names: Sequence[Participant], *, as_json: bool) -> int:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from medusa_core.errors import CheckFailed, Conflict, Unavailable
+from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.homes.home import known_homes
@@ -22,7 +22,7 @@ from pipelines.platform.jobs.supervised_homes import (
     known_participants,
     open_jobs,
 )
-from pipelines.platform.jobs.supervision_report import decision_line, turn_document
+from pipelines.platform.jobs.supervision_report import check_given_up, decision_line, turn_document
 from pipelines.platform.jobs.supervision_tick import Turn, explain_home, supervise_home
 
 EVERY_S = 5.0
@@ -69,20 +69,6 @@ def run_supervise(
         except Unavailable as error:
             print(f"medusa: {error}", file=sys.stderr, flush=True)
             time.sleep(every_s or EVERY_S)
-
-
-def check_given_up(turns: Sequence[Turn], launch: Launch) -> None:
-    """Raises CheckFailed, with reasons and logs, if something was given up."""
-    problems = [
-        f"{turn.participant} ({one.lane.value}) is given up, {one.because}; what it said is in "
-        f"{launch.log(turn.participant, one.lane)}"
-        for turn in turns
-        for one in turn.given_up
-    ]
-    if problems:
-        raise CheckFailed(
-            "; ".join(problems) + "; mend it, then have it tried again with medusa job start"
-        )
 
 
 def _names(settings: Settings, chosen: Participant | None) -> list[Participant]:

@@ -29,6 +29,7 @@ from pipelines.participant.trimming import (
     before_of,
     before_of_retentions,
     explain_trim,
+    furthest_us,
     needs_here,
     trim_line,
 )
@@ -130,7 +131,8 @@ def _compact(home: Home, lines: Sequence[LineStatus], *, explain: bool) -> Made:
     needs = needs_here(home.catalog)
     made: Made = []
     for line in lines:
-        for run in runs_of_line(home.catalog, line, needs):
+        upto_us = furthest_us(home.catalog, line, needs)
+        for run in runs_of_line(home.catalog, line, upto_us):
             done = run if explain else compact_run(home.catalog, home.storage, line, run)
             if done is not None:
                 made.append((line, done))

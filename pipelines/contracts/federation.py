@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medusa_core.errors import Refused
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.frozen import freeze
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import FragmentName, Participant, StreamName
@@ -31,10 +31,9 @@ from pipelines.contracts.stream_bounds import promises_of
 from pipelines.contracts.stream_sinks import check_sinks
 from pipelines.contracts.streams import StreamContract, read_streams
 from pipelines.contracts.yaml_values import Value
-from pipelines.language.check import check_network
+from pipelines.language.check import check_network, fragments_for
 from pipelines.language.load import SHIPPED, load_network
-from pipelines.sources.landing import landing_fragment
-from pipelines.spark.deployment import fragments_for, plan_of, streams_of, wiring_of
+from pipelines.spark.deployment import plan_of, streams_of, wiring_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

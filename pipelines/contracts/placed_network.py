@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medusa_core.exchange import IMPORT_PREFIX
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.frozen import freeze
 from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.plans import Plan
 from pipelines.catalog.interface import StreamRecord
 from pipelines.contracts.stream_bounds import Promise
 from pipelines.contracts.streams import SinkContract, StreamContract
-from pipelines.sources.landing import landing_fragment
 from pipelines.spark.deployment import Owners, Wiring, owners_in_home, writing_fragments
 
 

@@ -10,30 +10,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, NoReturn
 
 from medusa_core.decide import Decision, decide
 from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Limits
 from medusa_core.names import NetworkName
-from medusa_core.network import (
-    Aggregate,
-    Box,
-    Filter,
-    Function,
-    Map,
-    Network,
-    Output,
-    Source,
-    Union,
-)
+from medusa_core.plans import network_of_document
 from pipelines.catalog.interface import Catalog
-from pipelines.language.check import check_network
-from pipelines.spark.deployment import fragments_for
-
-_KINDS: Mapping[str, type[Any]] = {
-    kind.__name__.lower(): kind for kind in (Filter, Map, Union, Aggregate, Function)
-}
+from pipelines.language.check import check_network, fragments_for
 
 
 def fragments_in_force(catalog: Catalog) -> Mapping[str, Fragment]:
@@ -69,39 +53,3 @@ def _planned(document: str) -> Mapping[str, Fragment]:
     if network is None:
         return {}
     return {f.id: f for f in fragments_for(check_network(network_of_document(network)))}
-
-
-def network_of_document(document: Mapping[str, Any]) -> Network:
-    """The network of a plan's document, as `plans.network_document` wrote it."""
-    return Network(
-        name=document["name"],
-        bucket=document["bucket"],
-        sources=tuple(
-            Source(**{**_fields(s), "columns": dict(s["columns"]), "key": tuple(s["key"])})
-            for s in document["sources"]
-        ),
-        boxes=tuple(_box(box) for box in document["boxes"]),
-        outputs=tuple(Output(**output) for output in document["outputs"]),
-    )
-
-
-def _fields(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in document.items() if name != "kind"}
-
-
-def _box(document: Mapping[str, Any]) -> Box:
-    fields = _fields(document)
-    for name in ("columns", "cases"):
-        if name in fields:
-            fields[name] = dict(fields[name])
-    for name in ("inputs", "group_by"):
-        if name in fields:
-            fields[name] = tuple(fields[name])
-    if "function" in fields:
-        fields["function"] = _not_here
-    box: Box = _KINDS[document["kind"]](**fields)
-    return box
-
-
-def _not_here(frame: object) -> NoReturn:
-    raise AssertionError("a network from the catalog is drawn and decided on, never run")

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import Conflict, Refused, Unavailable
-from medusa_core.names import Epoch, Participant, check_name
+from medusa_core.names import FIRST_EPOCH, Epoch, Participant, check_name
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
@@ -29,7 +29,6 @@ from pipelines.catalog.server.home_databases import (
     drop_home,
     home_urls,
 )
-from pipelines.spark.deployment import FIRST_EPOCH
 
 RECORD = "home.json"
 _DATABASE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")

@@ -18,8 +18,7 @@ from typing import Any
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import PlanId
 from medusa_core.network import Function, Network
-from medusa_core.plans import network_document
-from pipelines.homes.deployed_fragments import network_of_document
+from medusa_core.plans import network_document, network_of_document
 from pipelines.language.load import function_sources, load_network
 
 KEPT = "networks"

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from medusa_core.columns import Column, declare_columns
 from medusa_core.errors import Refused
+from medusa_core.fragments import Fragment, fragments_of
 from medusa_core.frozen import freeze
 from medusa_core.network import (
     Aggregate,
@@ -239,6 +240,29 @@ class _Walk:
                     f"output {arc.end} of network {self.network.name} has {_named(inexact)}: round "
                     "it before, as in round(x, 2)"
                 )
+
+
+def fragments_for(checked: CheckedNetwork) -> tuple[Fragment, ...]:
+    """The fragments of a checked network; those with a box that can fail on a record are marked."""
+    return fragments_of(checked.network, fallible_boxes(checked))
+
+
+def fallible_boxes(checked: CheckedNetwork) -> frozenset[str]:
+    """The boxes with an expression that some record could fail."""
+    found = set()
+    for name, box in checked.boxes.items():
+        match box:
+            case CheckedFilter():
+                errors = [e.error for _, e in box.cases]
+            case CheckedMap():
+                errors = [e.error for _, e in box.columns]
+            case CheckedAggregate():
+                errors = [e.record_error or e.error for _, e in box.columns]
+            case _:
+                errors = []
+        if any(errors):
+            found.add(name)
+    return frozenset(found)
 
 
 def _by_name(columns: tuple[Column, ...]) -> dict[str, Column]:

@@ -14,13 +14,13 @@ from medusa_core.names import Participant
 from medusa_core.states import State
 from medusa_core.supervising import lane_of
 from pipelines.base.settings import Settings
-from pipelines.cli.job import Asked, desire
-from pipelines.cli.supervise import check_given_up
 from pipelines.homes.home import Home, open_home
 from pipelines.operations.certifying import WINDOW_US, broken_of, certify
+from pipelines.operations.desired_jobs import desire_job
 from pipelines.operations.own_lines import computed_line, computed_lines
 from pipelines.platform.jobs.launch import Launch, launch_of
 from pipelines.platform.jobs.supervised_homes import open_jobs
+from pipelines.platform.jobs.supervision_report import check_given_up
 from pipelines.platform.jobs.supervision_tick import explain_home, supervise_home
 
 
@@ -68,20 +68,17 @@ def open_backlog(
             f"{s.fragment}: {s.because}" for s in failing
         ) or "nothing is tentative"  # fmt: skip
         return {"participant": participant, "desired": None, "because": because}
-    asked = Asked(
-        what="start",
-        lane=Lane.BACKLOG,
-        because=(", ".join(owed)[:900] + " owed") if owed else "it was asked for",
-        who=who,
-    )
+    because = (", ".join(owed)[:900] + " owed") if owed else "it was asked for"
     launch = launch_of(settings, environ)
     with open_jobs(settings) as jobs:
-        number = desire(jobs, participant, asked)
+        number = desire_job(
+            jobs, participant, Lane.BACKLOG, is_wanted=True, because=because, who=who
+        )
         supervise_home(participant, jobs.of(participant), launch)
     return {
         "participant": participant,
         "desired": number,
-        "because": asked.because,
+        "because": because,
         "streams": streams,
     }
 

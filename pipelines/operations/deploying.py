@@ -17,8 +17,8 @@ from medusa_core.errors import Conflict
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.cli.apply import run_apply
-from pipelines.cli.job import Asked, desire
 from pipelines.homes.home import open_home
+from pipelines.operations.desired_jobs import desire_job
 from pipelines.operations.printed_documents import told_by
 from pipelines.participant.assigned_plans import newest_assignments
 from pipelines.platform.jobs.supervised_homes import open_jobs
@@ -76,8 +76,15 @@ def let_run(
             with open_home(settings, name) as home:
                 if not newest_assignments(home.catalog, name):
                     continue
-            asked = Asked(what="start", lane=Lane.LIVE, because="it was deployed", who=who)
-            desire(jobs, name, asked, renews=name in changed)
+            desire_job(
+                jobs,
+                name,
+                Lane.LIVE,
+                is_wanted=True,
+                because="it was deployed",
+                who=who,
+                renews=name in changed,
+            )
             running.append(str(name))
     return running
 

@@ -8,10 +8,9 @@ from typing import Any
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
-from pipelines.cli.supervise import check_given_up
 from pipelines.platform.jobs.launch import launch_of
 from pipelines.platform.jobs.supervised_homes import open_jobs
-from pipelines.platform.jobs.supervision_report import decision_line, turn_document
+from pipelines.platform.jobs.supervision_report import check_given_up, decision_line, turn_document
 from pipelines.platform.jobs.supervision_tick import supervise_home
 
 

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 from medusa_core.commits import Lane, LeaseKey
 from medusa_core.errors import Conflict, Unavailable
+from medusa_core.fragments import landing_fragment
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
@@ -37,7 +38,6 @@ from pipelines.participant.housekeeper import Housekeeper
 from pipelines.participant.loop import ParticipantLoop, Said
 from pipelines.platform.drills.fault_injected_links import DrilledWays
 from pipelines.sinks.delivery_workers import Deliveries
-from pipelines.sources.landing import landing_fragment
 from pipelines.sources.live.live_source import LiveSource
 from pipelines.sources.live.source_declaration import parse_declaration
 from pipelines.sources.live.source_factory import Declared, Place, open_sources

@@ -16,8 +16,8 @@ from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.network import Network
 from medusa_core.plans import Plan
 from pipelines.catalog.interface import Assignment, Catalog, PlanRecord
-from pipelines.language.check import CheckedNetwork, check_network
-from pipelines.spark.deployment import fragments_for, plan_of_widths
+from pipelines.language.check import CheckedNetwork, check_network, fragments_for
+from pipelines.spark.deployment import plan_of_widths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

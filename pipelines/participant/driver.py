@@ -18,7 +18,7 @@ from medusa_core.columns import Column
 from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
-from medusa_core.fragments import Fragment
+from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
 from medusa_core.market.loads import Kind
@@ -36,7 +36,7 @@ from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork
 from pipelines.participant.attribution import work_of
 from pipelines.sources.closing import Closing, close_together
-from pipelines.sources.landing import close_buckets, landing_fragment
+from pipelines.sources.landing import close_buckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,6 +24,7 @@ import pyarrow as pa
 
 from medusa_core.commits import Lane, LeaseKey
 from medusa_core.errors import Refused
+from medusa_core.fragments import landing_fragment
 from medusa_core.names import StreamName
 from medusa_core.network import Source
 from medusa_core.segments import Producer
@@ -31,7 +32,7 @@ from medusa_core.suggest import did_you_mean
 from pipelines.catalog.interface import LineStatus
 from pipelines.homes.home import Home
 from pipelines.participant.repairs_export import PAGE, source_of
-from pipelines.sources.landing import landed_batch, landing_fragment, log_batch
+from pipelines.sources.landing import landed_batch, log_batch
 from pipelines.sources.recorded.json_records import Bad, parse_line, text_of
 from pipelines.sources.recorded.reader import read_recorded_file
 from pipelines.storage.arrow_schema import STIME, columns_of, record_schema

@@ -15,9 +15,9 @@ from typing import Any, TextIO
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.network import Source
+from medusa_core.plans import network_of_document
 from medusa_core.suggest import did_you_mean
 from pipelines.catalog.interface import QuarantineEntry
-from pipelines.homes.deployed_fragments import network_of_document
 from pipelines.homes.home import Home
 from pipelines.sources.recorded.json_records import parse_line, text_of
 

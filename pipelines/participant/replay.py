@@ -21,6 +21,7 @@ from uuid import uuid4
 from medusa_core.commits import LeaseKey
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, Refused
+from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, ceil_us, floor_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, StreamName
@@ -31,12 +32,12 @@ from medusa_core.suggest import did_you_mean
 from pipelines.catalog.interface import Catalog
 from pipelines.homes.home import Home
 from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.language.check import CheckedNetwork, check_network
+from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.participant.driver import Applied, Driver
-from pipelines.sources.landing import landed_batch, landing_fragment, log_batch
+from pipelines.sources.landing import landed_batch, log_batch
 from pipelines.sources.recorded.reader import check_named_once, read_recorded
-from pipelines.spark.deployment import deployment_of, fragments_for, plan_of
-from pipelines.storage.segment_rows import export_stream
+from pipelines.spark.deployment import deployment_of, plan_of
+from pipelines.storage.csv_export import export_stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

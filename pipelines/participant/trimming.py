@@ -18,12 +18,11 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import PlanId, StreamName
+from medusa_core.plans import network_of_document
 from medusa_core.trims import Planned, Trimmed, needed_from_us, shapes_owed
 from pipelines.base.failpoints import reached
 from pipelines.catalog.interface import Catalog, LineStatus
-from pipelines.homes.deployed_fragments import network_of_document
-from pipelines.language.check import check_network
-from pipelines.spark.deployment import fragments_for
+from pipelines.language.check import check_network, fragments_for
 from pipelines.storage.orphans import remove_file
 
 SEGMENTS_PER_CALL_MAX = 5_000

@@ -17,11 +17,11 @@ from medusa_core.columns import Column
 from medusa_core.errors import Refused
 from medusa_core.grid import Range, ceil_us
 from medusa_core.names import PlanId, StreamName
+from medusa_core.plans import network_of_document
 from medusa_core.segments import Segment, Stability
 from pipelines.base.time_text import iso
 from pipelines.catalog.interface import LineStatus
 from pipelines.catalog.lines_read import lines_read
-from pipelines.homes.deployed_fragments import network_of_document
 from pipelines.homes.home import Home
 from pipelines.quality.recompute import Batch
 from pipelines.quality.recompute_jobs import (

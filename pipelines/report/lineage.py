@@ -17,11 +17,10 @@ from medusa_core.segments import Segment, digest_over
 from pipelines.base.time_text import clock, counted, iso, size_of
 from pipelines.catalog.interface import StepRecord
 from pipelines.homes.home import Home
-from pipelines.language.check import check_network
+from pipelines.language.check import check_network, fragments_for
 from pipelines.report.drawing import Edge, Node, draw
 from pipelines.report.figures import Figures, busiest_bucket
 from pipelines.report.markup import Markup
-from pipelines.spark.deployment import fragments_for
 
 SEGMENTS_MAX = 5
 FILES_MAX = 3

@@ -46,11 +46,6 @@ LANDED = "landed"
 _SHARED = SharedFiles()
 
 
-def landing_fragment(stream: StreamName) -> str:
-    """The fragment under which a source's landing is assigned and leased."""
-    return f"landing/{stream}"
-
-
 def landed_batch(
     root: Path,
     stream: StreamName,

@@ -120,9 +120,8 @@ def _make(directory: Path, archive: Path) -> None:
 
 def _plan_something(directory: Path, java_options: tuple[str, ...]) -> None:
     """Plan and run a network that comes with Medusa, over nothing."""
-    from pipelines.language.check import check_network
+    from pipelines.language.check import check_network, fragments_for
     from pipelines.language.shipped.netmon import network
-    from pipelines.spark.deployment import fragments_for
     from pipelines.spark.session import close_session, open_session
     from pipelines.spark.step import StepEngine
 

@@ -7,54 +7,23 @@ from hashlib import sha256
 from pathlib import Path
 
 from medusa_core.exchange import import_fragment
-from medusa_core.fragments import Fragment, check_width, fragments_of
-from medusa_core.names import Epoch, NetworkName, Participant, StreamName
+from medusa_core.fragments import Fragment, check_width, fragments_of, landing_fragment
+from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, StreamName
 from medusa_core.network import Network, Port
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
-from pipelines.language.check import (
-    CheckedAggregate,
-    CheckedFilter,
-    CheckedMap,
-    CheckedNetwork,
-)
+from pipelines.language.check import CheckedNetwork, fragments_for
 from pipelines.language.load import function_sources
 from pipelines.language.panes import over_panes
-from pipelines.sources.landing import landing_fragment
 from pipelines.spark.compiler import compile_fragment
 from pipelines.spark.session import engine_settings
-
-FIRST_EPOCH = Epoch(1)
 
 Owners = Mapping[str, tuple[Participant, ...]]
 """Fragment -> who computes it, by name: several are replicas of each other."""
 
 Wiring = Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
 """Fragment -> the streams that it reads and those that it writes."""
-
-
-def fragments_for(checked: CheckedNetwork) -> tuple[Fragment, ...]:
-    """The fragments of a checked network; those with a box that can fail on a record are marked."""
-    return fragments_of(checked.network, fallible_boxes(checked))
-
-
-def fallible_boxes(checked: CheckedNetwork) -> frozenset[str]:
-    """The boxes with an expression that some record could fail."""
-    found = set()
-    for name, box in checked.boxes.items():
-        match box:
-            case CheckedFilter():
-                errors = [e.error for _, e in box.cases]
-            case CheckedMap():
-                errors = [e.error for _, e in box.columns]
-            case CheckedAggregate():
-                errors = [e.record_error or e.error for _, e in box.columns]
-            case _:
-                errors = []
-        if any(errors):
-            found.add(name)
-    return frozenset(found)
 
 
 def plan_of(network: Network, checked: CheckedNetwork, width_us: int, directory: Path) -> Plan:

@@ -24,7 +24,6 @@ from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.base.failpoints import reached
 from pipelines.catalog.interface import Catalog, LineStatus
-from pipelines.participant.trimming import Needs, furthest_us
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, file_schema
 from pipelines.storage.segment_files import new_attempt, read_checked, sync_folders, write_file
@@ -76,9 +75,11 @@ def runs_to_compact(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
     return runs
 
 
-def runs_of_line(catalog: Catalog, status: LineStatus, needs: Needs) -> list[tuple[Segment, ...]]:
-    """What of a line would be compacted: below all holds, where no step reads any more."""
-    upto_us = furthest_us(catalog, status, needs)
+def runs_of_line(catalog: Catalog, status: LineStatus, upto_us: int) -> list[tuple[Segment, ...]]:
+    """What of a line would be compacted: below `upto_us`, where nothing holds it.
+
+    No step reads there any more.
+    """
     if upto_us <= BEGINNING_US:
         return []
     part = Range(BEGINNING_US, min(upto_us, FOREVER_US))

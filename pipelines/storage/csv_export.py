@@ -27,10 +27,24 @@ import pyarrow.compute as pc
 
 from medusa_core.columns import Column
 from medusa_core.errors import Refused, Unavailable
-from pipelines.sources.recorded.event_times import TIME_US_MAX, TIME_US_MIN
-from pipelines.storage.arrow_schema import arrow_type
+from medusa_core.grid import TIME_US_MAX, TIME_US_MIN
+from medusa_core.names import StreamName
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.lines_read import lines_read
+from pipelines.storage.arrow_schema import STIME, arrow_type
+from pipelines.storage.segment_rows import columns_of, read_segments, stream_record
 
 _ROWS_AT_ONCE = 65_536
+
+
+def export_stream(catalog: Catalog, root: Path, stream: StreamName, path: Path) -> int:
+    """Write a stream's final rows as CSV, sorted by all columns; returns how many rows."""
+    columns = columns_of(stream_record(catalog, stream))
+    line = lines_read(catalog.lines(stream), catalog.participant)[stream]
+    found = catalog.segments(stream, producer=line.producer)
+    segments = [s for s in found if s.stability.is_final]
+    tables = (t.drop_columns([STIME]) for t in read_segments(root, segments, columns))
+    return export_csv(path, columns, tables)
 
 
 def export_csv(path: Path, columns: Sequence[Column], tables: Iterable[pa.Table]) -> int:

@@ -1,4 +1,4 @@
-"""Reading a stream's rows from the files its live segments name: for export and for people."""
+"""A stream's rows, read from the files that its live segments name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from medusa_core.names import StreamName
 from medusa_core.segments import Segment
 from medusa_core.suggest import did_you_mean
 from pipelines.catalog.interface import Catalog, StreamRecord
-from pipelines.catalog.lines_read import lines_read
-from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
-from pipelines.storage.csv_export import export_csv
+from pipelines.storage.arrow_schema import BUCKET, file_schema
 from pipelines.storage.segment_files import read_checked
 
 
@@ -51,13 +49,3 @@ def read_segments(
                 pc.greater_equal(table[BUCKET], span.from_us), pc.less(table[BUCKET], span.to_us)
             )
             yield table.filter(inside).drop_columns([BUCKET])
-
-
-def export_stream(catalog: Catalog, root: Path, stream: StreamName, path: Path) -> int:
-    """Write a stream's final rows as CSV, sorted by all columns; returns how many rows."""
-    columns = columns_of(stream_record(catalog, stream))
-    line = lines_read(catalog.lines(stream), catalog.participant)[stream]
-    found = catalog.segments(stream, producer=line.producer)
-    segments = [s for s in found if s.stability.is_final]
-    tables = (t.drop_columns([STIME]) for t in read_segments(root, segments, columns))
-    return export_csv(path, columns, tables)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
 from medusa_core.decide import Because, CloseBuckets, ComputeStep, Decision, Promote, Wait
+from medusa_core.fragments import landing_fragment
 from medusa_core.grid import Range
 from medusa_core.segments import Stability
-from pipelines.sources.landing import landing_fragment
 
 if TYPE_CHECKING:
     from pipelines.participant.driver import Applied

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, assert_never
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait
 from medusa_core.errors import Conflict
 from medusa_core.exchange import import_fragment
+from medusa_core.fragments import landing_fragment
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.sources.landing import landing_fragment
 from pipelines.watching.backlog import BacklogFile
 from pipelines.watching.json_log import JsonLog
 from pipelines.watching.log_fields import applied_fields, decision_fields, range_fields

@@ -25,8 +25,8 @@ from pipelines.catalog.postgres.postgres_catalog import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.homes.home import known_homes, make_home
-from pipelines.language.check import check_network
-from pipelines.spark.deployment import deployment_of, fragments_for
+from pipelines.language.check import check_network, fragments_for
+from pipelines.spark.deployment import deployment_of
 from tests.catalog import building as a
 
 BETA = Participant("beta")

@@ -14,7 +14,7 @@ import pytest
 from medusa_core.commits import Cause, Commit, LeaseKey, OutputSegment
 from medusa_core.errors import Refused
 from medusa_core.grid import Range
-from medusa_core.names import Participant, StreamName
+from medusa_core.names import FIRST_EPOCH, Participant, StreamName
 from medusa_core.segments import Producer, Stability
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -24,7 +24,6 @@ from pipelines.contracts.home_snapshot import read_standing
 from pipelines.contracts.reach import PURPOSE
 from pipelines.homes.home import known_homes, open_home, open_homes
 from pipelines.homes.network_files import kept_file, network_of_plan
-from pipelines.spark.deployment import FIRST_EPOCH
 from tests.conftest import folder_on_memory
 from tests.contracts.writing import (
     ALPHA,

@@ -20,7 +20,7 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
 from pipelines.cli.apply import run_apply
 from pipelines.participant.assembly import has_ended
-from pipelines.storage.segment_rows import export_stream
+from pipelines.storage.csv_export import export_stream
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.replaying import parquet_files
 

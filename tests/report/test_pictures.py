@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.network import Network
+from medusa_core.plans import network_of_document
 from pipelines.base.time_text import duration, iso, parse_time_us, size_of
-from pipelines.homes.deployed_fragments import network_of_document
 from pipelines.language.load import SHIPPED, load_network
 from pipelines.report.charts import BARS_MAX, Bar, Panel, draw_steps, draw_windows, grouped
 from pipelines.report.drawing import Edge, Node, draw

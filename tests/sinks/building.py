@@ -24,8 +24,9 @@ from sqlalchemy import make_url
 
 from medusa_core.commits import Cause, Commit, Lease, LeaseKey, OutputSegment
 from medusa_core.errors import MedusaError
+from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, Range
-from medusa_core.names import StreamName
+from medusa_core.names import FIRST_EPOCH, StreamName
 from medusa_core.network import Filter, Network, Output, Source
 from medusa_core.segments import Producer, Segment, Stability
 from medusa_core.sinks import SinkRecord
@@ -36,14 +37,13 @@ from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
-from pipelines.language.check import check_network
+from pipelines.language.check import check_network, fragments_for
 from pipelines.sinks.delivery import Turn
 from pipelines.sinks.delivery_workers import deliver_once
 from pipelines.sinks.marks import MARKS
 from pipelines.sinks.registration import declare
 from pipelines.sinks.sink_declaration import document_of
-from pipelines.sources.landing import landing_fragment
-from pipelines.spark.deployment import FIRST_EPOCH, deployment_of, fragments_for, plan_of
+from pipelines.spark.deployment import deployment_of, plan_of
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file

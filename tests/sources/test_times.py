@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
+from medusa_core.grid import TIME_US_MAX, TIME_US_MIN
 from medusa_core.network import Source
-from pipelines.sources.recorded.event_times import TIME_US_MAX, TIME_US_MIN, event_times
+from pipelines.sources.recorded.event_times import event_times
 from pipelines.sources.recorded.reader import read_recorded_file
 
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -26,10 +26,9 @@ from medusa_core.network import (
     Union,
 )
 from medusa_core.segments import Stability
-from pipelines.language.check import check_network
+from pipelines.language.check import check_network, fragments_for
 from pipelines.language.kept_panes import kept_panes
 from pipelines.spark import pane_cache
-from pipelines.spark.deployment import fragments_for
 from pipelines.spark.execution_mode import Way
 from pipelines.storage.orphans import GRACE_S, find_orphans
 

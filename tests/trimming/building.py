@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.commits import Cause, Commit, Lease, LeaseKey, OutputSegment
+from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, Range
-from medusa_core.names import StreamName
+from medusa_core.names import FIRST_EPOCH, StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import Trimmed
 from pipelines.base.settings import Settings
@@ -23,9 +24,9 @@ from pipelines.catalog.interface import StreamStatus
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.homes.home import Home, make_home, open_home
-from pipelines.language.check import check_network
-from pipelines.sources.landing import landed_batch, landing_fragment
-from pipelines.spark.deployment import FIRST_EPOCH, deployment_of, fragments_for, plan_of
+from pipelines.language.check import check_network, fragments_for
+from pipelines.sources.landing import landed_batch
+from pipelines.spark.deployment import deployment_of, plan_of
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file

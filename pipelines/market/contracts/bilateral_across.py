@@ -16,11 +16,10 @@ from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import iso
 from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.yaml_values import Value
-from pipelines.language.check import check_network
+from pipelines.language.check import check_network, fragments_for
 from pipelines.language.load import load_network
 from pipelines.market.contracts.bilateral_contract import BilateralContract
 from pipelines.market.contracts.bilateral_findings import Finding, finding_at
-from pipelines.spark.deployment import fragments_for
 
 
 @dataclass(frozen=True, slots=True)

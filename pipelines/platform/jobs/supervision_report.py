@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from medusa_core.errors import CheckFailed
 from medusa_core.supervising import GiveUp, SupervisingDecision, Wait, lane_of
 from medusa_core.supervision import Job
 from pipelines.base.time_text import iso
+from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervision_tick import Turn
 
 
@@ -41,6 +43,20 @@ def job_document(job: Job) -> Mapping[str, Any]:
         "exit_code": job.exit_code,
         "because": job.because,
     }
+
+
+def check_given_up(turns: Sequence[Turn], launch: Launch) -> None:
+    """Raises CheckFailed, with reasons and logs, if something was given up."""
+    problems = [
+        f"{turn.participant} ({one.lane.value}) is given up, {one.because}; what it said is in "
+        f"{launch.log(turn.participant, one.lane)}"
+        for turn in turns
+        for one in turn.given_up
+    ]
+    if problems:
+        raise CheckFailed(
+            "; ".join(problems) + "; mend it, then have it tried again with medusa job start"
+        )
 
 
 def _at(at_ms: int | None) -> str | None:

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from medusa_core.commits import LandedBatch, LeaseKey
+from medusa_core.fragments import landing_fragment
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from pipelines.base.failpoints import reached
@@ -17,7 +18,7 @@ from pipelines.catalog.interface import Catalog
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.simulation.faults.engine import SimulatedEngine
 from pipelines.simulation.faults.scenario import FeedBatch, bucket_of
-from pipelines.sources.landing import LANDED, landing_fragment, log_batch
+from pipelines.sources.landing import LANDED, log_batch
 from pipelines.sources.live.live_source import Polled
 
 if TYPE_CHECKING:

@@ -28,13 +28,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from medusa_core.errors import Refused
+from medusa_core.grid import TIME_US_MAX, TIME_US_MIN
 from medusa_core.network import Source
 from pipelines.sources.recorded.recorded_text import NUMBER, Failures, convert_text
-
-TIME_US_MIN = -62_135_596_800_000_000
-"""The first microsecond of year 1."""
-TIME_US_MAX = 253_402_300_799_999_999
-"""The last microsecond of year 9999."""
 
 SAMPLE_RECORDS = 1_000
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from medusa_core.commits import Lease, LeaseKey
 from medusa_core.errors import Conflict, Refused
+from medusa_core.fragments import landing_fragment
 from medusa_core.grid import Range
 from medusa_core.names import Epoch, NetworkName, PlanId, StreamName
 from medusa_core.network import Source
@@ -26,7 +27,7 @@ from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import create_home, drop_home
-from pipelines.sources.landing import landing_fragment, read_landed
+from pipelines.sources.landing import read_landed
 from pipelines.sources.live.anchors import read_keepers
 from pipelines.sources.live.live_source import LiveSource, Polled
 from pipelines.sources.live.shared_feeds import DIRECTORY, SPARK
