@@ -1,1 +1,1 @@
-"""The ground floor: settings, time as text, processes, logs, failpoints."""
+"""Settings, failpoints, process facts, logs; times and tables as text."""

@@ -1,1 +1,1 @@
-"""A participant's catalog: the interface, its two implementations, and how a home comes to be."""
+"""A home's catalog, in Postgres and in memory; databases and roles."""

@@ -1,1 +1,1 @@
-"""What consumers see of versions: changes between two of them, cursors, time travel."""
+"""Versions for consumers: changes between two, cursors, time travel."""

@@ -1,1 +1,1 @@
-"""What each command does and prints; deciding and doing lie in the other rooms."""
+"""The command `medusa`: one file for each command."""

@@ -1,4 +1,4 @@
-"""`format("medusa")`: any Spark program gets Medusa's streams back.
+"""`format("medusa")`: any Spark program reads Medusa's streams.
 
 One line, `register(spark)`, in a session that need not know of Medusa otherwise. Where the home is
 and how to log in stand in the environment, never in an option, a plan or a checkpoint.

@@ -1,0 +1,1 @@
+"""Partners' lines: news, import of rows, choice among producers."""

@@ -1,1 +1,1 @@
-"""A participant's home: its folder, its catalog, its leases."""
+"""A participant's home: folder, catalog, leases, what is deployed."""

@@ -1,0 +1,1 @@
+"""The Spark SQL of networks: parsed, checked, compiled."""

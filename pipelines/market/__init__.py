@@ -1,1 +1,1 @@
-"""Bilateral contracts: files, agreement between partners, rounds, what-if."""
+"""Bilateral contracts: files, agreement, rounds, what-if."""

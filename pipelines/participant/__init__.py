@@ -1,1 +1,1 @@
-"""A participant at work: its loop, its driver, and what they are made of."""
+"""A participant at work: loop, driver, trims, recalls, repairs."""

@@ -1,1 +1,1 @@
-"""Processes on this machine: Airflow's components, jobs, drills."""
+"""Processes: Airflow's components, participants' jobs, fault drills."""

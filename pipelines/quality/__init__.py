@@ -1,1 +1,1 @@
-"""Certificates: what Great Expectations finds of closed windows, and the oracle behind it."""
+"""Certificates of closed windows, computed by another engine."""

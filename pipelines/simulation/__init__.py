@@ -1,0 +1,1 @@
+"""Streams under faults, rounds of the market, market schemes."""

@@ -1,0 +1,1 @@
+"""Delivery of rows into folders and tables."""

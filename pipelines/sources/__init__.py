@@ -1,0 +1,1 @@
+"""Recorded formats, live sources, landing, closing of buckets."""

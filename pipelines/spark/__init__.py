@@ -1,0 +1,1 @@
+"""Steps as Spark jobs: plans, sessions, panes, results."""

@@ -1,1 +1,1 @@
-"""Files of rows: how they are written, read, checked, compacted and removed."""
+"""Files of rows: schemas, digests, readers, compaction, orphans."""

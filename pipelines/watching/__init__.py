@@ -1,1 +1,1 @@
-"""Watching a home: how it stands, what its driver decides (log lines), and metrics."""
+"""The status of a home, log lines of decisions, and metrics."""
