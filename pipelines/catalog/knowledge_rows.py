@@ -5,7 +5,7 @@ bucket needs: first how the lines stand, then exactly the segments that the next
 corrections owed could use. Nothing here grows with the history behind the frontier.
 
 An input is read from one line: where a stream has several producers, from the import's line, which
-holds what this home has chosen among theirs (`standing_imports`).
+holds what this home has chosen among theirs (`import_rows`).
 """
 
 from __future__ import annotations

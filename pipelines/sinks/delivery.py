@@ -1,9 +1,9 @@
 """Delivering one sink of a home, a run at a time, from where its target says it has come to.
 
 A turn is, in this order: 1 read how the stream stands and what the target's record says, and decide
-the next run · 2 and 3 write it (see `folder` and `table`) · 4 with the record: it is delivered · 5
-copy the record into the catalog, which moves the hold. Cut short anywhere, the next turn finds the
-record as it is. After an error the target is let go of and opened anew.
+the next run · 2 and 3 write it (see `folder_target` and `table_target`) · 4 with the record: it is
+delivered · 5 copy the record into the catalog, which moves the hold. Cut short anywhere, the next
+turn finds the record as it is. After an error the target is let go of and opened anew.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 Rows come by event time, ties by all columns in declared order, if the run is small enough to be
 sorted in memory (SORTED_BYTES_MAX, of which there is a copy for a moment); a greater one comes in
 the order in which it is stored. A file is compared with its hash and then read from its beginning,
-a row group at a time, which has some MiB (`spark.files`). So a sink takes some 100 MiB at most,
-whatever its rows are; a record of a source is 1 MiB at most.
+a row group at a time, which has some MiB (`storage.segment_files`). So a sink takes some 100 MiB at
+most, whatever its rows are; a record of a source is 1 MiB at most.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Knowledge from the in-memory catalog, in the two strides of `standing`.
+"""Knowledge from the in-memory catalog, in the two strides of `knowledge_rows`.
 
 Most of it stands as it did at the last look: what is made of rows is made anew where they changed.
 """

@@ -1,7 +1,7 @@
 """What a home has on record, as the knowledge that decisions are made from.
 
 Only what may move is offered: fragments of the networks here, by the name that contracts give them
-(`naming`). What was agreed counts as gone or come already, and is offered to nobody.
+(`fragment_names`). What was agreed counts as gone or come already, and is offered to nobody.
 """
 
 from __future__ import annotations

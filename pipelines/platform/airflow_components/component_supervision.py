@@ -1,7 +1,7 @@
 """Airflow's components kept running: looked at twice a second, started, started anew, given up.
 
-What is done is what `decisions.decide` says. A component's health is told by Airflow itself: the
-API server by answering, the others by the heartbeats that it tells of.
+What is done is what `restart_decisions.decide` says. A component's health is told by Airflow
+itself: the API server by answering, the others by the heartbeats that it tells of.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Shape:
     `reads`, `backlog`: with which probability a participant begins late, has a reader, has a
     process for corrections. `replicas`: with which probability a fragment has more owners than one;
     `verifies`: an output of such a fragment is to be verified; `diverges`: one of them computes a
-    wrong row. `market`: the schedule is one of a market, drawn as `trading.scenario` says, and of
+    wrong row. `market`: the schedule is one of a market, drawn as `market_scenario` says, and of
     the rest `kinds` alone counts. Of a run, each `mixes`-th seed is one of REPLICAS, and of the
     others each `markets`-th one of MARKETS.
     """

@@ -6,7 +6,8 @@ depends on the file and `chunk_records` only: what was killed after n chunks goe
 and sees the same rest.
 
 * All formats read the same: empty text or binary is NULL in each; columns are found by one rule
-  (`bound_columns`), values converted by one grammar (`recorded_text`), times by one rule (`times`).
+  (`bound_columns`), values converted by one grammar (`recorded_text`), times by one rule
+  (`event_times`).
 * A record that cannot be used (malformed, a value of the wrong type or out of range, no time, a
   time outside the years 1 to 9999, invalid UTF-8, NUL, more than 1 MiB) goes to quarantine with
   its place: the physical line on which it begins, the header's being 1; in Parquet its row, from 1.
