@@ -1,1 +1,1 @@
-"""The ground floor: settings, time as text, processes, logs, failpoints."""
+"""What every room of `pipelines` stands on: files, clock, settings, processes, text."""
