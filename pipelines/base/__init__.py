@@ -1,1 +1,1 @@
-"""Settings, failpoints, process facts, logs; times and tables as text."""
+"""What every room of `pipelines` stands on: files, clock, settings, processes, text."""

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from pipelines.base.files import rename
+
 BYTES_MAX = 10_000_000
 KEPT = 3
 
@@ -28,7 +30,7 @@ def turn_logs(paths: Iterable[Path], *, bytes_max: int = BYTES_MAX, kept: int = 
             for number in range(kept - 1, 0, -1):
                 older = path.with_name(f"{path.name}.{number}")
                 if older.exists():
-                    older.replace(path.with_name(f"{path.name}.{number + 1}"))
+                    rename(older, path.with_name(f"{path.name}.{number + 1}"))
             shutil.copy2(path, path.with_name(f"{path.name}.1"))
             os.truncate(path, 0)
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +9,7 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.market.terms import Terms
 from medusa_core.names import StreamName
 from medusa_core.suggest import did_you_mean
+from pipelines.base.files import write_atomically
 from pipelines.base.settings import Settings
 from pipelines.contracts.data_contract import data_contract_of, sellers_of, streams_described
 from pipelines.contracts.data_contract_text import data_contract_text
@@ -68,15 +66,10 @@ def _sold(stream: StreamName, sold: tuple[Terms, ...], wanted: str | None) -> Te
 
 
 def _write(path: Path, text: str) -> None:
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
+        write_atomically(path, text, durable=False)
     except OSError as error:
         raise Unavailable(
             f"{path} cannot be written ({error.strerror}): name another file"
         ) from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()

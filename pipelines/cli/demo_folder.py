@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
+from pipelines.base.files import FileLock
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
@@ -28,18 +28,15 @@ def own_folder(folder: Path) -> Iterator[Path]:
                 f"{folder} holds what no demo made: move it away, or set MEDUSA_DIR to another "
                 "folder"
             )
-        # Postgres may have to pass through as another user.
-        file = mark.open("a")
+        lock = FileLock(mark)
+    except BlockingIOError as error:
+        raise Conflict(f"another demo works in {folder}: wait for it to end") from error
     except OSError as error:
         raise Unavailable(
             f"{error.filename or folder} cannot be made ({error.strerror}): set MEDUSA_DIR to a "
             "folder of yours"
         ) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Conflict(f"another demo works in {folder}: wait for it to end") from error
+    with lock:
         yield folder
 
 

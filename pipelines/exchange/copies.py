@@ -5,7 +5,6 @@ A copy is as large as its partner says that the file is, so it is looked at piec
 
 from __future__ import annotations
 
-import contextlib
 import os
 import stat
 from collections.abc import Iterable, Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from medusa_core.segments import SegmentFile
+from pipelines.base.files import atomic_file
 from pipelines.storage.segment_files import sync_folders
 
 PIECE_BYTES = 1 << 20
@@ -84,20 +84,11 @@ def write_copy(pieces: Iterable[bytes], target: Path) -> None:
 
     Raises Unavailable if they cannot be written, or as the pieces do; then nothing new lies there.
     """
-    temporary = target.with_name(f"{target.name}.part")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        temporary.unlink(missing_ok=True)
-        with temporary.open("xb") as opened:
+        with atomic_file(target, syncs_folder=False) as opened:
             opened.writelines(pieces)
-            opened.flush()
-            os.fsync(opened.fileno())
-        os.replace(temporary, target)
-    except (OSError, Unavailable) as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        if isinstance(error, Unavailable):
-            raise
+    except OSError as error:
         raise Unavailable(
             f"copy {target} could not be written ({error.strerror}): free space or mend the "
             "folder; it is tried again"

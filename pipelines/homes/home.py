@@ -7,7 +7,6 @@ names, or an embedded one under the folder, started on demand and stopped by who
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
@@ -19,6 +18,7 @@ from pathlib import Path
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.names import FIRST_EPOCH, Epoch, Participant, check_name
 from medusa_core.suggest import did_you_mean
+from pipelines.base.files import FileLock, write_atomically
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -295,13 +295,13 @@ def _server_of(settings: Settings, *, keep: bool = True) -> Iterator[str]:
 
 @contextmanager
 def _held_alone(directory: Path) -> Iterator[None]:
-    with (directory / "lock").open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Conflict(
-                f"another process works in {directory}: wait for it, or choose another folder"
-            ) from error
+    try:
+        lock = FileLock(directory / "lock")
+    except BlockingIOError as error:
+        raise Conflict(
+            f"another process works in {directory}: wait for it, or choose another folder"
+        ) from error
+    with lock:
         yield
 
 
@@ -318,6 +318,4 @@ def _record(
     record = directory / RECORD
     if record.exists() and record.read_text() == text:
         return
-    temporary = directory / f"{RECORD}.new"
-    temporary.write_text(text)
-    temporary.replace(record)
+    write_atomically(record, text)

@@ -9,7 +9,6 @@ change, and an older plan still compute what is left to it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
@@ -19,6 +18,7 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import PlanId
 from medusa_core.network import Function, Network
 from medusa_core.plans import network_document, network_of_document
+from pipelines.base.files import write_atomically
 from pipelines.language.load import function_sources, load_network
 
 KEPT = "networks"
@@ -38,17 +38,7 @@ def keep_file(directory: Path, plan: PlanId, file: Path) -> None:
         if kept.exists() and kept.read_bytes() == content:
             return
         kept.parent.mkdir(parents=True, exist_ok=True)
-        temporary = kept.with_name(f"{kept.name}.{os.getpid()}.new")
-        with temporary.open("wb") as opened:
-            opened.write(content)
-            opened.flush()
-            os.fsync(opened.fileno())
-        temporary.replace(kept)
-        folder = os.open(kept.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        write_atomically(kept, content)
     except OSError as error:
         raise Unavailable(
             f"{file} cannot be kept as {kept} ({error.strerror}): make room or check the rights"

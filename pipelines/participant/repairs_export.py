@@ -8,15 +8,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.network import Source
 from medusa_core.plans import network_of_document
 from medusa_core.suggest import did_you_mean
+from pipelines.base.files import atomic_file
 from pipelines.catalog.interface import QuarantineEntry
 from pipelines.homes.home import Home
 from pipelines.sources.recorded.json_records import parse_line, text_of
@@ -35,10 +35,11 @@ def hand_out(home: Home, stream: str, file: Path) -> int:
     try:
         if os.path.lexists(file):
             raise FileExistsError
-        with _written_aside(file) as opened:
+        with atomic_file(file, replaces=False) as opened:
             for entry in _entries(home, StreamName(stream)):
                 if not entry.landed_as:
-                    opened.write(json.dumps(_document(source, entry), ensure_ascii=True) + "\n")
+                    line = json.dumps(_document(source, entry), ensure_ascii=True) + "\n"
+                    opened.write(line.encode())
                     count += 1
     except FileExistsError:
         raise Refused(f"{file} is there already: choose another name, or move it away") from None
@@ -53,28 +54,6 @@ def _entries(home: Home, stream: StreamName) -> Iterator[QuarantineEntry]:
     while page := home.catalog.quarantine_entries(stream, after=after, limit=PAGE):
         yield from page
         after = page[-1].number
-
-
-@contextmanager
-def _written_aside(file: Path) -> Iterator[TextIO]:
-    """A file that is there whole or not at all; FileExistsError if another was first."""
-    part = file.with_name(f".medusa-{os.urandom(6).hex()}.part")
-    try:
-        with part.open("x", encoding="utf-8") as opened:
-            yield opened
-            opened.flush()
-            os.fsync(opened.fileno())
-        try:
-            os.link(part, file)
-        except FileExistsError:
-            raise
-        except OSError:
-            # A file system without links: whoever makes the file at this very moment loses it.
-            if os.path.lexists(file):
-                raise FileExistsError from None
-            part.rename(file)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def source_of(home: Home, stream: str) -> Source:

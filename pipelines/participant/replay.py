@@ -29,6 +29,7 @@ from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from medusa_core.suggest import did_you_mean
+from pipelines.base.files import write_atomically
 from pipelines.catalog.interface import Catalog
 from pipelines.homes.home import Home
 from pipelines.homes.lease_keeper import LeaseKeeper
@@ -275,9 +276,7 @@ def claim(home: Home, order: ReplayOrder, plan: Plan) -> str:
         return str(found["holder"])
     holder = f"replay-{uuid4().hex}"
     text = json.dumps({**wanted, "holder": holder, "network": order.network.name})
-    temporary = mark.with_suffix(".new")
-    temporary.write_text(text)
-    temporary.replace(mark)
+    write_atomically(mark, text)
     return holder
 
 

@@ -6,7 +6,6 @@ works in a folder; how many results are kept is bounded, since the index is writ
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import re
 import shutil
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Unavailable
+from pipelines.base.files import FileLock
 from pipelines.base.time_text import counted, iso
 from pipelines.quality.offline import make_offline
 from pipelines.quality.suites import TOLD, Examination, Expected, Table
@@ -58,14 +58,12 @@ def project(folder: Path) -> Iterator[Project]:
     """The project of a folder, alone; Unavailable if another process has it or it cannot be."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock = (folder / "lock").open("a")
+        lock = FileLock(folder / "lock")
+    except BlockingIOError:
+        raise Unavailable(f"another check writes into {folder}: wait for it to end") from None
     except OSError as error:
         raise Unavailable(f"folder {folder} cannot be written ({error.strerror})") from error
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise Unavailable(f"another check writes into {folder}: wait for it to end") from None
         yield Project(folder)
 
 

@@ -5,13 +5,11 @@ No script, no request, no font from elsewhere; light or dark as the reader's scr
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
+from pipelines.base.files import write_atomically
 from pipelines.report.markup import Markup, tag
 
 CSS = Path(__file__).with_name("page.css")
@@ -59,15 +57,10 @@ def write_whole(path: Path, text: str) -> None:
 
     Raises Unavailable, naming the file, if it cannot be written.
     """
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(text, encoding="utf-8")
-        os.replace(unfinished, path)
+        write_atomically(path, text, durable=False)
     except OSError as error:
         raise Unavailable(
             f"report {path} cannot be written ({error.strerror}): name another file"
         ) from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()

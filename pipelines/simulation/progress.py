@@ -7,9 +7,7 @@ other code stays done, and the run says so at its end.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused, Unavailable
+from pipelines.base.files import FileLock, write_atomically
 from pipelines.base.settings import REPOSITORY
 from pipelines.simulation.faults.run_figures import COUNTERS, RunFigures
 from pipelines.simulation.faults.schedule_shapes import (
@@ -59,10 +58,8 @@ class Progress:
         self.figures.merge(part)
         self.codes[code] += part.schedules
         self.done = _joined([*self.done, (first, first + part.schedules)])
-        temporary = self.path.with_name(f"{self.path.name}.new")
         try:
-            temporary.write_text(json.dumps(self._document()) + "\n", encoding="utf-8")
-            os.replace(temporary, self.path)
+            write_atomically(self.path, json.dumps(self._document()) + "\n", durable=False)
         except OSError as error:
             raise Unavailable(
                 f"{self.path} cannot be written ({error.strerror}): make room, then go on with it"
@@ -97,14 +94,12 @@ def progress_in(path: Path, first_seed: int, shape: Shape) -> Iterator[Progress]
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        guard = path.with_name(f"{path.name}.lock").open("a")
+        lock = FileLock(path.with_name(f"{path.name}.lock"))
+    except BlockingIOError as error:
+        raise Conflict(f"another run goes on with {path}: wait for it") from error
     except OSError as error:
         raise Refused(f"{path} cannot be written ({error.strerror}): choose another") from error
-    with guard:
-        try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Conflict(f"another run goes on with {path}: wait for it") from error
+    with lock:
         yield _read(path, first_seed, shape)
 
 

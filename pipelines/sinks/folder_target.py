@@ -16,7 +16,6 @@ What lies there must be what the record says, by names and sizes; else nothing i
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import stat
@@ -24,7 +23,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
-from uuid import uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -34,6 +32,14 @@ from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import Range
 from medusa_core.sinks import Run
 from pipelines.base.failpoints import reached
+from pipelines.base.files import (
+    PART_PREFIX,
+    PART_SUFFIX,
+    FileLock,
+    atomic_file,
+    sync_file,
+    write_atomically,
+)
 from pipelines.sinks.csv_text import csv_header, csv_lines
 from pipelines.sinks.file_names import FileName, file_name, parse_file_name
 from pipelines.sinks.folder_record import Lying, document_of, record_of
@@ -44,7 +50,6 @@ from pipelines.storage.segment_files import ROWS_PER_GROUP
 from pipelines.storage.stable_rows import EVENT_TIME
 
 RECORD, LOCK = "_medusa.json", "_medusa.lock"
-PART_PREFIX, PART_SUFFIX = ".medusa-", ".part"
 RECORD_BYTES_MAX = 1_000_000
 
 
@@ -88,7 +93,7 @@ class FolderTarget:
 
     def close(self) -> None:
         """See `Target.close`."""
-        os.close(self._lock)
+        self._lock.close()
 
     # ------------------------------------------------------------ what lies there
 
@@ -164,20 +169,17 @@ class FolderTarget:
                 name = file_name(
                     self._owner.stream, run.range, run.version, self._suffix, self._width_us
                 )
-                part = self._folder / f"{PART_PREFIX}{uuid4().hex}{PART_SUFFIX}"
-                try:
+                with atomic_file(self._folder / name) as file:
                     # 2
-                    size_bytes = self._write(part, run, rows)
+                    self._write(file, run, rows)
+                    size_bytes = file.tell()
+                    sync_file(file)
                     reached("sink.written")
                     # 3
                     for other, _ in self._unfinished:
                         if other != name:
                             (self._folder / other).unlink(missing_ok=True)
-                    os.replace(part, self._folder / name)
-                    _sync(self._folder)
-                    reached("sink.renamed")
-                finally:
-                    part.unlink(missing_ok=True)
+                reached("sink.renamed")
                 lying = lying.plus(name, size_bytes)
             # 4
             self._write_record(record, lying)
@@ -185,15 +187,11 @@ class FolderTarget:
             reached("sink.committed")
         return record
 
-    def _write(self, path: Path, run: Run, rows: Rows) -> int:
-        with path.open("xb") as file:
-            if self._declared.kind == "parquet":
-                self._write_parquet(file, run, rows)
-            else:
-                self._write_csv(file, rows)
-            file.flush()
-            os.fsync(file.fileno())
-            return file.tell()
+    def _write(self, file: BinaryIO, run: Run, rows: Rows) -> None:
+        if self._declared.kind == "parquet":
+            self._write_parquet(file, run, rows)
+        else:
+            self._write_csv(file, rows)
 
     def _write_parquet(self, file: BinaryIO, run: Run, rows: Rows) -> None:
         schema = _shown(delivered_schema(self._columns)).with_metadata(
@@ -222,16 +220,7 @@ class FolderTarget:
             "columns": [[EVENT_TIME, "timestamp"], *([c.name, c.type] for c in self._columns)],
             **document_of(record, lying),
         }
-        part = self._folder / f"{PART_PREFIX}{uuid4().hex}{PART_SUFFIX}"
-        try:
-            with part.open("x", encoding="utf-8") as file:
-                file.write(json.dumps(document, indent=1) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, self._folder / RECORD)
-        finally:
-            part.unlink(missing_ok=True)
-        _sync(self._folder)
+        write_atomically(self._folder / RECORD, json.dumps(document, indent=1) + "\n")
         self._record, self._lying = record, lying
 
     @property
@@ -269,28 +258,13 @@ def _listed(folder: Path) -> dict[str, int]:
     return found
 
 
-def _locked(folder: Path) -> int:
-    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    descriptor = os.open(folder / LOCK, flags, 0o666)
+def _locked(folder: Path) -> FileLock:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return FileLock(folder / LOCK)
     except BlockingIOError:
-        os.close(descriptor)
         raise Conflict(
             f"another process delivers into {folder}: wait for it, or give the sink another folder"
         ) from None
-    except OSError:
-        os.close(descriptor)
-        raise
-    return descriptor
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -19,6 +19,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from medusa_core.errors import Refused, Unavailable
+from pipelines.base.files import rename
 from pipelines.sources.generator import SCHEMA, generate_connections
 
 __all__ = ["generate_connections", "write_generated"]
@@ -75,7 +76,7 @@ def _whole(path: Path) -> Iterator[Path]:
     unfinished = path.with_name(f".{path.name}.unfinished")
     try:
         yield unfinished
-        unfinished.replace(path)
+        rename(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
 

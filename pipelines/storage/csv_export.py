@@ -15,10 +15,7 @@ rows must fit into memory, since they are sorted there.
 
 from __future__ import annotations
 
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +26,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.grid import TIME_US_MAX, TIME_US_MIN
 from medusa_core.names import StreamName
+from pipelines.base.files import atomic_file
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.lines_read import lines_read
 from pipelines.storage.arrow_schema import STIME, arrow_type
@@ -63,23 +61,15 @@ def export_csv(path: Path, columns: Sequence[Column], tables: Iterable[pa.Table]
                 raise Refused(f"{path} is not written: column {column.name!r} has {reason}")
         parts.append(part)
     rows = _sorted(pa.concat_tables([schema.empty_table(), *parts]))
-    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with unfinished.open("wb") as file:
-            for text in _lines(rows, columns):
-                file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        with atomic_file(path) as file:
+            file.writelines(_lines(rows, columns))
     except (FileNotFoundError, NotADirectoryError):
         raise Refused(f"{path} cannot be written: its folder is not there; create it") from None
     except (IsADirectoryError, PermissionError) as error:
         raise Refused(f"{path} cannot be written ({error.strerror}): name another") from None
     except OSError as error:
         raise Unavailable(f"{path} cannot be written now: {error.strerror or error}") from error
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
     return len(rows)
 
 

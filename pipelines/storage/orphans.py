@@ -19,6 +19,7 @@ from pathlib import Path, PurePosixPath
 
 from medusa_core.errors import Unavailable
 from pipelines.base.failpoints import reached
+from pipelines.base.files import rename_within
 
 GRACE_S = 3_600.0
 GRACE_S_MIN = 60.0
@@ -83,10 +84,10 @@ def remove_file(root: Path, path: str) -> bool:
 def _remove_if_old(root: Path, path: str, before_s: float) -> bool:
     with suppress(OSError), _folder_of(root, path) as (folder, name):
         aside = name if name.endswith(SET_ASIDE) else name + SET_ASIDE
-        os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=folder)
+        rename_within(folder, name, aside)
         reached("orphans.aside")
         if os.stat(aside, dir_fd=folder, follow_symlinks=False).st_mtime > before_s:
-            os.rename(aside, name, src_dir_fd=folder, dst_dir_fd=folder)
+            rename_within(folder, aside, name)
             return False
         os.unlink(aside, dir_fd=folder)
         return True

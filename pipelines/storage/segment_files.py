@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
+from pipelines.base.files import sync_file, sync_folder
 
 Buffer: TypeAlias = bytes | pa.Buffer
 
@@ -75,8 +76,7 @@ def write_durably(path: Path, data: Buffer) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("xb") as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            sync_file(file)
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
@@ -101,11 +101,7 @@ def sync_folders(root: Path, files: Iterable[SegmentFile]) -> None:
                 "again; nothing was committed"
             ) from error
     for folder in {(root / file.path).parent for file in files}:
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(folder)
 
 
 def read_checked(root: Path, file: SegmentFile) -> pa.Buffer:

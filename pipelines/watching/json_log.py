@@ -11,12 +11,13 @@ and the next one that can be says how many are missing.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from pipelines.base.files import descriptor_lock, rename
 
 SIZE_BYTES_MAX = 10_000_000
 OLD_FILES_MAX = 5
@@ -90,15 +91,12 @@ class JsonLog:
         return (named.st_dev, named.st_ino) == (opened.st_dev, opened.st_ino)
 
     def _rotate(self, file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        try:
+        with descriptor_lock(file):
             if self._is_current(file):
                 for at in range(self._old_files_max, 0, -1):
                     newer = self._old(at - 1) if at > 1 else self.path
                     if newer.exists():
-                        newer.replace(self._old(at))
-        finally:
-            fcntl.flock(file, fcntl.LOCK_UN)
+                        rename(newer, self._old(at))
         self.close()
 
     def _old(self, at: int) -> Path:

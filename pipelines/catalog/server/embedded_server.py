@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import fcntl
 import os
 import pwd
 import secrets
@@ -34,7 +33,6 @@ import shutil
 import socket
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -42,6 +40,7 @@ from urllib.parse import quote
 import psycopg2
 
 from medusa_core.errors import Unavailable
+from pipelines.base.files import FileLock, is_locked, rename, write_atomically
 from pipelines.catalog.server.server_process import OwnedProcess, RunsAs
 from pipelines.catalog.server.server_programs import reachable_programs
 
@@ -85,7 +84,7 @@ class EmbeddedServer:
         self._directory = Path(directory).absolute()
         self._child: OwnedProcess | None = None
         self._owner_pid = 0
-        self._users: int | None = None
+        self._users: FileLock | None = None
         self._port = 0
         self._password = ""
 
@@ -157,7 +156,7 @@ class EmbeddedServer:
         child, self._child = self._child, None
         users, self._users = self._users, None
         if users is not None:
-            os.close(users)
+            users.close()
         # A fork of the owner inherits this object and the exit hook, but not the server.
         if child is None or self._owner_pid != os.getpid():
             return
@@ -191,21 +190,10 @@ class EmbeddedServer:
 
     def _use(self) -> None:
         """Tell the owner, by a shared lock for as long as we live, that the server is in use."""
-        self._users = self._open_users()
-        fcntl.flock(self._users, fcntl.LOCK_SH)
-
-    def _open_users(self) -> int:
-        return os.open(self._directory / "users", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._users = FileLock(self._directory / "users", waits=True, shared=True, mode=0o600)
 
     def _is_used(self) -> bool:
-        handle = self._open_users()
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
+        return is_locked(self._directory / "users", mode=0o600)
 
     def discard(self) -> None:
         """Stop the server and remove the folder, with what lies outside of it."""
@@ -216,14 +204,8 @@ class EmbeddedServer:
             shutil.rmtree(outside, ignore_errors=True)
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    @contextlib.contextmanager
-    def _lock(self) -> Iterator[None]:
-        handle = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+    def _lock(self) -> FileLock:
+        return FileLock(self._directory / "lock", waits=True, mode=0o600)
 
     def _start_or_attach(self) -> None:
         self._password = self._read_or_make_password()
@@ -255,12 +237,7 @@ class EmbeddedServer:
         with contextlib.suppress(FileNotFoundError):
             return path.read_text().strip()
         password = secrets.token_urlsafe(32)
-        unfinished = self._directory / "password.unfinished"
-        unfinished.unlink(missing_ok=True)
-        handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(password)
-        unfinished.rename(path)
+        write_atomically(path, password, mode=0o600)
         return password
 
     def _runs_as(self) -> RunsAs:
@@ -325,7 +302,7 @@ class EmbeddedServer:
             raise Unavailable(
                 f"The embedded catalog server cannot be made ({reason}); its log is {self.log}."
             )
-        (work / "data").rename(cluster / "data")
+        rename(work / "data", cluster / "data")
         shutil.rmtree(work)
 
     def _open_log(self, cluster: Path, runs_as: RunsAs) -> Path:

@@ -14,6 +14,7 @@ import shutil
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
+from pipelines.base.files import rename
 from pipelines.catalog.server.server_process import RunsAs
 
 VERSIONS = range(15, 19)
@@ -72,5 +73,5 @@ def copied_programs(folder: Path, cluster: Path, runs_as: RunsAs) -> Path:
         if runs_as.uid >= 0:
             for path in (work, *work.rglob("*")):
                 os.chown(path, runs_as.uid, runs_as.gid, follow_symlinks=False)
-        work.rename(target)
+        rename(work, target)
     return binaries

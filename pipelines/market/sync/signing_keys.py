@@ -10,10 +10,12 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, check_name
+from pipelines.base.files import write_atomically
 from pipelines.market.sync.signatures import SigningKey, signing_key
 
 FOLDER, FILE = "keys", "signing_key"
@@ -70,25 +72,10 @@ def load_key(directory: Path, participant: Participant) -> SigningKey:
 
 
 def _write(path: Path) -> None:
-    """All at once, and never over another: two that draw a key at once end with one."""
-    temporary = path.with_name(f"{FILE}.{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    opened = os.open(temporary, flags, 0o600)
-    try:
-        os.write(opened, secrets.token_bytes(SECRET_BYTES).hex().encode() + b"\n")
-        os.fsync(opened)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    finally:
-        os.close(opened)
-        temporary.unlink()
+    """Draw a key, and never over another: two processes that draw at once end with one key."""
+    text = secrets.token_bytes(SECRET_BYTES).hex() + "\n"
+    with suppress(FileExistsError):
+        write_atomically(path, text, mode=0o600, replaces=False)
 
 
 def _check_folder(path: Path) -> None:

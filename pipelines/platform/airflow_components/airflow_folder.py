@@ -14,8 +14,6 @@ The components' own words go to `MEDUSA_DIR/logs/airflow-*.log`.
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
 import os
 import secrets
@@ -28,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused, Unavailable
+from pipelines.base.files import FileLock, is_locked, write_atomically
 from pipelines.platform.airflow_components.restart_decisions import Started
 
 NAME = "airflow"
@@ -93,37 +92,32 @@ class PlatformFolder:
 
     def is_supervised(self) -> bool:
         """Whether a supervisor lives."""
+        path = self.root / "supervisor.lock"
         try:
-            handle = os.open(self.root / "supervisor.lock", os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
+            return path.exists() and is_locked(path, mode=0o600)
         except OSError as error:
             raise Unavailable(_unreadable(error, self.root)) from error
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(handle)
-        return False
 
     @contextmanager
     def _locked(self, name: str, waits: Callable[[], None] | None) -> Iterator[None]:
+        with self._lock(name, waits):
+            yield
+
+    def _lock(self, name: str, waits: Callable[[], None] | None) -> FileLock:
+        path = self.root / name
         try:
-            handle = os.open(self.root / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = _free_lock(path, MOMENT_MS if waits is None else 0)
+            if lock is None and waits is None:
+                raise Conflict(
+                    f"the platform in {self.directory} is up already: `medusa down` ends it"
+                )
+            if lock is None:
+                assert waits is not None
+                waits()
+                lock = FileLock(path, waits=True, mode=0o600)
         except OSError as error:
             raise Unavailable(_unreadable(error, self.root)) from error
-        try:
-            if not _taken(handle, MOMENT_MS if waits is None else 0):
-                if waits is None:
-                    raise Conflict(
-                        f"the platform in {self.directory} is up already: `medusa down` ends it"
-                    )
-                waits()
-                fcntl.flock(handle, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(handle)
+        return lock
 
     # ------------------------------------------------------------ secrets
 
@@ -217,16 +211,8 @@ class PlatformFolder:
         self._write_text(path, json.dumps(document, indent=1) + "\n")
 
     def _write_text(self, path: Path, text: str) -> None:
-        unfinished = path.with_name(f"{path.name}.{os.getpid()}")
         try:
-            with contextlib.suppress(FileNotFoundError):
-                unfinished.unlink()
-            handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            unfinished.replace(path)
+            write_atomically(path, text, mode=0o600)
         except OSError as error:
             raise Unavailable(
                 f"{path} cannot be written ({error.strerror}): make room for it, or run as the "
@@ -234,16 +220,18 @@ class PlatformFolder:
             ) from error
 
 
-def _taken(handle: int, waits_ms: int) -> bool:
-    """Take a lock if it is free, or becomes so soon: who only looks holds it for a moment."""
+def _free_lock(path: Path, waits_ms: int) -> FileLock | None:
+    """Take a lock that is free, or becomes free soon: a process that only looks holds it briefly.
+
+    None if it is still held after `waits_ms`.
+    """
     waits_until_s = time.monotonic() + waits_ms / 1000
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
+            return FileLock(path, mode=0o600)
         except BlockingIOError:
             if time.monotonic() >= waits_until_s:
-                return False
+                return None
             time.sleep(0.02)
 
 

@@ -8,7 +8,6 @@ and renamed; whoever reads it takes it strictly or not at all.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from typing import Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, check_name
+from pipelines.base.files import FileLock, write_atomically
 
 FILE, GUARD = "drills.json", "drills.lock"
 FORMAT = 1
@@ -182,10 +182,9 @@ def document_of(faults: LinkFaults) -> Mapping[str, Any]:
 
 def write_faults(directory: Path, faults: LinkFaults) -> None:
     """Put it in the place of what is there, all at once; raises Unavailable if it cannot be."""
-    temporary = directory / f"{FILE}.new"
+    text = json.dumps(document_of(faults), allow_nan=False) + "\n"
     try:
-        temporary.write_text(json.dumps(document_of(faults), allow_nan=False) + "\n")
-        os.replace(temporary, directory / FILE)
+        write_atomically(directory / FILE, text, durable=False)
     except OSError as error:
         raise Unavailable(
             f"{directory / FILE} cannot be written ({error.strerror}): mend the folder, then try "
@@ -197,12 +196,11 @@ def write_faults(directory: Path, faults: LinkFaults) -> None:
 def faults_alone(directory: Path) -> Iterator[None]:
     """One command after the other changes the file."""
     try:
-        guard = (directory / GUARD).open("a")
+        lock = FileLock(directory / GUARD, waits=True)
     except OSError as error:
         raise Unavailable(
             f"{directory / GUARD} cannot be written ({error.strerror}): mend the folder, then try "
             "again"
         ) from error
-    with guard:
-        fcntl.flock(guard, fcntl.LOCK_EX)
+    with lock:
         yield

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, check_name
+from pipelines.base.files import write_atomically
 from pipelines.base.process_table import look_at
 
 FOLDER = "running"
@@ -83,9 +84,7 @@ def recorded(directory: Path, participant: Participant) -> Iterator[Callable[[],
         }
         with contextlib.suppress(OSError):
             file.parent.mkdir(exist_ok=True)
-            temporary = file.with_name(f"{file.name}.new")
-            temporary.write_text(json.dumps(record) + "\n")
-            os.replace(temporary, file)
+            write_atomically(file, json.dumps(record) + "\n", durable=False)
 
     write(waits=True)
     try:

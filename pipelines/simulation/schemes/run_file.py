@@ -6,9 +6,7 @@ A part is done again where the code has changed since: figures of two codes are 
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused, Unavailable
+from pipelines.base.files import FileLock, write_atomically
 
 FORMAT = "medusa.market-simulation/1"
 
@@ -35,10 +34,8 @@ class Kept:
         if self.path is None:
             return
         document = {"format": FORMAT, "code": self.code, "asked": self.asked, "done": self.done}
-        temporary = self.path.with_name(f"{self.path.name}.new")
         try:
-            temporary.write_text(json.dumps(document) + "\n", encoding="utf-8")
-            os.replace(temporary, self.path)
+            write_atomically(self.path, json.dumps(document) + "\n", durable=False)
         except OSError as error:
             raise Unavailable(
                 f"{self.path} cannot be written ({error.strerror}): make room, then go on with it"
@@ -57,14 +54,12 @@ def kept_in(path: Path | None, asked: Sequence[str], code: str) -> Iterator[Kept
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        guard = path.with_name(f"{path.name}.lock").open("a")
+        lock = FileLock(path.with_name(f"{path.name}.lock"))
+    except BlockingIOError as error:
+        raise Conflict(f"another run goes on with {path}: wait for it") from error
     except OSError as error:
         raise Refused(f"{path} cannot be written ({error.strerror}): choose another") from error
-    with guard:
-        try:
-            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise Conflict(f"another run goes on with {path}: wait for it") from error
+    with lock:
         yield _read(path, asked, code)
 
 

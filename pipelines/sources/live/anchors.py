@@ -6,12 +6,12 @@ left the feed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
+from pipelines.base.files import sync_folder, write_atomically
 
 FILE = "keepers"
 
@@ -33,15 +33,5 @@ def read_keepers(folder: Path) -> tuple[StreamName, ...]:
 def write_keepers(folder: Path, keepers: Iterable[StreamName]) -> None:
     """Write them down, whole and durable."""
     folder.mkdir(parents=True, exist_ok=True)
-    unfinished = folder / f".{FILE}"
-    with unfinished.open("w", encoding="ascii") as file:
-        file.writelines(f"{name}\n" for name in keepers)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(folder / FILE)
-    for made in (folder, folder.parent):
-        handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+    write_atomically(folder / FILE, "".join(f"{name}\n" for name in keepers))
+    sync_folder(folder.parent)

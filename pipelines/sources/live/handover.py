@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import Refused
+from pipelines.base.files import rename, sync_folder, write_atomically
 from pipelines.sources.live.arrivals import Arrival
 
 BATCHES_PER_GENERATION = 256
@@ -123,8 +124,8 @@ class HandOver:
         ]
         if not self.lists.is_dir():
             self.lists.mkdir(parents=True)
-            _sync(self._generation)
-            _sync(self._folder)
+            sync_folder(self._generation)
+            sync_folder(self._folder)
         _write(self.lists, _named(self.last + 1), handed)
         self.last += 1
         self._handed_ms.update((h.name, h.handed_ms) for h in handed)
@@ -145,8 +146,8 @@ class HandOver:
         shutil.rmtree(new, ignore_errors=True)
         new.mkdir()
         _write(new, "names", kept)
-        new.rename(self._folder / _named(base))
-        _sync(self._folder)
+        rename(new, self._folder / _named(base))
+        sync_folder(self._folder)
         self.base = base
         for name in _names_in(self._folder):
             if name != _named(base):
@@ -181,18 +182,4 @@ def _read(file: Path) -> list[Handed]:
 
 def _write(folder: Path, name: str, handed: Iterable[Handed]) -> None:
     """A list under its name, whole and durable, or not at all; Spark passes hidden names over."""
-    unfinished = folder / f".{name}"
-    with unfinished.open("w", encoding="ascii") as file:
-        file.writelines(f"{h.to_json()}\n" for h in handed)
-        file.flush()
-        os.fsync(file.fileno())
-    unfinished.rename(folder / name)
-    _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+    write_atomically(folder / name, "".join(f"{h.to_json()}\n" for h in handed))
