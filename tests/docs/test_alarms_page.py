@@ -61,7 +61,7 @@ def test_every_check_of_the_doctor_is_there() -> None:
 @pytest.mark.parametrize(
     ("sentence", "said_in"),
     [
-        ("is given up, ", "pipelines/cli/supervise.py"),
+        ("is given up, ", "pipelines/platform/jobs/supervision_report.py"),
         ("have changed since they were planned", "pipelines/operations/deploying.py"),
         ("no process took it up within", "medusa_core/supervising.py"),
         ("which no supervisor started", "medusa_core/supervising.py"),
