@@ -79,11 +79,3 @@ def test_the_table_in_the_readme_is_what_the_demo_counts(tmp_path: Path) -> None
     ).fetchall()
     shown = re.findall(r"^(\S+\.\S+) +(\d+) +(\d+) +(\d+)$", README, re.MULTILINE)
     assert shown == [tuple(map(str, row)) for row in busiest]
-
-
-def test_the_glossary_is_sorted_and_whole() -> None:
-    words = re.findall(
-        r"^\*\*([a-z ]+)\*\*", (REPOSITORY / "docs" / "glossary.md").read_text(), re.MULTILINE
-    )
-    assert words == sorted(words)
-    assert len(words) == len(set(words)) >= 58

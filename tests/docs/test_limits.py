@@ -18,7 +18,7 @@ import pytest
 
 from medusa_core.columns import declare_columns
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.names import Participant, StreamName, Version
+from medusa_core.names import Participant, Version
 from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
 from medusa_core.segments import Segment
 from pipelines.base.settings import REPOSITORY, Settings
@@ -89,11 +89,14 @@ def test_a_participant_of_another_folder_is_not_reachable(
     elsewhere = Settings(
         catalog_url=settings.catalog_url, directory=tmp_path / "two", test_data=tmp_path
     )
-    with make_home(elsewhere, BETA, keep=False), make_home(settings, a.ALPHA, keep=False):
-        with take_seat(settings, a.ALPHA) as seat:
-            exchange = LocalExchange(a.ALPHA, seat.partners)
-            with pytest.raises(Unavailable, match="the home of partner beta is not known here"):
-                exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
+    with (
+        make_home(elsewhere, BETA, keep=False),
+        make_home(settings, a.ALPHA, keep=False),
+        take_seat(settings, a.ALPHA) as seat,
+    ):
+        exchange = LocalExchange(a.ALPHA, seat.partners)
+        with pytest.raises(Unavailable, match="the home of partner beta is not known here"):
+            exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
 
 
 @pytest.fixture
@@ -123,14 +126,19 @@ def test_a_network_has_five_kinds_of_boxes_and_none_of_them_joins() -> None:
     names = {box.__name__ for box in get_args(Box)}
     assert names == {"Filter", "Map", "Union", "Aggregate", "Function"}
     for expression in ("k IN (SELECT k FROM s)", "EXISTS (SELECT 1 FROM s)"):
-        with pytest.raises(Refused, match="subquery|IN without a list"):
+        with pytest.raises(Refused, match=r"subquery|IN without a list"):
             check_network(_network(Filter(name="b", input="s", cases={"yes": expression})))
 
 
-@pytest.mark.parametrize("expression", ["lag(n) OVER (PARTITION BY k ORDER BY n) > 1",
-                                        "session_window(ts_us, '5 minutes') IS NULL"])  # fmt: skip
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "lag(n) OVER (PARTITION BY k ORDER BY n) > 1",
+        "session_window(ts_us, '5 minutes') IS NULL",
+    ],
+)
 def test_an_expression_that_needs_other_records_is_refused(expression: str) -> None:
-    with pytest.raises(Refused, match="window function|which is refused"):
+    with pytest.raises(Refused, match=r"window function|which is refused"):
         check_network(_network(Filter(name="b", input="s", cases={"yes": expression})))
 
 
