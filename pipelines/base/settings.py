@@ -1,15 +1,19 @@
-"""What the environment says, read once at the door and passed on as a value.
+"""Settings from the environment, read once at the start of a command and passed on as a value.
 
-Four variables, all optional; nothing else in Medusa looks at the environment:
+All variables are optional. This module reads
 
-* `MEDUSA_CATALOG_URL`: where the catalogs are; `{participant}` in it stands for the participant's
-  name. Without it every catalog lies in one embedded server under `MEDUSA_DIR`.
+* `MEDUSA_CATALOG_URL`: the Postgres server of the catalogs; `{participant}` in it stands for the
+  participant's name. Without it all catalogs are in one embedded server under `MEDUSA_DIR`.
 * `MEDUSA_DIR`: embedded catalog, storage roots, logs, reports. Default `.medusa` in the current
   folder.
 * `MEDUSA_TEST_DATA`: recorded streams with their exact answers. Default `../shared/data` beside
   the repository; what needs it skips when it is absent.
-* `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 takes a free
-  one, absent serves none.
+* `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 chooses a
+  free one; without it none are served.
+
+Read elsewhere: `MEDUSA_SPARK_MASTER` and `MEDUSA_DRIVER_MEMORY` where a Spark session is opened,
+`MEDUSA_CONTRACTS` by Airflow's tasks, `MEDUSA_FAILPOINT` and `MEDUSA_FAILPOINT_FILE` by the
+failpoints of the tests, `MEDUSA_UP` by `medusa up` and `medusa down`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""The README shows what is so: its query runs, its commands exist, its table is the demo's."""
+"""The README is true: its query runs, its commands exist, its table is that of the demo."""
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,7 @@ from pipelines.homes.home import make_home
 from pipelines.language.load import load_network
 from pipelines.participant.replay import ReplayOrder, replay
 from pipelines.sources.generated_files import write_generated
+from tests.docs.pages import page
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
@@ -49,9 +52,19 @@ def test_every_command_in_the_readme_is_understood() -> None:
     assert len(calls) >= 3
     for words in calls:
         parser().parse_args(words)
-    listed = set(re.findall(r"^\| `medusa (\w+)", README, re.MULTILINE))
-    helped = set(re.findall(r"^    (\w+) {2,}\w", parser().format_help(), re.MULTILINE))
-    assert listed == helped
+
+
+def test_the_page_of_commands_lists_the_commands_of_the_parser() -> None:
+    listed = set(re.findall(r"^\| `medusa (\w+)", page("commands"), re.MULTILINE))
+    assert listed == set(commands_of(parser()))
+    listed = set(re.findall(r"^\| `medusa contract ([\w-]+)", page("commands"), re.MULTILINE))
+    assert listed == set(commands_of(commands_of(parser())["contract"]))
+
+
+def commands_of(of: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
+    """The commands of a parser, by name."""
+    (commands,) = (a for a in of._actions if isinstance(a, argparse._SubParsersAction))
+    return commands.choices
 
 
 def test_the_table_in_the_readme_is_what_the_demo_counts(tmp_path: Path) -> None:
@@ -66,11 +79,3 @@ def test_the_table_in_the_readme_is_what_the_demo_counts(tmp_path: Path) -> None
     ).fetchall()
     shown = re.findall(r"^(\S+\.\S+) +(\d+) +(\d+) +(\d+)$", README, re.MULTILINE)
     assert shown == [tuple(map(str, row)) for row in busiest]
-
-
-def test_the_glossary_is_sorted_and_whole() -> None:
-    words = re.findall(
-        r"^\*\*([a-z ]+)\*\*", (REPOSITORY / "docs" / "glossary.md").read_text(), re.MULTILINE
-    )
-    assert words == sorted(words)
-    assert len(words) == len(set(words)) >= 58

@@ -23,6 +23,6 @@ def test_what_the_page_shows_is_what_is_printed(
     for typed, shown in blocks:
         command, *arguments = shlex.split(typed)
         assert (command, main(arguments)) == ("medusa", 0)
-        printed = capsys.readouterr().out
+        printed = re.sub(r" min \d+ s,", " min,", capsys.readouterr().out)  # on a busy machine
         missing = difference(tuple(shown.splitlines()), printed)
         assert missing is None, f"{missing}\nis not what was printed:\n{printed}"

@@ -1,0 +1,42 @@
+"""Every environment variable of the product is documented on one page and named in settings."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from pipelines.base import settings
+from pipelines.base.settings import REPOSITORY
+from tests.docs.pages import page
+
+NAME = re.compile(r"MEDUSA_[A-Z]+(?:_[A-Z]+)*")
+
+
+def variables_of(path: Path) -> set[str]:
+    """The variables that a module names in a string of its own that is a name and nothing else."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    strings = (
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    return {text for text in strings if NAME.fullmatch(text)}
+
+
+@cache
+def variables_of_the_product() -> set[str]:
+    files = [path for room in ("pipelines", "dags") for path in (REPOSITORY / room).rglob("*.py")]
+    return set().union(*map(variables_of, files))
+
+
+def test_every_variable_of_the_product_is_documented_on_the_page_of_commands() -> None:
+    rows = re.findall(r"^\| (`MEDUSA_[^|]*?) \|", page("commands"), re.MULTILINE)
+    documented = [name for row in rows for name in NAME.findall(row)]
+    assert len(documented) == len(set(documented))
+    assert set(documented) == variables_of_the_product()
+
+
+def test_every_variable_of_the_product_is_named_by_the_settings() -> None:
+    assert set(NAME.findall(settings.__doc__ or "")) == variables_of_the_product()

@@ -1,0 +1,175 @@
+"""The glossary has a word for every class of the core, and no planned word is built."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from pipelines.base.settings import REPOSITORY
+from tests.docs.pages import page
+
+ENTRY = re.compile(r"^\*\*([a-z -]+)\*\*( \*\(planned\)\*)? (.+)$", re.MULTILINE)
+ALSO = re.compile(r"\*Also:\* ([^.]+)\.")
+
+RENAMED = {
+    "commits:Committed": "CommitResult",
+    "comparing:Held": "ProducerDigest",
+    "decisions:Aged": "OutputAge",
+    "decisions:Because": "Reason",
+    "exchange:ImportStanding": "ImportStatus",
+    "first_answers:FirstAnswer": "FirstOutput",
+    "lateness:Judged": "JudgedBatch",
+    "market/agreements:DocumentTold": "DocumentEnvelope",
+    "market/agreements:HoldingsTold": "HoldingsEnvelope",
+    "market/agreements:LetGoTold": "ReleaseEnvelope",
+    "market/agreements:NoticeTold": "NoticeEnvelope",
+    "market/agreements:RefusalTold": "RefusalEnvelope",
+    "market/agreements:StandingTold": "StatusEnvelope",
+    "market/agreements:WantTold": "DocumentRequest",
+    "market/agreements:WithdrawalTold": "WithdrawalEnvelope",
+    "market/converging:Differing": "AgreementDifference",
+    "market/decisions:TellRoom": "ReportHeadroom",
+    "market/estimating:Asked": "ObservedOffer",
+    "market/estimating:Word": "ObservedAnswer",
+    "market/knowledge:Accepted": "AcceptedItems",
+    "market/knowledge:Carried": "CarriedLoad",
+    "market/knowledge:PayerStanding": "PayerStatus",
+    "market/knowledge:ProviderStanding": "ProviderStatus",
+    "market/knowledge:Received": "ReceivedOffer",
+    "market/knowledge:Told": "LastAnswer",
+    "market/knowledge:Wanted": "RequestedLoad",
+    "market/loads:Kind": "ActivityKind",
+    "market/loads:Recorded": "RecordedSample",
+    "market/loads:Work": "FragmentSpan",
+    "market/loads:WorkKey": "LoadKey",
+    "market/lying:Away": "PlacedLoad",
+    "market/lying:Lying": "LoadStatus",
+    "market/lying:Taken": "AcceptedLoad",
+    "market/messages:Room": "Headroom",
+    "market/relaying:Exchange": "LoadSwap",
+    "market/relaying:Way": "RelayHeadroom",
+    "market/terms:Kind": "ContractKind",
+    "market/terms:Per": "BillingUnit",
+    "partial:Partial": "PartialOutput",
+    "patience:Patience": "WaitBudget",
+    "recalls:RecallWanted": "RecallRequest",
+    "recalls:Recalled": "RecallResult",
+    "sinks:Delivered": "DeliveryState",
+    "sinks:Run": "DeliveryRange",
+    "supervising:Patience": "RestartPolicy",
+    "supervision:Seen": "ProcessState",
+    "trims:HeldBack": "TrimLimit",
+    "trims:Trimmed": "TrimResult",
+}
+"""Classes of the core whose names are not words of the glossary, and the names that they will have.
+
+A class leaves this table when it is renamed. The new name has to be a word of the glossary.
+"""
+
+
+def entries() -> list[tuple[str, bool, str]]:
+    """Every word with whether it is planned, and its sentence."""
+    return [(word, bool(planned), text) for word, planned, text in ENTRY.findall(page("glossary"))]
+
+
+def words() -> set[str]:
+    """Every word that is an entry, or a form of one."""
+    lists = (also for _, _, text in entries() for also in ALSO.findall(text))
+    forms = {form for also in lists for form in also.split(", ")}
+    return {word for word, _, _ in entries()} | forms
+
+
+def parts_of(name: str) -> list[str]:
+    """The words of a CamelCase or snake_case name."""
+    return [part.lower() for part in re.findall(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])", name)]
+
+
+def is_word(name: str) -> bool:
+    """Whether a class is named by a word of the glossary: as a whole, or by its last noun."""
+    parts = parts_of(name)
+    candidates = {" ".join(parts), parts[-1], parts[-1].removesuffix("s")}
+    return bool(candidates & words())
+
+
+@cache
+def classes() -> frozenset[str]:
+    """Every class of the core that is not private, as module:Class."""
+    core = REPOSITORY / "medusa_core"
+    return frozenset(
+        f"{path.relative_to(core).with_suffix('')}:{node.name}"
+        for path in core.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+
+
+def test_every_entry_is_one_sentence_in_order_and_once() -> None:
+    found = [word for word, _, _ in entries()]
+    assert len(found) == page("glossary").count("\n**") > 120
+    assert found == sorted(found)
+    assert len(found) == len(set(found))
+    for word, _, text in entries():
+        sentence = ALSO.sub("", text).strip()
+        assert sentence.endswith("."), word
+        assert ". " not in sentence, f"{word} has more than one sentence"
+
+
+@pytest.mark.parametrize("name", sorted(classes() - set(RENAMED)))
+def test_every_class_of_the_core_is_a_word_of_the_glossary(name: str) -> None:
+    assert is_word(name.partition(":")[2])
+
+
+@pytest.mark.parametrize("name", sorted(RENAMED))
+def test_a_class_that_is_to_be_renamed_exists_and_gets_a_word_of_the_glossary(name: str) -> None:
+    assert name in classes(), f"{name} was renamed or removed: take it out of RENAMED"
+    assert is_word(RENAMED[name])
+
+
+# Planned words
+
+
+def names_of_python() -> Iterator[str]:
+    """Every class and function of the product."""
+    for room in ("medusa_core", "pipelines"):
+        for path in (REPOSITORY / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.ClassDef | ast.FunctionDef):
+                    yield node.name
+
+
+def names_of_sql() -> Iterator[str]:
+    """Every table, view, type and function of the schema."""
+    created = re.compile(
+        r"CREATE (?:OR REPLACE )?(?:TABLE|VIEW|FUNCTION|TYPE|DOMAIN)\s+(?:IF NOT EXISTS )?"
+        r"\w+\.(\w+)",
+        re.IGNORECASE,
+    )
+    for path in (REPOSITORY / "sql").rglob("*.sql"):
+        if "migrations" not in path.parts and "queries" not in path.parts:
+            yield from created.findall(path.read_text(encoding="utf-8"))
+
+
+def is_named_in(term: str, name: str) -> bool:
+    """Whether a name contains a term, in the singular or the plural."""
+    singular, text = term.removesuffix("s"), " ".join(parts_of(name))
+    return re.search(rf"\b{re.escape(singular)}s?\b", text) is not None
+
+
+def test_no_planned_word_is_built() -> None:
+    planned = [word for word, is_planned, _ in entries() if is_planned]
+    assert len(planned) > 5
+    names = {*names_of_python(), *names_of_sql()}
+    assert len(names) > 3_000
+    built = {(word, name) for word in planned for name in names if is_named_in(word, name)}
+    assert not built
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "docs").glob("*.md")), ids=lambda p: p.stem)
+def test_planned_is_said_in_the_glossary_alone(path: Path) -> None:
+    if path.stem not in ("glossary", "architecture"):
+        assert "*(planned)*" not in path.read_text(encoding="utf-8")

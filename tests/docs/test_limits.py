@@ -1,0 +1,207 @@
+"""Each limit in the README names a test that fails when the limit is lifted.
+
+The tests here show the limits that no other test shows.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pyarrow as pa
+import pytest
+
+from medusa_core.columns import declare_columns
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant, Version
+from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
+from medusa_core.segments import Segment
+from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.postgres.published import PublishedHome
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.contracts.federation import read_federation
+from pipelines.exchange.in_process import LocalExchange
+from pipelines.homes.home import make_home
+from pipelines.language.check import check_network
+from pipelines.participant.home_session import take_seat
+from pipelines.storage.arrow_schema import file_schema
+from pipelines.storage.csv_export import export_csv
+from tests.catalog import building as a
+from tests.contracts.writing import ALPHA, FILES, NETWORK, write_contracts
+
+README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+BETA = Participant("beta")
+COLUMNS = {"ts_us": "bigint", "k": "string", "n": "int"}
+DATABASE = "medusa_limits"
+
+
+def limits() -> list[str]:
+    """The rows of the table of limits in the README."""
+    section = README.partition("\n## Limits\n")[2].partition("\n## ")[0]
+    return re.findall(r"^\| (?!limit |-)(.*) \|$", section, re.MULTILINE)
+
+
+def names_of_tests(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_limit_names_tests_that_exist() -> None:
+    assert len(limits()) >= 8
+    for limit in limits():
+        named = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", limit)
+        assert named, f"this limit names no test: {limit}"
+        for path, test in named:
+            assert test in names_of_tests(REPOSITORY / path), f"{path} has no {test}"
+
+
+def test_every_test_of_a_limit_here_is_named_by_the_readme() -> None:
+    here = names_of_tests(Path(__file__)) - {
+        "test_every_limit_names_tests_that_exist",
+        "test_every_test_of_a_limit_here_is_named_by_the_readme",
+    }
+    here = {name for name in here if name.startswith("test_")}
+    assert here <= set(re.findall(r"tests/docs/test_limits\.py::(test_\w+)", README))
+
+
+# The exchange
+
+
+@pytest.fixture
+def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Settings:
+    return Settings(
+        catalog_url=postgres_server.superuser_url(),
+        directory=tmp_path / "one",
+        test_data=tmp_path,
+    )
+
+
+def test_a_participant_of_another_folder_is_not_reachable(
+    settings: Settings, tmp_path: Path
+) -> None:
+    elsewhere = Settings(
+        catalog_url=settings.catalog_url, directory=tmp_path / "two", test_data=tmp_path
+    )
+    with (
+        make_home(elsewhere, BETA, keep=False),
+        make_home(settings, a.ALPHA, keep=False),
+        take_seat(settings, a.ALPHA) as seat,
+    ):
+        exchange = LocalExchange(a.ALPHA, seat.partners)
+        with pytest.raises(Unavailable, match="the home of partner beta is not known here"):
+            exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
+
+
+@pytest.fixture
+def urls(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
+    admin_url = postgres_server.superuser_url()
+    yield create_home(admin_url, a.ALPHA, DATABASE)
+    drop_home(admin_url, DATABASE)
+
+
+def test_every_participant_of_an_installation_reads_every_stream(urls: HomeUrls) -> None:
+    catalog = PostgresCatalog(urls.job, a.ALPHA)
+    catalog.deploy(a.a_deployment())
+    catalog.close()
+    home = PublishedHome(urls.reader)
+    try:
+        for stream in (a.SRC, a.SUMS, a.BIG):
+            news = home.line_news(stream, a.ME, Version(0), segments_max=10)
+            assert news.stream == stream
+    finally:
+        home.close()
+
+
+# The language
+
+
+def test_a_network_has_five_kinds_of_boxes_and_none_of_them_joins() -> None:
+    names = {box.__name__ for box in get_args(Box)}
+    assert names == {"Filter", "Map", "Union", "Aggregate", "Function"}
+    for expression in ("k IN (SELECT k FROM s)", "EXISTS (SELECT 1 FROM s)"):
+        with pytest.raises(Refused, match=r"subquery|IN without a list"):
+            check_network(_network(Filter(name="b", input="s", cases={"yes": expression})))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "lag(n) OVER (PARTITION BY k ORDER BY n) > 1",
+        "session_window(ts_us, '5 minutes') IS NULL",
+    ],
+)
+def test_an_expression_that_needs_other_records_is_refused(expression: str) -> None:
+    with pytest.raises(Refused, match=r"window function|which is refused"):
+        check_network(_network(Filter(name="b", input="s", cases={"yes": expression})))
+
+
+@pytest.mark.parametrize("size", ["1 month", "1mo", "1w", "day"])
+def test_a_calendar_window_is_refused(size: str) -> None:
+    with pytest.raises(Refused, match="is not one"):
+        _network(Aggregate(name="b", input="s", size=size, columns={"c": "count(*)"}))
+
+
+def _network(box: Filter | Aggregate) -> Network:
+    return Network(
+        name="limited",
+        sources=(Source(name="s", columns=COLUMNS, time="ts_us"),),
+        boxes=(box,),
+        outputs=(Output(name="o", input="b"),),
+    )
+
+
+def test_a_network_does_not_read_an_output_of_another_network(tmp_path: Path) -> None:
+    assert "stream" not in inspect.signature(Source).parameters
+    reads = NETWORK.replace('name="mine"', 'name="ours"').replace("ticks", "large")
+    reads = reads.replace('Output(name="large"', 'Output(name="larger"').replace('"n"', '"n_large"')
+    alpha = ALPHA + "  - network: ours.py\n    sources: [large]\n    fragments: [first, second]\n"
+    files = {
+        **FILES,
+        "ours.py": reads.replace("n > 1", "n_large > 1").replace("n * 2", "n_large * 2"),
+        "participants/alpha.yaml": alpha,
+    }
+    with pytest.raises(Refused, match="stream large belongs to network"):
+        read_federation(write_contracts(tmp_path / "contracts", files), tmp_path)
+
+
+def test_a_fragment_is_not_split_by_key(tmp_path: Path) -> None:
+    files = {**FILES, "participants/alpha.yaml": ALPHA + "    partitions: 4\n"}
+    with pytest.raises(Refused, match=r"runs\[0\]\.partitions is not known here"):
+        read_federation(write_contracts(tmp_path / "contracts", files), tmp_path)
+
+
+# What a promise covers
+
+
+def test_rows_have_no_stability_of_their_own() -> None:
+    assert "stability" in Segment.__dataclass_fields__
+    stored = set(file_schema(declare_columns("stream s", COLUMNS)).names)
+    assert stored == {*COLUMNS, "_stime", "_bucket"}
+
+
+# Resources and platforms
+
+
+def test_an_export_holds_all_rows_before_it_writes_the_first(tmp_path: Path) -> None:
+    columns = declare_columns("stream s", {"n": "int"})
+    written_before_the_last: list[list[Path]] = []
+
+    def tables() -> Iterator[pa.Table]:
+        for number in (2, 1):
+            yield pa.table({"n": pa.array([number], pa.int32())})
+        written_before_the_last.append(list(tmp_path.iterdir()))
+
+    assert export_csv(tmp_path / "out.csv", columns, tables()) == 2
+    assert written_before_the_last == [[]]
+    assert (tmp_path / "out.csv").read_text() == "n\n1\n2\n"
+
+
+def test_the_tests_run_on_linux() -> None:
+    assert sys.platform == "linux"
