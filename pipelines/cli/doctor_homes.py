@@ -23,7 +23,7 @@ from pipelines.base.time_text import duration
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.postgres_catalog import CONNECT_S_MAX, PostgresCatalog, catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.migrations import known_migrations, pending
+from pipelines.catalog.server.migrations import pending
 from pipelines.cli.findings import Finding, State, fail, ok, warn
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.home import SERVER, known_homes
@@ -115,12 +115,11 @@ def _migrations(name: str, connection: Connection) -> Finding:
         missing = pending(connection)
     except MedusaError as error:
         return fail(check, str(error))
-    if missing:
-        names = ", ".join(m.name for m in missing)
-        return fail(
-            check, f"its catalog lacks {names}", f"run `medusa migrate --participant {name}`"
-        )
-    return ok(check, f"all {len(known_migrations())} applied")
+    if missing.names:
+        lacking = ", ".join(missing.names[:3]) + (" and more" if len(missing.names) > 3 else "")
+        to_do = f"run `medusa migrate --participant {name}`"
+        return fail(check, f"its catalog lacks {lacking}", to_do)
+    return ok(check, "it has the tables and functions of this version")
 
 
 def _clock(name: str, connection: Connection) -> Finding:
