@@ -22,13 +22,14 @@ from hashlib import sha256
 
 import psycopg2.extensions
 from psycopg2.sql import SQL, Identifier
-from sqlalchemy import create_engine, text
+from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 
 from medusa_core.errors import Refused
 from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.migrations import migrate
 from pipelines.catalog.server.role_bounds import bounds_of
 from pipelines.catalog.server.roles import (
@@ -172,7 +173,7 @@ def _administrator(url: URL) -> Iterator[psycopg2.extensions.connection]:
     try:
         with errors_of_catalog(), engine.connect() as connection:
             # Roles are rows that two administrators must not write at once; gone with the session.
-            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
+            connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg2.extensions.connection)
             yield driver

@@ -61,7 +61,7 @@ def migrate(
     try:
         with errors_of_catalog(), engine.connect() as connection:
             # The lock goes with the connection, which is closed below and not given back.
-            connection.execute(query("lock_schema"), {"key": _ADVISORY_LOCK})
+            connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
             missing = pending(connection, files)
             if missing.names:
                 _apply(connection, files, missing)
