@@ -1,7 +1,7 @@
 """What a home keeps of agreements, as its participant's own program uses it.
 
 A room of its own beside `Catalog`: whoever computes streams needs none of it. The rules (who signs
-when, what supersedes what) are the database's, in `sql/schema.sql`; signatures are made and looked
+when, what supersedes what) are the database's, in `sql/functions`; signatures are made and looked
 at by `pipelines.market.sync`.
 """
 

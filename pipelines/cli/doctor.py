@@ -194,10 +194,11 @@ def _programs(settings: Settings) -> str:
 
 
 def _server(settings: Settings) -> str:
-    from sqlalchemy import create_engine, text
+    from sqlalchemy import create_engine
 
     from pipelines.catalog.postgres.database_errors import errors_of_catalog
     from pipelines.catalog.postgres.postgres_catalog import catalog_url
+    from pipelines.catalog.postgres.queries import query
     from pipelines.catalog.server.migrations import check_connection
     from pipelines.homes.home import known_homes
 
@@ -205,9 +206,8 @@ def _server(settings: Settings) -> str:
     engine = create_engine(catalog_url(url), connect_args={"connect_timeout": 10})
     try:
         with errors_of_catalog(), engine.connect() as connection:
-            version = connection.execute(text("SHOW server_version")).scalar_one()
-            there = text("SELECT to_regclass('medusa.schema_migration') IS NOT NULL")
-            has_home = connection.execute(there).scalar_one()
+            version = connection.execute(query("server_version")).scalar_one()
+            has_home = connection.execute(query("schema_made")).one().has_tables
             if has_home:
                 check_connection(connection)
     except Unavailable as error:

@@ -22,8 +22,9 @@ from pipelines.base.settings import PARTICIPANT, Settings
 from pipelines.base.time_text import duration
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.postgres_catalog import CONNECT_S_MAX, PostgresCatalog, catalog_url
+from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.migrations import known_migrations, pending
+from pipelines.catalog.server.migrations import pending
 from pipelines.cli.findings import Finding, State, fail, ok, warn
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.home import SERVER, known_homes
@@ -68,10 +69,9 @@ def _resident(url: str) -> Participant | None:
     """Who lives in a database; None if it is nobody's home, or not reached (told elsewhere)."""
     try:
         with _connected(url) as (_, connection):
-            there = text("SELECT to_regclass('medusa.home') IS NOT NULL")
-            if not connection.execute(there).scalar_one():
+            if not connection.execute(query("schema_made")).one().has_tables:
                 return None
-            name = connection.execute(text("SELECT participant FROM medusa.home")).scalar()
+            name = connection.execute(query("read_home")).scalar()
             return Participant(name) if name else None
     except MedusaError:
         return None
@@ -115,20 +115,18 @@ def _migrations(name: str, connection: Connection) -> Finding:
         missing = pending(connection)
     except MedusaError as error:
         return fail(check, str(error))
-    if missing:
-        names = ", ".join(m.name for m in missing)
-        return fail(
-            check, f"its catalog lacks {names}", f"run `medusa migrate --participant {name}`"
-        )
-    return ok(check, f"all {len(known_migrations())} applied")
+    if missing.names:
+        lacking = ", ".join(missing.names[:3]) + (" and more" if len(missing.names) > 3 else "")
+        to_do = f"run `medusa migrate --participant {name}`"
+        return fail(check, f"its catalog lacks {lacking}", to_do)
+    return ok(check, "it has the tables and functions of this version")
 
 
 def _clock(name: str, connection: Connection) -> Finding:
     """The database's clock against this machine's, less what the question itself took."""
     check = f"clock of {name}"
     asked_s = time.time()
-    ask = text("SELECT extract(epoch FROM clock_timestamp())")
-    database_s = float(connection.execute(ask).scalar_one())
+    database_s = float(connection.execute(query("clock_in_seconds")).scalar_one())
     answered_s = time.time()
     ahead_ms = (database_s - (asked_s + answered_s) / 2) * 1_000
     known_ms = max(abs(ahead_ms) - (answered_s - asked_s) * 500, 0)
@@ -158,8 +156,7 @@ def _listens(name: str, engine: Engine, connection: Connection) -> Finding:
         assert isinstance(driver, psycopg2.extensions.connection)
         other.execute(text(f"LISTEN {CHANNEL}"))
         asked_s = time.monotonic()
-        notify = text("SELECT pg_notify(:channel, :token)")
-        connection.execute(notify, {"channel": CHANNEL, "token": token})
+        connection.execute(query("ring"), {"channel": CHANNEL, "token": token})
         while (left_s := asked_s + HEARD_S_MAX - time.monotonic()) > 0:
             if any(heard.payload == token for heard in driver.notifies):
                 took_ms = (time.monotonic() - asked_s) * 1_000

@@ -5,10 +5,11 @@ Unlike the calls of `Catalog` it holds streams that nobody writes yet and the wh
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from sqlalchemy import Connection, create_engine, text
+from sqlalchemy import Connection, Row, create_engine, text
 
 from medusa_core.bounds import Cost
 from medusa_core.errors import Refused
@@ -19,6 +20,7 @@ from pipelines.catalog.interface import Assignment, PlanRecord, StreamRecord
 from pipelines.catalog.postgres.costs import step_costs_of
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.rows import promise_of
 from pipelines.catalog.server.migrations import check_connection
 from pipelines.contracts.stream_bounds import Promise
@@ -89,46 +91,23 @@ def read_standing(url: str, participant: Participant) -> Standing:
     try:
         with errors_of_catalog(), engine.connect() as connection:
             connection.execute(text("SET TRANSACTION READ ONLY"))
-            there = "SELECT to_regclass('medusa.home') IS NOT NULL"
-            if not connection.execute(text(there)).scalar_one():
+            if not connection.execute(query("schema_made")).one().has_tables:
                 return Standing()
             check_connection(connection)
-            owner = connection.execute(text("SELECT participant FROM medusa.home")).scalar()
+            owner = connection.execute(query("read_home")).scalar()
             if owner is None:
                 return Standing()
             if owner != participant:
                 raise Refused(f"this is the home of {owner}, not of {participant}")
-            return _standing(connection)
+            return _standing(connection, participant)
     finally:
         engine.dispose()
 
 
-def _standing(connection: Connection) -> Standing:
-    streams = connection.execute(
-        text("SELECT name, kind, width_us, columns, key_columns FROM medusa.stream ORDER BY name")
-    )
-    plans = connection.execute(text("SELECT id, network, document FROM medusa.plan ORDER BY id"))
-    fragments = connection.execute(
-        text("SELECT id, network, inputs, outputs FROM medusa.fragment ORDER BY id")
-    )
-    lines = connection.execute(
-        text(
-            "SELECT stream, participant, replica, boundary_us, end_us, trimmed_us "
-            "FROM medusa.stream_producer ORDER BY stream, participant, replica"
-        )
-    )
-    sources = connection.execute(text("SELECT stream, document FROM medusa.source ORDER BY stream"))
-    promises = connection.execute(
-        text(
-            "SELECT stream, retention_ms, bound_ms, during_failure, during_stabilization, "
-            "failure_ms_max, lag_ms, verify_count FROM medusa.stream_promise ORDER BY stream"
-        )
-    ).all()
-    participant = connection.execute(text("SELECT participant FROM medusa.home")).scalar_one()
-    sinks = connection.execute(
-        text("SELECT stream, name, document FROM medusa.sink ORDER BY stream, name")
-    )
-    now_ms = connection.execute(text("SELECT medusa.to_ms(clock_timestamp())")).scalar_one()
+def _standing(connection: Connection, participant: Participant) -> Standing:
+    def rows(name: str, **values: object) -> Sequence[Row[Any]]:
+        return connection.execute(query(name), values).all()
+
     return Standing(
         is_made=True,
         streams={
@@ -139,19 +118,19 @@ def _standing(connection: Connection) -> Standing:
                 columns=dict(row.columns),
                 key=tuple(row.key_columns),
             )
-            for row in streams
+            for row in rows("deployed_streams")
         },
         plans={
             row.id: PlanRecord(id=row.id, network=row.network, document=row.document)
-            for row in plans
+            for row in rows("deployed_plans")
         },
         fragments={
             row.id: StandingFragment(
                 network=row.network, inputs=tuple(row.inputs), outputs=tuple(row.outputs)
             )
-            for row in fragments
+            for row in rows("deployed_fragments")
         },
-        log=_log(connection),
+        log=_log(rows("assignment_log", partition=PARTITION)),
         lines=tuple(
             StandingLine(
                 stream=row.stream,
@@ -160,30 +139,21 @@ def _standing(connection: Connection) -> Standing:
                 end_us=row.end_us,
                 trimmed_us=row.trimmed_us,
             )
-            for row in lines
+            for row in rows("deployed_lines")
         ),
-        sources={row.stream: row.document for row in sources},
-        retentions={
-            row.stream: row.retention_ms for row in promises if row.retention_ms is not None
-        },
-        promises={row.stream: Promise(*promise_of(row._mapping)) for row in promises},
-        verified={row.stream: row.verify_count for row in promises if row.verify_count > 1},
+        sources={row.stream: row.document for row in rows("sources")},
+        retentions={row.stream: row.retention_ms for row in rows("retentions")},
+        promises={row.stream: Promise(*promise_of(row._mapping)) for row in rows("bounds")},
+        verified={row.stream: row.verify_count for row in rows("verifies")},
         costs=step_costs_of(connection, participant),
-        sinks={(row.stream, row.name): row.document for row in sinks},
-        clock_ms=now_ms,
+        sinks={(row.stream, row.name): row.document for row in rows("sinks")},
+        clock_ms=connection.execute(query("read_clock")).scalar_one(),
     )
 
 
-def _log(connection: Connection) -> dict[str, tuple[Assignment, ...]]:
+def _log(rows: Iterable[Row[Any]]) -> dict[str, tuple[Assignment, ...]]:
     found: dict[str, list[Assignment]] = {}
-    log = connection.execute(
-        text(
-            "SELECT fragment, epoch, participant, replica, plan, from_us FROM medusa.assignment "
-            "WHERE partition = :partition ORDER BY fragment, epoch"
-        ),
-        {"partition": PARTITION},
-    )
-    for row in log:
+    for row in rows:
         found.setdefault(row.fragment, []).append(
             Assignment(
                 fragment=row.fragment,

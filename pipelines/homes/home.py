@@ -28,6 +28,7 @@ from pipelines.catalog.server.home_databases import (
     database_of,
     drop_home,
     home_urls,
+    prepare_home,
 )
 
 RECORD = "home.json"
@@ -146,8 +147,7 @@ def migration_url(settings: Settings, participant: Participant) -> Iterator[str]
     url = settings.catalog_url_of(participant)
     if participant in homes or url is None:
         with _server_of(settings) as admin_url:
-            # Creating a home that is there changes nothing but brings it up to date.
-            yield create_home(admin_url, participant, homes.get(participant)).keeper
+            yield prepare_home(admin_url, participant, homes.get(participant)).keeper
         return
     yield url
 

@@ -30,7 +30,7 @@ HOLD_US = 7 * 86_400_000_000
 HOLD_US_MAX = 31 * 86_400_000_000
 ROWS_MAX = 250_000
 ROWS_MAX_MAX = 10_000_000
-OWN_SCHEMAS = ("medusa", "medusa_api", "information_schema")
+OWN_SCHEMAS = ("medusa", "medusa_market", "medusa_api", "information_schema")
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 

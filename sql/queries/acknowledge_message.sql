@@ -1,2 +1,2 @@
 -- A message lies in the partner's inbox (no problem), or why it does not.
-SELECT medusa.acknowledge_message(:message_id, :problem)
+SELECT medusa_market.acknowledge_message(:message_id, :problem)

@@ -2,9 +2,9 @@
 SELECT g.contract, g.document
 FROM (
     SELECT DISTINCT ON (a.contract) a.contract, r.document, r.validity
-    FROM medusa.contract_agreement AS a
-    JOIN medusa.contract_revision AS r ON r.revision = a.revision
+    FROM medusa_market.contract_agreement AS a
+    JOIN medusa_market.contract_revision AS r ON r.revision = a.revision
     ORDER BY a.contract, a.number DESC
 ) AS g
-WHERE least(upper(g.validity), medusa.ends_at(g.contract)) > statement_timestamp()
+WHERE least(upper(g.validity), medusa_market.ends_at(g.contract)) > statement_timestamp()
 ORDER BY g.contract

@@ -1,3 +1,3 @@
 -- What load costs this participant as its owner declared it last, if ever.
 SELECT number, kind, capacity, scale, points, threshold, currency
-FROM medusa.cost_function ORDER BY number DESC LIMIT 1;
+FROM medusa_market.cost_function ORDER BY number DESC LIMIT 1;

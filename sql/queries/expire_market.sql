@@ -1,2 +1,2 @@
 -- End offers and agreed moves whose time has passed; how many.
-SELECT medusa.expire_market()
+SELECT medusa_market.expire_market()

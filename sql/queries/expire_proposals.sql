@@ -1,2 +1,2 @@
 -- Proposals whose time has passed are open no more; how many.
-SELECT medusa.expire_proposals()
+SELECT medusa_market.expire_proposals()

@@ -1,2 +1,2 @@
 -- A verified envelope has been handled; false if it was before.
-SELECT medusa.handle_envelope(:envelope_id)
+SELECT medusa_market.handle_envelope(:envelope_id)

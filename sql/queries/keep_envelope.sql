@@ -1,2 +1,2 @@
 -- An envelope waits for something, and for what.
-SELECT medusa.keep_envelope(:envelope_id, :reason)
+SELECT medusa_market.keep_envelope(:envelope_id, :reason)

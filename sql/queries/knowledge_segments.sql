@@ -1,7 +1,8 @@
 -- For each request the live segments of a line from an event time on: all that begin before
 -- need_us, and where more are asked for, on until a step could not take them. next_from_us is the
 -- start of the segment behind, so that the reader sees where the list was cut.
-SELECT s.request, s.next_from_us, s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
+SELECT s.request, s.next_from_us, s.line_id, s.from_us, s.to_us, s.stability::text AS stability,
+    s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
     array_to_string(s.sum_b, ',') AS sum_b,
     (SELECT medusa.to_ms(c.committed_at) FROM medusa.commit AS c

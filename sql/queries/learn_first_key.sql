@@ -1,2 +1,2 @@
 -- Note a key of somebody of whom none is known here; whether it is new.
-SELECT medusa.learn_first_key(:participant, :public_key, :because)
+SELECT medusa_market.learn_first_key(:participant, :public_key, :because)

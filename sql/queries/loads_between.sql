@@ -1,7 +1,8 @@
 -- The samples of load that ended in a span of the past, part by part, one after the other.
 SELECT s.sample_id, medusa.to_ms(s.ended_at) - s.length_ms AS from_ms,
     medusa.to_ms(s.ended_at) AS to_ms, p.kind, p.fragment, p.partition, p.cause, p.cpu_us
-FROM medusa.load_sample AS s LEFT JOIN medusa.load_part AS p ON p.sample_id = s.sample_id
+FROM medusa_market.load_sample AS s
+    LEFT JOIN medusa_market.load_part AS p ON p.sample_id = s.sample_id
 WHERE s.ended_at > timestamptz 'epoch' + CAST(:from_ms AS bigint) * interval '1 millisecond'
     AND s.ended_at <= timestamptz 'epoch' + CAST(:until_ms AS bigint) * interval '1 millisecond'
 ORDER BY s.ended_at, s.sample_id

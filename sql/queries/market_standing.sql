@@ -5,6 +5,7 @@ SELECT coalesce(m.round_ms, 60000) AS round_ms, coalesce(m.move_ms, 300000) AS m
     coalesce(m.decided_round, 0) AS decided_round, coalesce(r.number, 0) AS round,
     medusa.to_ms(r.opened_at) AS opened_at_ms, medusa.to_ms(clock_timestamp()) AS clock_ms
 FROM (SELECT 1) AS one
-LEFT JOIN medusa.market AS m ON true
+LEFT JOIN medusa_market.market AS m ON true
 LEFT JOIN LATERAL (
-    SELECT o.number, o.opened_at FROM medusa.round AS o ORDER BY o.number DESC LIMIT 1) AS r ON true
+    SELECT o.number, o.opened_at FROM medusa_market.round AS o
+        ORDER BY o.number DESC LIMIT 1) AS r ON true

@@ -1,2 +1,2 @@
 -- Open the next round if so much time has passed since the last one; its number, or none.
-SELECT medusa.open_round(:round_ms, :because)
+SELECT medusa_market.open_round(:round_ms, :because)

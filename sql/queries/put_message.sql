@@ -1,2 +1,2 @@
 -- Tell a partner something of a kind of its own; the message's number, none if the same waits.
-SELECT medusa.put_message(:receiver, :kind, :about, :body)
+SELECT medusa_market.put_message(:receiver, :kind, :about, :body)

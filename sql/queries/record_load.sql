@@ -1,2 +1,2 @@
 -- Write down what a driver spent in a period; false if this sample was there already.
-SELECT medusa.record_load(CAST(:request AS jsonb));
+SELECT medusa_market.record_load(CAST(:request AS jsonb));

@@ -1,2 +1,2 @@
 -- An envelope counts for nothing, and why; false if it has been handled.
-SELECT medusa.refuse_envelope(:envelope_id, :reason)
+SELECT medusa_market.refuse_envelope(:envelope_id, :reason)

@@ -1,2 +1,2 @@
 -- A partner's inbox takes messages.
-SELECT medusa.resume_delivery(:partner)
+SELECT medusa_market.resume_delivery(:partner)

@@ -1,2 +1,2 @@
 -- Whether a round is to be opened now.
-SELECT medusa.round_is_due()
+SELECT medusa_market.round_is_due()

@@ -1,7 +1,8 @@
 -- Segments of a stream that were live at a version of their producer, in event-time order. Live
 -- rows do not overlap: those that end inside the range, and at most one that ends behind it.
 -- Superseded rows do: their index finds them as ranges.
-SELECT p.stream, p.participant, p.replica, s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version, s.plan, s.age_ms,
+SELECT p.stream, p.participant, p.replica, s.line_id, s.from_us, s.to_us,
+    s.stability::text AS stability, s.version, s.plan, s.age_ms,
     s.missing, s.bucket_us, s.bucket_rows, array_to_string(s.sum_a, ',') AS sum_a,
     array_to_string(s.sum_b, ',') AS sum_b, s.commit_id,
     (SELECT json_agg(json_build_array(f.path, f.size_bytes, f.sha256, f.rows) ORDER BY u.i)

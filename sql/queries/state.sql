@@ -1,2 +1,2 @@
 -- Keep what this home has signed of a statement; false if it was not to.
-SELECT medusa.state(:statement, :signature, :public_key)
+SELECT medusa_market.state(:statement, :signature, :public_key)

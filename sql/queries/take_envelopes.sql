@@ -1,2 +1,2 @@
 -- Put envelopes into this home's inbox, as a partner; an answer to each.
-SELECT medusa.take_envelopes(:envelopes)
+SELECT medusa_market.take_envelopes(:envelopes)

@@ -1,2 +1,2 @@
 -- The payer will not sign what this home took back.
-SELECT medusa.take_let_go(:envelope_id, :contract, :revision, :proposal)
+SELECT medusa_market.take_let_go(:envelope_id, :contract, :revision, :proposal)

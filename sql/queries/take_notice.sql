@@ -1,2 +1,2 @@
 -- A partner says when a contract ends, by whose notice, and who has signed that.
-SELECT medusa.take_notice(:envelope_id, :contract, CAST(:statements AS jsonb))
+SELECT medusa_market.take_notice(:envelope_id, :contract, CAST(:statements AS jsonb))

@@ -1,2 +1,2 @@
 -- A verified envelope's offer waits for an answer from now on; its number.
-SELECT medusa.take_offer(:envelope_id)
+SELECT medusa_market.take_offer(:envelope_id)

@@ -1,2 +1,2 @@
 -- A partner lacks what was agreed from a number on; it is told again.
-SELECT medusa.take_want(:envelope_id, :contract, :number)
+SELECT medusa_market.take_want(:envelope_id, :contract, :number)

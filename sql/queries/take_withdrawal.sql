@@ -1,2 +1,2 @@
 -- A partner takes back what it proposed; what came of it.
-SELECT medusa.take_withdrawal(:envelope_id, :contract, :revision, :proposal)
+SELECT medusa_market.take_withdrawal(:envelope_id, :contract, :revision, :proposal)

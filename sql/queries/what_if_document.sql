@@ -1,2 +1,2 @@
 -- What this home would propose with a document; nothing is written.
-SELECT medusa.what_if_document(:document)
+SELECT medusa_market.what_if_document(:document)

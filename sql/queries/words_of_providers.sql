@@ -5,12 +5,12 @@ SELECT o.partner, r.currency, medusa.to_ms(s.said_at) AS at_ms, o.level, o.price
     s.reason, s.load, s.rooms, r.price_low, r.price_high, r.price_step
 FROM (
     SELECT a.offer_id, a.answer_id, a.made_at AS said_at, a.is_more, a.reason, a.load, a.rooms
-    FROM medusa.answer AS a
+    FROM medusa_market.answer AS a
     WHERE NOT a.is_own AND a.reason IN ('taken', 'full', 'load_max')
     UNION ALL
-    SELECT l.offer_id, NULL, l.lapsed_at, false, NULL, 0, '[]' FROM medusa.offer_lapse AS l
+    SELECT l.offer_id, NULL, l.lapsed_at, false, NULL, 0, '[]' FROM medusa_market.offer_lapse AS l
 ) AS s
-JOIN medusa.offer AS o ON o.offer_id = s.offer_id AND o.is_own
-JOIN medusa.contract_revision AS r ON r.revision = o.revision
+JOIN medusa_market.offer AS o ON o.offer_id = s.offer_id AND o.is_own
+JOIN medusa_market.contract_revision AS r ON r.revision = o.revision
 WHERE s.said_at > timestamptz 'epoch' + CAST(:from_ms AS bigint) * interval '1 millisecond'
 ORDER BY s.said_at DESC, s.answer_id DESC LIMIT :most

@@ -7,11 +7,13 @@ from sqlalchemy import Engine, text
 from medusa_core.names import Participant
 
 TABLES = """
-    SELECT c.relname, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS columns
+    SELECT c.oid::regclass AS name, replace(c.oid::regclass::text, '.', '__') AS copy,
+        string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) AS columns
     FROM pg_class AS c JOIN pg_attribute AS a ON a.attrelid = c.oid
-    WHERE c.relnamespace = 'medusa'::regnamespace AND c.relkind = 'r' AND a.attnum > 0
-        AND NOT a.attisdropped AND a.attgenerated = '' AND c.relname <> 'schema_migration'
-    GROUP BY c.relname ORDER BY c.relname
+    WHERE c.relnamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace)
+        AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
+        AND c.relname NOT LIKE 'schema%'
+    GROUP BY c.oid ORDER BY 1
 """
 UNGUARDED = "SET LOCAL session_replication_role = replica"
 """A superuser's: no trigger guards the tables."""
@@ -23,11 +25,12 @@ BEGIN
     DROP SCHEMA IF EXISTS backup CASCADE;
     CREATE SCHEMA backup;
     FOR one IN {TABLES} LOOP
-        EXECUTE format('CREATE TABLE backup.%I AS SELECT %s FROM medusa.%I', one.relname,
-            one.columns, one.relname);
+        EXECUTE format('CREATE TABLE backup.%I AS SELECT %s FROM %s', one.copy, one.columns,
+            one.name);
     END LOOP;
     CREATE TABLE backup.numbers AS
-        SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = 'medusa';
+        SELECT format('%I.%I', schemaname, sequencename) AS name, last_value FROM pg_sequences
+        WHERE schemaname IN ('medusa', 'medusa_market') AND sequencename NOT LIKE 'schema%';
 END $$
 """
 RESTORE = f"""
@@ -37,12 +40,12 @@ DECLARE
 BEGIN
     {UNGUARDED};
     FOR one IN {TABLES} LOOP
-        EXECUTE format('DELETE FROM medusa.%I', one.relname);
-        EXECUTE format('INSERT INTO medusa.%I (%s) OVERRIDING SYSTEM VALUE SELECT %s '
-            'FROM backup.%I', one.relname, one.columns, one.columns, one.relname);
+        EXECUTE format('DELETE FROM %s', one.name);
+        EXECUTE format('INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM backup.%I',
+            one.name, one.columns, one.columns, one.copy);
     END LOOP;
-    PERFORM setval(format('medusa.%I', n.sequencename), coalesce(n.last_value, 1),
-        n.last_value IS NOT NULL) FROM backup.numbers AS n;
+    PERFORM setval(n.name, coalesce(n.last_value, 1), n.last_value IS NOT NULL)
+    FROM backup.numbers AS n;
 END $$
 """
 

@@ -191,7 +191,7 @@ class Party:
         """Who proposed which price, and how that stands."""
         return self.sql(
             "SELECT p.proposed_by, r.price_high::text, p.state FROM medusa_api.contract_proposals "
-            "AS p JOIN medusa.contract_revision AS r USING (revision) WHERE p.contract = %s "
+            "AS p JOIN medusa_market.contract_revision AS r USING (revision) WHERE p.contract = %s "
             "ORDER BY p.proposal_id",
             contract,
         )

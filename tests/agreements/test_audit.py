@@ -39,20 +39,22 @@ MISSING, ALTERED = (
     "line {} of the audit is missing",
     "line {} of the audit is not as it was written",
 )
-NEW_HASH = "UPDATE medusa.audit AS a SET hash = medusa.audit_hash(a) WHERE audit_id = 3"
+NEW_HASH = (
+    "UPDATE medusa_market.audit AS a SET hash = medusa_market.audit_hash(a) WHERE audit_id = 3"
+)
 BREAK = {
-    "altered": ("UPDATE medusa.audit SET who = 'x' WHERE audit_id = 3", ALTERED.format(3)),
-    "taken out": ("DELETE FROM medusa.audit WHERE audit_id = 4", MISSING.format(4)),
-    "cut off": ("DELETE FROM medusa.audit WHERE audit_id > 2", MISSING.format(3)),
+    "altered": ("UPDATE medusa_market.audit SET who = 'x' WHERE audit_id = 3", ALTERED.format(3)),
+    "taken out": ("DELETE FROM medusa_market.audit WHERE audit_id = 4", MISSING.format(4)),
+    "cut off": ("DELETE FROM medusa_market.audit WHERE audit_id > 2", MISSING.format(3)),
     "exchanged": (
         (
-            "UPDATE medusa.audit SET audit_id = 1007 - audit_id WHERE audit_id IN (3, 4); "
-            "UPDATE medusa.audit SET audit_id = audit_id - 1000 WHERE audit_id > 900"
+            "UPDATE medusa_market.audit SET audit_id = 1007 - audit_id WHERE audit_id IN (3, 4); "
+            "UPDATE medusa_market.audit SET audit_id = audit_id - 1000 WHERE audit_id > 900"
         ),
         ALTERED.format(3),
     ),
     "altered with its hash": (
-        f"UPDATE medusa.audit SET who = 'x' WHERE audit_id = 3; {NEW_HASH}",
+        f"UPDATE medusa_market.audit SET who = 'x' WHERE audit_id = 3; {NEW_HASH}",
         ALTERED.format(4),
     ),
 }
@@ -76,7 +78,7 @@ def test_a_line_that_was_touched_is_named(
 def test_the_books_are_insert_only_by_grant_and_by_trigger(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine], table: str
 ) -> None:
-    for verb in (f"DELETE FROM medusa.{table}", f"TRUNCATE medusa.{table} CASCADE"):
+    for verb in (f"DELETE FROM medusa_market.{table}", f"TRUNCATE medusa_market.{table} CASCADE"):
         with pytest.raises(SqlRefused) as refused:
             alpha.sql(verb)
         assert refused.value.code == "42501", verb
@@ -84,12 +86,12 @@ def test_the_books_are_insert_only_by_grant_and_by_trigger(
             superuser.execute(text(verb))
     column = "state" if table == "contract_proposal" else "who"
     with pytest.raises(SqlRefused) as refused:
-        alpha.sql(f"UPDATE medusa.{table} SET {column} = 'x'")
+        alpha.sql(f"UPDATE medusa_market.{table} SET {column} = 'x'")
     assert refused.value.code in ("42501", "42703")
     if table != "contract_proposal":
         ((column,),) = alpha.sql(
             "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum = 2",
-            f"medusa.{table}",
+            f"medusa_market.{table}",
         )
         with pytest.raises(Exception, match=r"insert-only"), watchers[ALPHA].connect() as superuser:
-            superuser.execute(text(f"UPDATE medusa.{table} SET {column} = {column}"))
+            superuser.execute(text(f"UPDATE medusa_market.{table} SET {column} = {column}"))

@@ -62,9 +62,10 @@ def a_step(random: Random, party: Party, partner: Party) -> None:
 
 
 NOT_GONE = "SELECT contract, number, revision FROM medusa_api.contract_history ORDER BY 1, 2"
-AGAIN = """UPDATE medusa.outbox SET acknowledged_at = NULL
-    WHERE message_id IN (SELECT max(message_id) FROM medusa.outbox GROUP BY receiver, about)"""
-ENDS = "SELECT medusa.ends_at('spare_load')"
+AGAIN = """UPDATE medusa_market.outbox SET acknowledged_at = NULL
+    WHERE message_id IN (SELECT max(message_id)
+        FROM medusa_market.outbox GROUP BY receiver, about)"""
+ENDS = "SELECT medusa_market.ends_at('spare_load')"
 
 
 def something_is_lost(
@@ -78,13 +79,16 @@ def something_is_lost(
             backups.restore(party.name)
             party.desk = party.a_desk()
         case 3:
-            in_time(watchers[party.name], "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
+            in_time(
+                watchers[party.name],
+                "DELETE FROM medusa_market.outbox WHERE acknowledged_at IS NULL",
+            )
         case _:
             in_time(watchers[party.name], AGAIN)
 
 
-PAUSED = "SELECT partner FROM medusa.delivery_pause WHERE tries_at > clock_timestamp()"
-PAUSES_ARE_OVER = "UPDATE medusa.delivery_pause SET tries_at = clock_timestamp()"
+PAUSED = "SELECT partner FROM medusa_market.delivery_pause WHERE tries_at > clock_timestamp()"
+PAUSES_ARE_OVER = "UPDATE medusa_market.delivery_pause SET tries_at = clock_timestamp()"
 
 
 @pytest.mark.parametrize(("seed", "to_all"), [*((seed, True) for seed in range(8)), (1, False)])

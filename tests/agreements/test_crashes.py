@@ -9,7 +9,7 @@ from pipelines.market.sync.contract_sync import settle
 from tests.agreements.building import INSERT, Party
 
 AGREED = "SELECT revision, number FROM medusa_api.contract_history"
-SIGNED = "SELECT revision, party FROM medusa.contract_signature ORDER BY 1, 2"
+SIGNED = "SELECT revision, party FROM medusa_market.contract_signature ORDER BY 1, 2"
 
 
 class Killed(BaseException):
@@ -89,7 +89,7 @@ def test_what_could_not_be_sent_in_its_time_is_sealed_anew(alpha: Party, beta: P
     alpha.post.cut.add(beta.name)
     alpha.desk = alpha.a_desk(lasts_ms=1)
     alpha.sql(INSERT)
-    nonces = {alpha.sql("SELECT nonce FROM medusa.outbox")[0][0] for _ in range(2) if (
+    nonces = {alpha.sql("SELECT nonce FROM medusa_market.outbox")[0][0] for _ in range(2) if (
         alpha.desk.turn())}  # fmt: skip
     assert len(nonces) == 2
     alpha.desk = alpha.a_desk()

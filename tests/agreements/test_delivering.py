@@ -14,9 +14,9 @@ from medusa_core.names import Participant
 from pipelines.market.sync.contract_sync import LASTS_MS, AgreementDesk
 from tests.agreements.building import ALPHA, INSERT, Party
 
-PAUSES = "SELECT partner, failed, problem FROM medusa.delivery_pause"
+PAUSES = "SELECT partner, failed, problem FROM medusa_market.delivery_pause"
 LEFT_MS = """SELECT medusa.to_ms(tries_at) - medusa.to_ms(clock_timestamp())
-    FROM medusa.delivery_pause"""
+    FROM medusa_market.delivery_pause"""
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_who_is_away_is_left_alone_for_twice_as_long_each_time_and_others_are_se
         ((left_ms,),) = asked.sql(LEFT_MS)
         waits.append(left_ms)
         with watchers[ALPHA].connect() as connection:
-            connection.execute(text("UPDATE medusa.delivery_pause SET tries_at = now()"))
+            connection.execute(text("UPDATE medusa_market.delivery_pause SET tries_at = now()"))
         desk = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
         desk.turn()
     for failed, left_ms in enumerate(waits):
@@ -102,11 +102,11 @@ def test_what_has_arrived_is_not_kept_twice(
     alpha.sql(INSERT)
     alpha.agreements.put(beta.name, EnvelopeKind.OFFER, "an offer", b"{}")
     alpha.desk.turn()
-    kept = "SELECT kind, length(body) FROM medusa.outbox ORDER BY kind"
+    kept = "SELECT kind, length(body) FROM medusa_market.outbox ORDER BY kind"
     assert alpha.sql(kept) == [("document", 0), ("offer", 0)]
     with watchers[ALPHA].connect() as connection:
         connection.execute(
-            text("UPDATE medusa.outbox SET acknowledged_at = now() - interval '2 hours'")
+            text("UPDATE medusa_market.outbox SET acknowledged_at = now() - interval '2 hours'")
         )
     alpha.agreements.tidy(open_ms=10_000_000)
     assert alpha.sql(kept) == [("document", 0)], "a proposal may be taken back yet"

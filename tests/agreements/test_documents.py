@@ -108,8 +108,8 @@ def terms(draw: Callable[..., Any]) -> Terms:
 def test_a_document_says_in_sql_what_it_says_in_python(alpha: Party, these: Terms) -> None:
     document = document_of(these)
     ((written, hashed, sound),) = alpha.sql(
-        "SELECT medusa.contract_document(t), t.revision, medusa.check_terms(t)::text "
-        "FROM medusa.terms_of(%s) AS t",
+        "SELECT medusa_market.contract_document(t), t.revision, medusa_market.check_terms(t)::text "
+        "FROM medusa_market.terms_of(%s) AS t",
         document,
     )
     assert bytes(written) == document
@@ -140,7 +140,9 @@ WRONG = {
 def test_what_is_no_document_is_refused_in_a_sentence(alpha: Party) -> None:
     for what, document in WRONG.items():
         with pytest.raises(SqlRefused) as refused:
-            alpha.sql("SELECT medusa.propose_document(%s, 1000, 'a test')", document, role="job")
+            alpha.sql(
+                "SELECT medusa_market.propose_document(%s, 1000, 'a test')", document, role="job"
+            )
         assert refused.value.ours is not None, (what, refused.value.detail)
         assert alpha.shows() == ()
 
@@ -162,9 +164,9 @@ def test_a_row_that_contradicts_its_document_is_refused_whoever_writes_it(
         for what, change in BY_HAND.items():
             with pytest.raises(DBAPIError) as refused:
                 superuser.exec_driver_sql(
-                    "DO $$ DECLARE r medusa.contract_revision; BEGIN "
-                    f"SELECT * INTO r FROM medusa.contract_revision; {change}; "
-                    "INSERT INTO medusa.contract_revision SELECT r.*; END $$"
+                    "DO $$ DECLARE r medusa_market.contract_revision; BEGIN "
+                    f"SELECT * INTO r FROM medusa_market.contract_revision; {change}; "
+                    "INSERT INTO medusa_market.contract_revision SELECT r.*; END $$"
                 )
             assert getattr(refused.value.orig, "pgcode", None) == "MD001", what
 
@@ -175,14 +177,15 @@ def test_no_two_claims_to_one_subject_overlap_whoever_writes_them(
     with watchers[ALPHA].connect() as superuser:
         for name in ("one", "two", "three"):
             superuser.execute(
-                text("INSERT INTO medusa.contract_order (contract) VALUES (:name)"), {"name": name}
+                text("INSERT INTO medusa_market.contract_order (contract) VALUES (:name)"),
+                {"name": name},
             )
 
         def claims(name: str, subject: str, validity: str, payer: str = "alpha") -> str:
             try:
                 superuser.execute(
                     text(
-                        "INSERT INTO medusa.contract_claim (contract, subject, kind, payer, "
+                        "INSERT INTO medusa_market.contract_claim (contract, subject, kind, payer, "
                         "provider, validity) VALUES (:name, :subject, 'movement', :payer, 'beta', "
                         "CAST(:validity AS tstzrange))"
                     ),

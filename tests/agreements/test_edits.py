@@ -444,7 +444,7 @@ def test_a_home_does_not_drown_in_contracts(
     with watchers[ALPHA].connect() as connection:
         connection.execute(
             text(
-                "INSERT INTO medusa.contract_order (contract) "
+                "INSERT INTO medusa_market.contract_order (contract) "
                 "SELECT 'c' || n FROM generate_series(1, 10000) AS n"
             )
         )
@@ -471,7 +471,7 @@ def test_a_document_is_proposed_as_it_is_edited(alpha: Party) -> None:
 def everything(party: Party) -> list[object]:
     """What the home keeps of agreements."""
     return [
-        party.sql(f"SELECT * FROM medusa.{table} ORDER BY 1")
+        party.sql(f"SELECT * FROM medusa_market.{table} ORDER BY 1")
         for table in ("contract_revision", "contract_proposal", "contract_signature", "outbox",
                       "audit", "contract_claim", "contract_notice")
     ]  # fmt: skip

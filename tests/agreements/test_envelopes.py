@@ -206,7 +206,7 @@ def test_what_is_too_long_is_refused_at_the_door_and_recorded(alpha: Party, beta
     (answer,) = put(alpha, beta, an_envelope(alpha, body=b"x" * (BODY_BYTES_MAX + 1)))
     assert "longer than 96 KiB" in answer
     assert inbox(beta) == [("refused", "it is longer than 96 KiB")]
-    ((size,),) = beta.sql("SELECT sum(octet_length(body)) FROM medusa.inbox")
+    ((size,),) = beta.sql("SELECT sum(octet_length(body)) FROM medusa_market.inbox")
     assert size == 0
 
 

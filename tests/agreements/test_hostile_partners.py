@@ -20,7 +20,7 @@ from tests.agreements.test_envelopes import a_body, an_envelope, inbox, put
 from tests.waiting import until
 
 SETTINGS = ("idle_in_transaction_session_timeout", "statement_timeout", "lock_timeout")
-TAKE = "SELECT medusa.take_envelopes(%s)"
+TAKE = "SELECT medusa_market.take_envelopes(%s)"
 
 
 @pytest.fixture
@@ -120,20 +120,20 @@ def test_forged_envelopes_shut_out_neither_whom_they_name_nor_others(
     assert set(answers[256:]) == {"full: send it again later"}
     # Whose they are is not known yet, but where they come from: not from alpha's address.
     with watchers[BETA].connect() as connection:
-        connection.execute(text("UPDATE medusa.inbox SET came_from = '10.0.0.9'"))
+        connection.execute(text("UPDATE medusa_market.inbox SET came_from = '10.0.0.9'"))
     assert put(alpha, beta, an_envelope(alpha)) == ("taken",)
     assert put(gamma, beta, its_own(gamma, "other")) == ("taken",)
     turn = beta.desk.turn()
     assert (turn.taken, turn.refused) == (2, 256)
     assert {beta.shows(name)[0] for name in ("spare_load", "other")} == {"asked"}
     refused = beta.sql(
-        "SELECT count(*), sum(1 + repeats), sum(length(body)) FROM medusa.inbox "
+        "SELECT count(*), sum(1 + repeats), sum(length(body)) FROM medusa_market.inbox "
         "WHERE state = 'refused'"
     )
     assert refused == [(16, 256, 0)], "alike are counted, not kept"
-    assert beta.sql("SELECT count(*) FROM medusa.partner_share WHERE messages > 1") == [(0,)], (
-        "what is forged is on nobody's account"
-    )
+    assert beta.sql("SELECT count(*) FROM medusa_market.partner_share WHERE messages > 1") == [
+        (0,)
+    ], "what is forged is on nobody's account"
 
 
 def test_offers_leave_room_for_what_is_said_of_contracts(alpha: Party, beta: Party) -> None:
@@ -157,7 +157,7 @@ WRONG: dict[str, Any] = {
     "a time beyond all": {"sent_at_ms": 10**30},
     "a time before all": {"expires_at_ms": -1},
     "half a millisecond": {"expires_at_ms": 0.5},
-    "a name with SQL in it": {"sender": "x'; DROP TABLE medusa.inbox; --"},
+    "a name with SQL in it": {"sender": "x'; DROP TABLE medusa_market.inbox; --"},
     "a name that is a list": {"sender": ["alpha"]},
     "a kind that is none": {"kind": "Offer"},
     "a nonce that is short": {"nonce": "0"},

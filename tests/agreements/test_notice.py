@@ -94,7 +94,7 @@ def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_of
     # Five hours go by, in which beta says nothing; alpha keeps house.
     in_time(
         watchers[ALPHA],
-        "UPDATE medusa.outbox SET acknowledged_at = acknowledged_at - interval '5 h'",
+        "UPDATE medusa_market.outbox SET acknowledged_at = acknowledged_at - interval '5 h'",
     )
     alpha.agreements.tidy(60_000)
     state, reason = tell(beta, alpha, a_notice(ALPHA, BETA, ends + 5 * 3_600_000))
@@ -141,7 +141,7 @@ def test_a_notice_that_overtakes_its_agreement_is_kept_and_holds_up_nothing(
     settle((beta.desk,))
     alpha.post.cut.add(beta.name)
     alpha.desk.turn()
-    in_time(watchers[alpha.name], "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
+    in_time(watchers[alpha.name], "DELETE FROM medusa_market.outbox WHERE acknowledged_at IS NULL")
     alpha.post.cut.clear()
     alpha.sql(DELETE)
     alpha.desk.turn()

@@ -14,9 +14,9 @@ from tests.agreements.building import BETA, INSERT, RAISE_PRICE, Login, Party, a
 
 EXPIRED = """DO $$ BEGIN
     SET LOCAL session_replication_role = replica;
-    UPDATE medusa.contract_proposal SET expires_at = now() WHERE state = 'open';
+    UPDATE medusa_market.contract_proposal SET expires_at = now() WHERE state = 'open';
     END $$"""
-HERE = "SELECT medusa.verify_audit() IS NULL, count(*) FROM medusa.audit"
+HERE = "SELECT medusa_market.verify_audit() IS NULL, count(*) FROM medusa_market.audit"
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_an_edit_that_is_taken_back_leaves_no_line(alpha: Party, editing: Login)
     ((_, before),) = alpha.sql(HERE)
     editing.connection.rollback()
     assert alpha.sql(HERE) == [(True, before)]
-    assert alpha.sql("SELECT count(*) FROM medusa.audit_entry") == [(0,)]
+    assert alpha.sql("SELECT count(*) FROM medusa_market.audit_entry") == [(0,)]
     alpha.agreements.learn_key(Participant("epsilon"), b"e" * 32, "a test")
     assert alpha.sql(HERE) == [(True, before + 1)]
 
@@ -94,7 +94,7 @@ def test_rounds_and_turns_go_on_and_what_is_edited_becomes_active_later(
     assert beta.agreements.expire() == 0
     alpha.sql(RAISE_PRICE, 1.6)
     settle((alpha.desk, beta.desk))
-    active = "SELECT number FROM medusa.contract_activation ORDER BY number DESC LIMIT 1"
+    active = "SELECT number FROM medusa_market.contract_activation ORDER BY number DESC LIMIT 1"
     assert beta.agreements.open_round(0, "meanwhile") == 2
     assert beta.sql(active) == [(1,)]
     editing.connection.rollback()

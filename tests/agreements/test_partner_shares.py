@@ -32,7 +32,7 @@ def test_what_is_beyond_a_partners_share_is_refused_and_recorded_once(
     put(alpha, beta, an_envelope(alpha))
     beta.desk.turn()
     with watchers[BETA].connect() as connection:
-        connection.execute(text("UPDATE medusa.partner_share SET messages = 4096"))
+        connection.execute(text("UPDATE medusa_market.partner_share SET messages = 4096"))
     for _ in range(3):
         put(alpha, beta, an_envelope(alpha))
     turn = beta.desk.turn()
@@ -42,7 +42,7 @@ def test_what_is_beyond_a_partners_share_is_refused_and_recorded_once(
     assert reason.startswith("too much: alpha has sent 4096 messages of kind document")
     assert repeats == 2
     with watchers[BETA].connect() as connection:
-        hour = "UPDATE medusa.partner_share SET began_at = began_at - interval '1 hour'"
+        hour = "UPDATE medusa_market.partner_share SET began_at = began_at - interval '1 hour'"
         connection.execute(text(hour))
     put(alpha, beta, an_envelope(alpha))
     assert beta.desk.turn().taken == 1, "it is heard again"
@@ -53,11 +53,11 @@ def test_a_partner_names_only_so_many_contracts_and_keeps_no_owner_from_naming_i
 ) -> None:
     with watchers[BETA].connect() as connection:
         connection.execute(text(
-            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "INSERT INTO medusa_market.contract_order (contract, edits, brought_by) "
             "SELECT 'of_alpha_' || n, 2, 'alpha' FROM generate_series(1, 2048) AS n"
         ))  # fmt: skip
         connection.execute(text(
-            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "INSERT INTO medusa_market.contract_order (contract, edits, brought_by) "
             "SELECT 'of_others_' || n, 2, 'other_' || n % 9 FROM generate_series(1, 9000) AS n"
         ))  # fmt: skip
     put(alpha, beta, an_envelope(alpha))
@@ -75,10 +75,11 @@ def test_proposals_that_nobody_agrees_on_have_a_bound(
 ) -> None:
     put(alpha, beta, an_envelope(alpha))
     beta.desk.turn()
-    often = """INSERT INTO medusa.contract_proposal (contract, revision, proposed_by, because,
-            expires_at, state, ended_at, told_as)
+    often = """INSERT INTO medusa_market.contract_proposal (contract, revision, proposed_by,
+            because,             expires_at, state, ended_at, told_as)
         SELECT contract, revision, proposed_by, because, expires_at, 'superseded',
-            clock_timestamp(), n FROM medusa.contract_proposal, generate_series(2, 4097) AS n"""
+            clock_timestamp(), n
+        FROM medusa_market.contract_proposal, generate_series(2, 4097) AS n"""
     with watchers[BETA].connect() as connection:
         connection.execute(text(often))
     put(alpha, beta, an_envelope(alpha, body=a_body(some_terms(currency="USD"), proposal=9)))
@@ -97,7 +98,9 @@ def test_long_documents_stand_in_the_audit_by_their_hash(alpha: Party, beta: Par
     assert after["revision"] == revision
     assert set(after) == {"bytes", "sha256", "revision"}
     assert beta.agreements.verify_audit() is None
-    assert beta.sql("SELECT sum(length(body)), sum(bytes) > 9000 FROM medusa.inbox") == [(0, True)]
+    assert beta.sql("SELECT sum(length(body)), sum(bytes) > 9000 FROM medusa_market.inbox") == [
+        (0, True)
+    ]
 
 
 def test_a_flood_of_refusals_of_one_partner_pushes_out_no_others(
@@ -105,8 +108,8 @@ def test_a_flood_of_refusals_of_one_partner_pushes_out_no_others(
 ) -> None:
     put(gamma, beta, an_envelope(gamma, sender=GAMMA, key=a_key(ALPHA)))
     beta.desk.turn()
-    many = """INSERT INTO medusa.inbox (sender, receiver, kind, nonce, sent_at_ms, expires_at_ms,
-            body, signature, hash, state, reason, ended_at)
+    many = """INSERT INTO medusa_market.inbox (sender, receiver, kind, nonce, sent_at_ms,
+            expires_at_ms,             body, signature, hash, state, reason, ended_at)
         SELECT 'alpha', 'beta', 'offer', repeat('0', 32), 1, 1, '', '', sha256(n::text::bytea),
             'refused', 'wrong ' || n, clock_timestamp() FROM generate_series(1, 1000) AS n"""
     with watchers[BETA].connect() as connection:
@@ -119,7 +122,7 @@ def test_a_flood_of_refusals_of_one_partner_pushes_out_no_others(
 def test_of_a_sender_so_much_is_remembered_in_each_room(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
-    remembered = """INSERT INTO medusa.inbox (sender, receiver, kind, nonce, sent_at_ms,
+    remembered = """INSERT INTO medusa_market.inbox (sender, receiver, kind, nonce, sent_at_ms,
             expires_at_ms, body, signature, hash, state, ended_at)
         SELECT 'alpha', 'beta', 'offer', md5(n::text), 1, 9999999999999, '', '',
             sha256(n::text::bytea), 'handled', now() FROM generate_series(1, 32768) AS n"""
@@ -141,11 +144,11 @@ def test_refusals_of_contracts_that_nobody_knows_use_up_the_senders_names(
 ) -> None:
     says = {"number": 1, "revision": "a" * 64, "newest": 0}
     assert told(alpha, beta, EnvelopeKind.REFUSAL, contract="made_up", **says)[0] == "handled"
-    named = beta.sql("SELECT contract, brought_by FROM medusa.contract_order", role="owner")
+    named = beta.sql("SELECT contract, brought_by FROM medusa_market.contract_order", role="owner")
     assert named == [("made_up", "alpha")], "it is not among the 10,000 that this home may name"
     with watchers[BETA].connect() as connection:
         connection.execute(text(
-            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "INSERT INTO medusa_market.contract_order (contract, edits, brought_by) "
             "SELECT 'of_alpha_' || n, 2, 'alpha' FROM generate_series(1, 2048) AS n"
         ))  # fmt: skip
     state, reason = told(alpha, beta, EnvelopeKind.REFUSAL, contract="another", **says)
@@ -176,7 +179,7 @@ def test_comparisons_have_a_share_of_their_own(
     says = {"incarnation": "00000000-0000-4000-8000-000000000000", "digest": "a" * 64}
     assert told(alpha, beta, EnvelopeKind.STANDING, **says)[0] == "handled"
     with watchers[BETA].connect() as connection:
-        connection.execute(text("UPDATE medusa.partner_share SET messages = 512"))
+        connection.execute(text("UPDATE medusa_market.partner_share SET messages = 512"))
     state, reason = told(alpha, beta, EnvelopeKind.STANDING, **says)
     assert (state, reason.startswith("too much: alpha has sent 512")) == ("refused", True)
 
@@ -191,7 +194,7 @@ def test_contracts_that_a_home_signed_and_lost_come_back_beyond_what_a_partner_m
         beta.agreements.learn_key(name, a_key(name).public_key, "a test")
     with watchers[BETA].connect() as connection:
         connection.execute(text(
-            "INSERT INTO medusa.contract_order (contract, edits, brought_by) "
+            "INSERT INTO medusa_market.contract_order (contract, edits, brought_by) "
             "SELECT 'of_alpha_' || n, 2, 'alpha' FROM generate_series(1, 2048) AS n"
         ))  # fmt: skip
     alpha.agreements.tell_standings()

@@ -41,7 +41,7 @@ def next_price(price: float, *parties: Party) -> None:
 
 
 def lose_what_waits(watcher: Engine) -> None:
-    in_time(watcher, "DELETE FROM medusa.outbox WHERE acknowledged_at IS NULL")
+    in_time(watcher, "DELETE FROM medusa_market.outbox WHERE acknowledged_at IS NULL")
 
 
 def test_a_first_agreement_that_was_lost_on_its_way_is_found_missing(
@@ -120,7 +120,9 @@ def test_what_a_provider_that_was_set_back_has_held_once_it_holds_again(
     settle((alpha.desk, beta.desk))
     backups.restore(beta.name)
     # Its offer has run out long ago, by what its home knows.
-    in_time(watchers[beta.name], "UPDATE medusa.contract_proposal SET expires_at = '2020-01-01'")
+    in_time(
+        watchers[beta.name], "UPDATE medusa_market.contract_proposal SET expires_at = '2020-01-01'"
+    )
     compare(alpha, beta)
     assert beta.shows(columns="number, price_high::text") == (2, "1.3")
     assert hold_the_same(alpha, beta)
@@ -136,7 +138,9 @@ def test_an_agreement_that_comes_too_late_is_held_by_neither_and_both_say_so(
         alpha.post.cut.add(beta.name)
     alpha.desk.turn()
     assert alpha.shows(columns="number") == (2,)
-    in_time(watchers[beta.name], "UPDATE medusa.contract_proposal SET expires_at = '2020-01-01'")
+    in_time(
+        watchers[beta.name], "UPDATE medusa_market.contract_proposal SET expires_at = '2020-01-01'"
+    )
     alpha.post.cut.clear()
     settle((alpha.desk, beta.desk), turns_max=30)
     assert hold_the_same(alpha, beta)
@@ -161,7 +165,9 @@ def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
     alpha.desk.turn()
     alpha.sql("DELETE FROM medusa_api.contract")
     alpha.desk.turn()
-    in_time(watchers[beta.name], "UPDATE medusa.contract_proposal SET expires_at = '2020-01-01'")
+    in_time(
+        watchers[beta.name], "UPDATE medusa_market.contract_proposal SET expires_at = '2020-01-01'"
+    )
     alpha.post.cut.clear()
     assert settle((alpha.desk, beta.desk), turns_max=30) < 30
     assert alpha.sql(HELD) == beta.sql(HELD) == []
@@ -178,11 +184,11 @@ def test_what_came_in_time_counts_however_long_it_lay_there(
     alpha.desk.turn()
     assert beta.sql("SELECT 1 FROM medusa_api.inbox WHERE state = 'received'")
     # Beta's home was there when it came, its program looks at it when both times have passed.
-    ((expires_ms,),) = beta.sql("SELECT max(expires_at_ms) FROM medusa.inbox")
+    ((expires_ms,),) = beta.sql("SELECT max(expires_at_ms) FROM medusa_market.inbox")
     in_time(
         watchers[beta.name],
-        "UPDATE medusa.contract_proposal SET expires_at = (SELECT max(received_at) FROM "
-        "medusa.inbox) - interval '6 days 23 h 59 min 59.9 s'",
+        "UPDATE medusa_market.contract_proposal SET expires_at = (SELECT max(received_at) FROM "
+        "medusa_market.inbox) - interval '6 days 23 h 59 min 59.9 s'",
     )
 
     def has_passed() -> bool:

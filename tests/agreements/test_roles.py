@@ -43,9 +43,9 @@ def is_refused(party: Party, role: str, statement: str) -> bool:
 @pytest.mark.parametrize("role", ["owner", "job", "airflow", "analyst", "reader"])
 def test_nobody_writes_a_table_of_agreements_by_hand(alpha: Party, role: str) -> None:
     for table in TABLES:
-        for verb in (f"DELETE FROM medusa.{table}", f"INSERT INTO medusa.{table} DEFAULT VALUES",
-                     f"TRUNCATE medusa.{table}"):  # fmt: skip
-            assert is_refused(alpha, role, verb), (role, verb)
+        for verb in ("DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES", "TRUNCATE {}"):
+            statement = verb.format(f"medusa_market.{table}")
+            assert is_refused(alpha, role, statement), (role, statement)
 
 
 def test_only_the_owner_edits_contracts_and_replaces_keys(alpha: Party, beta: Party) -> None:
@@ -57,7 +57,7 @@ def test_only_the_owner_edits_contracts_and_replaces_keys(alpha: Party, beta: Pa
             "SELECT medusa_api.accept_contract('spare_load')",
             "SELECT medusa_api.withdraw_contract('spare_load')",
             "SELECT medusa_api.replace_key('beta', 'x')",
-            "SELECT medusa.learn_key('beta', '', '', true)",
+            "SELECT medusa_market.learn_key('beta', '', '', true)",
         ):
             assert is_refused(alpha, role, statement), (role, statement)
 
@@ -65,10 +65,10 @@ def test_only_the_owner_edits_contracts_and_replaces_keys(alpha: Party, beta: Pa
 def test_only_the_participants_own_program_signs_and_takes(alpha: Party) -> None:
     for role in ("airflow", "analyst", "reader"):
         for call in JOBS:
-            assert is_refused(alpha, role, f"SELECT medusa.{call}"), (role, call)
-    assert not is_refused(alpha, "airflow", "SELECT medusa.open_round(0)")
-    assert is_refused(alpha, "analyst", "SELECT medusa.open_round(0)")
-    assert is_refused(alpha, "reader", "SELECT medusa.open_round(0)")
+            assert is_refused(alpha, role, f"SELECT medusa_market.{call}"), (role, call)
+    assert not is_refused(alpha, "airflow", "SELECT medusa_market.open_round(0)")
+    assert is_refused(alpha, "analyst", "SELECT medusa_market.open_round(0)")
+    assert is_refused(alpha, "reader", "SELECT medusa_market.open_round(0)")
 
 
 def test_what_is_only_proposed_is_seen_by_the_owner_and_its_program_alone(
@@ -78,7 +78,7 @@ def test_what_is_only_proposed_is_seen_by_the_owner_and_its_program_alone(
     alpha.sql(RAISE_PRICE, 1.3)
     settle((alpha.desk, beta.desk))
     shown = "SELECT number, price_high FROM medusa_api.contract"
-    revisions = "SELECT count(*) FROM medusa.contract_revision"
+    revisions = "SELECT count(*) FROM medusa_market.contract_revision"
     for party, (number, price) in ((alpha, (2, 1.3)), (beta, (1, 1.2))):
         for role in ("owner", "job"):
             ((n, high),) = party.sql(shown, role=role)
@@ -88,13 +88,13 @@ def test_what_is_only_proposed_is_seen_by_the_owner_and_its_program_alone(
             ((n, high),) = party.sql(shown, role=role)
             assert (n, float(high)) == (1, 1.2), "what is agreed"
             assert party.sql(revisions, role=role) == [(1,)]
-            assert party.sql("SELECT * FROM medusa.contract_proposal", role=role) == []
+            assert party.sql("SELECT * FROM medusa_market.contract_proposal", role=role) == []
 
 
 def test_a_partners_login_sees_nothing_of_any_contract(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     for table in TABLES:
-        assert is_refused(alpha, "reader", f"SELECT * FROM medusa.{table}"), table
+        assert is_refused(alpha, "reader", f"SELECT * FROM medusa_market.{table}"), table
     views = alpha.sql("SELECT viewname FROM pg_views WHERE schemaname = 'medusa_api'")
     seen = {v for (v,) in views if not is_refused(alpha, "reader", f"TABLE medusa_api.{v}")}
     assert seen == {"published_boundaries", "published_files", "published_segments"}
@@ -125,12 +125,14 @@ def everything_seen(party: Party, role: str) -> str:
     found = []
     names = party.sql(
         "SELECT c.oid::regclass::text FROM pg_class AS c WHERE c.relkind IN ('r', 'v', 'S') AND "
-        "c.relnamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)",
+        "c.relnamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace, "
+        "'medusa_api'::regnamespace)",
     )
     calls = party.sql(
         "SELECT p.oid::regproc::text FROM pg_proc AS p WHERE p.pronargs = 0 AND "
         "p.prorettype <> 'trigger'::regtype AND "
-        "p.pronamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)"
+        "p.pronamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace, "
+        "'medusa_api'::regnamespace)"
     )
     for statement in (*(f"TABLE {name}" for (name,) in names),
                       *(f"SELECT {call}()" for (call,) in calls)):  # fmt: skip

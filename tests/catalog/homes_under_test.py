@@ -160,14 +160,14 @@ BEGIN
     SET LOCAL session_replication_role = replica;  -- a superuser's: no trigger guards the tables
     FOR name IN
         SELECT c.oid::regclass FROM pg_class AS c
-        WHERE c.relnamespace = 'medusa'::regnamespace AND c.relkind = 'r'
-            AND c.relname <> 'schema_migration'
+        WHERE c.relnamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace)
+            AND c.relkind = 'r' AND c.relname NOT LIKE 'schema%'
     LOOP
         EXECUTE 'DELETE FROM ' || name;
     END LOOP;
-    INSERT INTO medusa.message_retention DEFAULT VALUES;
-    INSERT INTO medusa.load_retention DEFAULT VALUES;
-    INSERT INTO medusa.market DEFAULT VALUES;
+    INSERT INTO medusa_market.message_retention DEFAULT VALUES;
+    INSERT INTO medusa_market.load_retention DEFAULT VALUES;
+    INSERT INTO medusa_market.market DEFAULT VALUES;
     PERFORM medusa.found_home('{}');
 END $$
 """
@@ -196,13 +196,16 @@ def end_sessions(watcher: Engine) -> None:
 
 def rows_of(engine: Engine) -> dict[str, list[object]]:
     """What lies in each table of a home, but for what is drawn by lot or tells the time."""
-    tables = text("SELECT tablename FROM pg_tables WHERE schemaname = 'medusa' ORDER BY 1")
+    tables = text(
+        "SELECT schemaname || '.' || tablename FROM pg_tables "
+        "WHERE schemaname IN ('medusa', 'medusa_market') ORDER BY 1"
+    )
     with engine.connect() as connection:
         return {
             name: [
                 {k: v for k, v in row.items() if k != "incarnation" and not k.endswith("_at")}
                 for row in connection.execute(
-                    text(f"SELECT to_jsonb(t) FROM medusa.{name} AS t")
+                    text(f"SELECT to_jsonb(t) FROM {name} AS t")
                 ).scalars()
             ]
             for name in connection.execute(tables).scalars().all()

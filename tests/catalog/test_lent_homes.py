@@ -31,8 +31,8 @@ def test_who_is_lent_a_home_finds_the_rows_of_a_new_one(
         with open_home(settings, a.ALPHA) as home:
             home.catalog.deploy(a.a_deployment())
         lived_in = rows_in(settings, a.ALPHA)
-        assert lived_in["stream"]
-        assert lived_in["home"] != as_made["home"]
+        assert lived_in["medusa.stream"]
+        assert lived_in["medusa.home"] != as_made["medusa.home"]
     with lent_homes(postgres_server, tmp_path / "third", BETA) as settings:
         assert known_homes(settings.directory)[BETA] == database
         assert rows_in(settings, BETA) == as_made

@@ -28,7 +28,7 @@ SCALE = 7.346291
 WIDTH_MAX = 100
 FORGET = """
     SET session_replication_role = replica;
-    TRUNCATE medusa.load_sample, medusa.load_part, medusa.cost_function;
+    TRUNCATE medusa_market.load_sample, medusa_market.load_part, medusa_market.cost_function;
     SET session_replication_role = DEFAULT
 """
 """What the administrator of a server can do to a home, and nobody else."""

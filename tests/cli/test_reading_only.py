@@ -12,9 +12,9 @@ from sqlalchemy import create_engine, text
 
 from medusa_core.errors import Refused, Unavailable
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.schema_files import known_files
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import create_home
-from pipelines.catalog.server.migrations import known_migrations
 from pipelines.cli.main import main
 from pipelines.homes.home import known_homes, open_homes, storage_of
 from tests.catalog import building as a
@@ -101,14 +101,18 @@ def test_to_look_what_apply_would_do_needs_no_right_to_write(
 def test_a_home_that_lacks_a_migration_is_left_as_it_is_and_the_command_says_what_to_run(
     homes: Watched, run: Run, command: list[str]
 ) -> None:
-    last = known_migrations()[-1]
-    homes.change(f"DELETE FROM medusa.schema_migration WHERE name = '{last.name}'")
+    last = known_files().migrations[-1]
+    homes.change(
+        f"DELETE FROM medusa.schema_migration WHERE name = '{last.name}'; "
+        "UPDATE medusa.schema_version SET digest = 'older'"
+    )
     try:
         code, out, err = run(command)
     finally:
         homes.change(
             "INSERT INTO medusa.schema_migration (name, sha256) "
-            f"VALUES ('{last.name}', '{last.sha256}')"
+            f"VALUES ('{last.name}', '{last.sha256}'); "
+            f"UPDATE medusa.schema_version SET digest = '{known_files().digest}'"
         )
     assert code == Unavailable.exit_code
     assert f"lacks migration {last.name}: run medusa migrate" in err

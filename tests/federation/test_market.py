@@ -73,7 +73,7 @@ def test_two_homes_that_run_agree_on_an_edit_and_answer_each_others_offers(
         until(lambda: owners["alpha"](ANSWERED), "an offer of alpha's is accepted", S_MAX)
         assert owners["beta"](TAKEN)[0] == ("counting",)
         for owner in owners.values():
-            assert owner("SELECT medusa.verify_audit()") == [(None,)]
+            assert owner("SELECT medusa_market.verify_audit()") == [(None,)]
             # An answer may come when its offer has lapsed: rounds are short here.
             refused = owner("SELECT kind, reason FROM medusa_api.inbox WHERE state = 'refused'")
             assert all("had lapsed" in reason for _, reason in refused), refused

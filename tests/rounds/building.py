@@ -116,9 +116,9 @@ class Trader:
         self.catalog.close()
 
 
-FORGET = "DELETE FROM medusa.load_part; DELETE FROM medusa.load_sample"
-OFFER_IS_OVER = "UPDATE medusa.open_offer SET expires_at = clock_timestamp()"
-MOVES_ARE_OVER = "UPDATE medusa.agreed_move SET expires_at = clock_timestamp()"
+FORGET = "DELETE FROM medusa_market.load_part; DELETE FROM medusa_market.load_sample"
+OFFER_IS_OVER = "UPDATE medusa_market.open_offer SET expires_at = clock_timestamp()"
+MOVES_ARE_OVER = "UPDATE medusa_market.agreed_move SET expires_at = clock_timestamp()"
 Traders = Mapping[Participant, Trader]
 MakeTrader = Callable[[Participant], Trader]
 

@@ -24,7 +24,7 @@ def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Pa
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
         trader.declares(1.0, 0.9)
         trader.carries(carried)
-        trader.in_time("UPDATE medusa.market SET round_ms = 3000, move_ms = 600000")
+        trader.in_time("UPDATE medusa_market.market SET round_ms = 3000, move_ms = 600000")
         path = key_path(tmp_path, trader.name)
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o700, exist_ok=True)

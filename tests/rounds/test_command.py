@@ -64,7 +64,7 @@ def _deploy(urls: HomeUrls, count: int) -> None:
 
 def _propose(urls: HomeUrls, terms: Terms) -> None:
     owner = Login(urls.job)
-    owner("SELECT medusa.propose_document(%s, 86400000, 'a test')", document_of(terms))
+    owner("SELECT medusa_market.propose_document(%s, 86400000, 'a test')", document_of(terms))
     owner.connection.close()
 
 

@@ -36,7 +36,7 @@ def check_end(alpha: Trader, beta: Trader) -> None:
     assert [state for _, _, _, state, *_ in alpha.offers()] == ["answered"]
     for trader in (alpha, beta):
         assert trader.party.agreements.verify_audit() is None
-        assert trader.sql("SELECT count(*) FROM medusa.open_offer") == [(0,)]
+        assert trader.sql("SELECT count(*) FROM medusa_market.open_offer") == [(0,)]
 
 
 @pytest.mark.parametrize("point", ROUND_POINTS)

@@ -154,7 +154,7 @@ BEGIN
     RETURN NEW;
 END $$;
 GRANT EXECUTE ON FUNCTION medusa.keeps_out() TO PUBLIC;
-CREATE TRIGGER keeps_out BEFORE INSERT ON medusa.agreed_move
+CREATE TRIGGER keeps_out BEFORE INSERT ON medusa_market.agreed_move
     FOR EACH ROW EXECUTE FUNCTION medusa.keeps_out()"""
 
 

@@ -66,7 +66,7 @@ def test_a_round_is_opened_once_and_by_the_first_that_finds_its_time_passed(
     pair: tuple[Trader, Trader],
 ) -> None:
     alpha, _ = pair
-    alpha.in_time("UPDATE medusa.round SET opened_at = opened_at - interval '1 hour'")
+    alpha.in_time("UPDATE medusa_market.round SET opened_at = opened_at - interval '1 hour'")
     loops = [alpha.another() for _ in range(3)]
     with ThreadPoolExecutor(3) as threads:
         turns = list(threads.map(lambda loop: loop.turn(), loops))
@@ -79,14 +79,14 @@ def test_a_round_is_opened_once_and_by_the_first_that_finds_its_time_passed(
 
 def test_to_explain_changes_nothing(pair: tuple[Trader, Trader]) -> None:
     alpha, beta = pair
-    before = alpha.sql("SELECT changes, decided_round FROM medusa.market")
+    before = alpha.sql("SELECT changes, decided_round FROM medusa_market.market")
     _, decisions = alpha.turns.explain()
     assert [(str(d.because).split(" (")[0]) for d in decisions] == [
         "handing it over costs less than keeping it"
     ]
     assert decisions[0].because.numbers["price"] == 10.0
     assert alpha.offers() == beta.offers() == []
-    assert alpha.sql("SELECT changes, decided_round FROM medusa.market") == before
+    assert alpha.sql("SELECT changes, decided_round FROM medusa_market.market") == before
 
 
 def test_who_has_not_declared_what_load_costs_takes_nothing_and_says_so(
@@ -197,15 +197,17 @@ def test_an_offer_that_nobody_answers_is_over_after_a_round_and_its_fragments_ar
     alpha.in_time(OFFER_IS_OVER)
     alpha.opens()
     assert [state for _, _, _, state, *_ in alpha.offers()] == ["lapsed"]
-    assert alpha.sql("SELECT count(*) FROM medusa.open_item") == [(0,)]
-    assert alpha.sql("SELECT missed FROM medusa.silent_partner") == [(1,)]
+    assert alpha.sql("SELECT count(*) FROM medusa_market.open_item") == [(0,)]
+    assert alpha.sql("SELECT missed FROM medusa_market.silent_partner") == [(1,)]
     until_quiet(beta, alpha)
     assert "had lapsed" in alpha.refused()[-1]
     assert (alpha.moves(), len(beta.moves())) == ([], 2), "what it accepts now comes too late"
     a_round(alpha, beta)
     assert [state for *_, state in alpha.moves()] == ["accepted", "accepted"]
     assert [state for *_, state in beta.moves()] == ["lapsed", "accepted"] * 2
-    assert alpha.sql("SELECT count(*) FROM medusa.silent_partner") == [(0,)], "it has been heard"
+    assert alpha.sql("SELECT count(*) FROM medusa_market.silent_partner") == [(0,)], (
+        "it has been heard"
+    )
 
 
 def test_a_partner_that_is_away_is_left_alone_and_asked_again_when_it_is_back(
@@ -232,7 +234,7 @@ def test_an_offer_that_lay_there_for_longer_than_a_round_is_declined(
 ) -> None:
     alpha, beta = pair
     alpha.opens()
-    beta.in_time("UPDATE medusa.inbox SET received_at = received_at - interval '1 hour'")
+    beta.in_time("UPDATE medusa_market.inbox SET received_at = received_at - interval '1 hour'")
     beta.answers()
     until_quiet(alpha, beta)
     assert alpha.sql("SELECT reason, accepted FROM medusa_api.answers") == [("stale", 0)]

@@ -78,8 +78,8 @@ def test_a_full_home_hands_on_for_a_partner_what_it_would_not_for_itself(
     rounds_to([10, 9, 9], a_price("2", "28", "13"), chain)
     _, beta, _ = chain
     handed_on = beta.sql(
-        "SELECT g.partner, g.level, t.partner, t.level FROM medusa.agreed_move AS g "
-        "JOIN medusa.agreed_move AS t ON t.move_id = g.makes_room_for"
+        "SELECT g.partner, g.level, t.partner, t.level FROM medusa_market.agreed_move AS g "
+        "JOIN medusa_market.agreed_move AS t ON t.move_id = g.makes_room_for"
     )
     assert handed_on == [(GAMMA, 1, "alpha", 2)] * 2
 

@@ -6,11 +6,12 @@ from tests.agreements.building import INSERT
 from tests.rounds.building import Trader, a_price, a_round, agree_on, parts, until_quiet
 
 ROUNDS = "SELECT count(*) FROM medusa_api.rounds"
-KEPT = """SELECT (SELECT count(*) FROM medusa.offer), (SELECT count(*) FROM medusa.answer),
-    (SELECT count(*) FROM medusa.offer_lapse)"""
-AGED = """UPDATE medusa.offer SET made_at = made_at - interval '40 days';
-    UPDATE medusa.answer SET made_at = made_at - interval '40 days'"""
-SHARE = "SELECT messages, bytes FROM medusa.partner_share WHERE kind = 'kept'"
+KEPT = """SELECT (SELECT count(*) FROM medusa_market.offer),
+    (SELECT count(*) FROM medusa_market.answer),
+    (SELECT count(*) FROM medusa_market.offer_lapse)"""
+AGED = """UPDATE medusa_market.offer SET made_at = made_at - interval '40 days';
+    UPDATE medusa_market.answer SET made_at = made_at - interval '40 days'"""
+SHARE = "SELECT messages, bytes FROM medusa_market.partner_share WHERE kind = 'kept'"
 EVER_MS = 10_000_000
 
 
@@ -22,7 +23,7 @@ def traded(alpha: Trader, beta: Trader) -> None:
     alpha.carries(parts(9))
     beta.carries(parts(9))
     for _ in range(3):
-        alpha.in_time("DELETE FROM medusa.last_word")
+        alpha.in_time("DELETE FROM medusa_market.last_word")
         a_round(alpha, beta)
 
 
@@ -32,13 +33,13 @@ def test_what_is_older_than_kept_goes_and_the_last_word_stays(alpha: Trader, bet
     assert min(offers, answers) >= 1
     ((messages, kept),) = beta.sql(SHARE)
     assert messages == offers
-    assert kept == beta.sql("SELECT sum(length(body)) FROM medusa.offer")[0][0]
+    assert kept == beta.sql("SELECT sum(length(body)) FROM medusa_market.offer")[0][0]
     assert beta.party.agreements.tidy(EVER_MS) == 0, "it is young"
     beta.in_time(AGED)
-    beta.sql("UPDATE medusa.message_retention SET keep = '90 days'")
+    beta.sql("UPDATE medusa_market.message_retention SET keep = '90 days'")
     assert beta.party.agreements.tidy(EVER_MS) == 0, "the owner keeps it longer"
-    beta.sql("UPDATE medusa.message_retention SET keep = '31 days'")
-    beta.in_time("DELETE FROM medusa.last_word")
+    beta.sql("UPDATE medusa_market.message_retention SET keep = '31 days'")
+    beta.in_time("DELETE FROM medusa_market.last_word")
     assert beta.party.agreements.tidy(EVER_MS) == offers + answers
     assert beta.sql(KEPT) == [(0, 0, 0)]
     assert beta.sql(SHARE) == [(0, 0)]
@@ -48,10 +49,10 @@ def test_what_is_older_than_kept_goes_and_the_last_word_stays(alpha: Trader, bet
 
 def test_a_partner_of_whom_too_much_is_kept_is_not_heard(alpha: Trader, beta: Trader) -> None:
     traded(alpha, beta)
-    beta.in_time("UPDATE medusa.partner_share SET bytes = 268435457 WHERE kind = 'kept'")
+    beta.in_time("UPDATE medusa_market.partner_share SET bytes = 268435457 WHERE kind = 'kept'")
     ((before, _, _),) = beta.sql(KEPT)
-    alpha.in_time("DELETE FROM medusa.last_word; DELETE FROM medusa.silent_partner")
-    alpha.in_time("DELETE FROM medusa.answer; DELETE FROM medusa.offer")
+    alpha.in_time("DELETE FROM medusa_market.last_word; DELETE FROM medusa_market.silent_partner")
+    alpha.in_time("DELETE FROM medusa_market.answer; DELETE FROM medusa_market.offer")
     alpha.carries(parts(9))
     alpha.opens()
     beta.answers()
@@ -71,10 +72,11 @@ def test_without_a_contract_there_are_no_rounds(alpha: Trader, beta: Trader) -> 
     until_quiet(alpha, beta)
     assert alpha.sql("SELECT state FROM medusa_api.contract") == [("in force",)]
     assert alpha.sql(ROUNDS) == [(1,)], "what is agreed becomes active"
-    pass_by = "UPDATE medusa.round SET opened_at = opened_at - interval '2 minutes'"
+    pass_by = "UPDATE medusa_market.round SET opened_at = opened_at - interval '2 minutes'"
     alpha.in_time(pass_by)
     assert alpha.answers().opened == 2
-    alpha.in_time("INSERT INTO medusa.contract_notice (contract, given_by, told_by, ends_at) "
+    alpha.in_time("INSERT INTO medusa_market.contract_notice (contract, given_by, told_by, "
+                  "ends_at) "
                   "VALUES ('spare_load', 'alpha', 'alpha', now())")  # fmt: skip
     alpha.in_time(pass_by)
     assert alpha.answers().opened is None, "it has ended"

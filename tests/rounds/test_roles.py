@@ -34,7 +34,10 @@ def test_nobody_but_the_owner_and_its_jobs_sees_what_is_offered(
     traded: tuple[Trader, Trader], role: str
 ) -> None:
     _, beta = traded
-    for name in (*(f"medusa_api.{view}" for view in VIEWS), *(f"medusa.{t}" for t in TABLES)):
+    for name in (
+        *(f"medusa_api.{view}" for view in VIEWS),
+        *(f"medusa_market.{t}" for t in TABLES),
+    ):
         with pytest.raises(SqlRefused) as refused:
             beta.sql(f"SELECT * FROM {name}", role=role)
         assert refused.value.code == "42501", name
@@ -45,7 +48,7 @@ def test_nobody_but_the_owner_and_its_jobs_sees_what_is_offered(
         "apply_round('{}')",
     ):
         with pytest.raises(SqlRefused) as refused:
-            beta.sql(f"SELECT medusa.{call}", role=role)
+            beta.sql(f"SELECT medusa_market.{call}", role=role)
         assert refused.value.code == "42501", call
 
 
@@ -58,8 +61,8 @@ def test_owner_and_job_see_it_and_write_it_by_no_statement_of_their_own(
             assert beta.sql(f"SELECT * FROM medusa_api.{view}", role=role)
         for table in TABLES:
             for verb in (
-                f"DELETE FROM medusa.{table}",
-                f"INSERT INTO medusa.{table} DEFAULT VALUES",
+                f"DELETE FROM medusa_market.{table}",
+                f"INSERT INTO medusa_market.{table} DEFAULT VALUES",
             ):
                 with pytest.raises(SqlRefused) as refused:
                     beta.sql(verb.format(table), role=role)
@@ -70,8 +73,8 @@ def test_owner_and_job_see_it_and_write_it_by_no_statement_of_their_own(
         assert refused.value.code == "23514", wrong
 
 
-LAPSED = """INSERT INTO medusa.offer_lapse (offer_id, because)
-    SELECT offer_id, 'a test' FROM medusa.offer LIMIT 1"""
+LAPSED = """INSERT INTO medusa_market.offer_lapse (offer_id, because)
+    SELECT offer_id, 'a test' FROM medusa_market.offer LIMIT 1"""
 
 
 @pytest.mark.parametrize("table", ["offer", "offer_lapse", "answer", "agreed_move"])
@@ -79,12 +82,12 @@ def test_what_was_offered_and_answered_stays(traded: tuple[Trader, Trader], tabl
     alpha, _ = traded
     with alpha.watcher.connect() as superuser:
         superuser.execute(text(LAPSED))
-    verbs = [f"DELETE FROM medusa.{table}", f"TRUNCATE medusa.{table} CASCADE"]
+    verbs = [f"DELETE FROM medusa_market.{table}", f"TRUNCATE medusa_market.{table} CASCADE"]
     if table == "agreed_move":
-        verbs += ["UPDATE medusa.agreed_move SET load = load * 2",
-                  "UPDATE medusa.agreed_move SET state = 'granted'"]  # fmt: skip
+        verbs += ["UPDATE medusa_market.agreed_move SET load = load * 2",
+                  "UPDATE medusa_market.agreed_move SET state = 'granted'"]  # fmt: skip
     else:
-        verbs.append(f"UPDATE medusa.{table} SET because = 'another'")
+        verbs.append(f"UPDATE medusa_market.{table} SET because = 'another'")
     for verb in verbs:
         with (
             pytest.raises(DBAPIError, match=r"insert-only|keeps what was agreed"),
@@ -93,10 +96,10 @@ def test_what_was_offered_and_answered_stays(traded: tuple[Trader, Trader], tabl
             superuser.execute(text(verb))
 
 
-ANOTHER = """INSERT INTO medusa.agreed_move (is_given, partner, contract, revision, fragment,
+ANOTHER = """INSERT INTO medusa_market.agreed_move (is_given, partner, contract, revision, fragment,
         partition, load, level, price, answer_id, state, round, expires_at)
     SELECT is_given, partner, contract, revision, {fragment}, partition, {load}, {level}, {price},
-        answer_id, 'accepted', round, expires_at FROM medusa.agreed_move LIMIT 1"""
+        answer_id, 'accepted', round, expires_at FROM medusa_market.agreed_move LIMIT 1"""
 MOVES = {
     "below the range": {"price": "price - 1"},
     "between two steps": {"price": "price + 0.5"},
@@ -123,10 +126,11 @@ def test_a_price_outside_of_the_revision_in_force_is_offered_by_nobody(
     traded: tuple[Trader, Trader],
 ) -> None:
     alpha, _ = traded
-    statement = """INSERT INTO medusa.offer (is_own, partner, contract, revision, nonce, said_round,
-            level, price, items, load, for_overload, relays, body, round)
+    statement = """INSERT INTO medusa_market.offer (is_own, partner, contract, revision, nonce,
+            said_round,             level, price, items, load, for_overload, relays, body, round)
         SELECT is_own, partner, contract, {revision}, repeat('f', 32), said_round, level, {price},
-            items, load, for_overload, relays, body, round FROM medusa.offer WHERE is_own LIMIT 1"""
+            items, load, for_overload, relays, body, round
+        FROM medusa_market.offer WHERE is_own LIMIT 1"""
     for revision, price in (("revision", "price + 3"), ("repeat('0', 64)", "price")):
         with (
             pytest.raises(DBAPIError, match=r"\(S4\)"),
@@ -141,12 +145,15 @@ def test_nothing_of_ones_costs_or_load_reaches_a_partner(traded: tuple[Trader, T
     assert seen
     with alpha.watcher.connect() as superuser:
         tables = superuser.execute(
-            text("SELECT table_name FROM information_schema.tables WHERE table_schema = 'medusa'")
+            text(
+                "SELECT table_schema || '.' || table_name FROM information_schema.tables "
+                "WHERE table_schema IN ('medusa', 'medusa_market')"
+            )
         ).scalars()
         whole = "".join(
             str(row)
             for table in tables.all()
-            for row in superuser.execute(text(f"SELECT * FROM medusa.{table}")).all()
+            for row in superuser.execute(text(f"SELECT * FROM {table}")).all()
         )
     assert str(BETA) in whole
     for canary in (CANARY, CANARY * 2, CANARY * 3):

@@ -234,7 +234,7 @@ def test_an_answer_that_accepts_what_was_not_offered_is_refused(
     alpha.declares(1.0, 0.9)
     alpha.carries(parts(9))
     alpha.opens()
-    ((body,),) = alpha.sql("SELECT body FROM medusa.offer")
+    ((body,),) = alpha.sql("SELECT body FROM medusa_market.offer")
     offer = offer_from(bytes(body))
     other = replace(offer.items[0], load=0.2)
     wrong = {

@@ -166,6 +166,48 @@ def test_a_step_touches_as_many_pages_after_a_long_history_as_after_a_short_one(
         assert count <= few[statement] + PAGES_MORE_MAX, (statement, few, many)
 
 
+STEPS = """
+DO $$
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
+        cause, from_us, to_us, versions, committed_at)
+    SELECT 'landing ' || i, '{landing}', 0, 'alpha', 0, 'live', 1, 'plan-one', 'landing', i, i + 1,
+        '{{}}', clock_timestamp()
+    FROM generate_series({first}, {last}) AS i;
+END $$
+"""
+
+
+def test_what_steps_cost_is_read_without_the_commits_that_only_landed(
+    postgres_server: EmbeddedServer,
+) -> None:
+    """A fragment that only lands has no step to be found, however long it is looked for."""
+    admin_url = postgres_server.superuser_url()
+    urls = create_home(admin_url, a.ALPHA, "medusa_landing")
+    try:
+        catalog = PostgresCatalog(urls.job, a.ALPHA)
+        catalog.deploy(a.a_deployment())
+        catalog.acquire_lease(a.a_key(), a.FIRST, "me", a.HOUR_MS)
+        catalog.commit(a.a_commit(a.a_segment(0, 1), lineage=(a.a_read(),)))
+        asked: dict[str, object] = {"participant": a.ALPHA, "steps_max": 32}
+        pages: list[int] = []
+        first = 1
+        with watcher_of(postgres_server.superuser_url(urls.database)) as watcher:
+            for last in (FEW, MANY):
+                with watcher.connect() as connection:
+                    steps = STEPS.format(landing=a.LANDING, first=first, last=last)
+                    connection.exec_driver_sql(steps)
+                    connection.execute(text("ANALYZE"))
+                    pages.append(pages_of(connection, query("step_costs").text, asked))
+                first = last + 1
+        assert set(catalog.step_costs()) == {a.MAIN}
+        catalog.close()
+        assert pages[1] <= pages[0] + PAGES_MORE_MAX, pages
+    finally:
+        drop_home(admin_url, urls.database)
+
+
 def test_what_is_read_of_several_producers_does_not_grow_with_what_was_chosen_long_ago(
     postgres_server: EmbeddedServer,
 ) -> None:

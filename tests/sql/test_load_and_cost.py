@@ -27,19 +27,20 @@ from tests.sql.conftest import LogIn
 
 QUEUE = "INSERT INTO medusa_api.cost (kind, capacity, scale, threshold, currency) VALUES "
 PIECEWISE = "INSERT INTO medusa_api.cost (kind, points, threshold, currency) VALUES "
-PRIVATE = ("medusa.cost_function", "medusa_api.cost", "medusa.load_sample", "medusa.load_part",
-           "medusa.load_retention", "medusa_api.load_samples")  # fmt: skip
+PRIVATE = ("medusa_market.cost_function", "medusa_api.cost", "medusa_market.load_sample",
+           "medusa_market.load_part", "medusa_market.load_retention",
+           "medusa_api.load_samples")  # fmt: skip
 MANY = """
-    INSERT INTO medusa.load_sample (driver, number, lane, length_ms, total_us, ended_at)
+    INSERT INTO medusa_market.load_sample (driver, number, lane, length_ms, total_us, ended_at)
     SELECT 'many', n, 'live', 10000, 10, clock_timestamp() - n * interval '10 s'
     FROM generate_series(1, 20000) AS n;
-    INSERT INTO medusa.load_part (sample_id, kind, cpu_us)
-    SELECT s.sample_id, k.kind::medusa.load_kind, 5
-    FROM medusa.load_sample AS s, unnest(ARRAY['unattributed', 'starting']) AS k (kind)
+    INSERT INTO medusa_market.load_part (sample_id, kind, cpu_us)
+    SELECT s.sample_id, k.kind::medusa_market.load_kind, 5
+    FROM medusa_market.load_sample AS s, unnest(ARRAY['unattributed', 'starting']) AS k (kind)
 """
 OLDEST = """
-    SELECT sample_id FROM medusa.load_sample
-    WHERE ended_at < statement_timestamp() - medusa.load_kept() ORDER BY ended_at LIMIT 100
+    SELECT sample_id FROM medusa_market.load_sample
+    WHERE ended_at < statement_timestamp() - medusa_market.load_kept() ORDER BY ended_at LIMIT 100
 """
 CANARY = 48_151.625
 NUMBER = re.compile(r"-?\b\d[\d.]*(?:e[+-]?\d+)?|-?\b(?:nan|inf|infinity)\b", re.IGNORECASE)
@@ -84,13 +85,15 @@ def test_an_update_is_one_more_row_of_the_history(log_in: LogIn, attacked: Postg
     run(log_in, "owner", f"{QUEUE} ('queue', 4, NULL, 3.2, 'EUR')")
     run(log_in, "owner", "UPDATE medusa_api.cost SET threshold = 2.5 WHERE kind = 'queue'")
     history = run(log_in, "owner", "SELECT capacity, scale, threshold, set_by = session_user "
-                                   "FROM medusa.cost_function ORDER BY number")  # fmt: skip
+                                   "FROM medusa_market.cost_function ORDER BY number")  # fmt: skip
     assert history == [(4.0, 1.0, 3.2, True), (4.0, 1.0, 2.5, True)]
     declared = attacked.declared_cost()
     assert declared is not None
     assert declared.threshold == 2.5
-    for verb in ("UPDATE medusa.cost_function SET threshold = 9", "TRUNCATE medusa.cost_function",
-                 "DELETE FROM medusa.cost_function", "DELETE FROM medusa_api.cost"):  # fmt: skip
+    for verb in ("UPDATE medusa_market.cost_function SET threshold = 9",
+                 "TRUNCATE medusa_market.cost_function",
+                 "DELETE FROM medusa_market.cost_function",
+                 "DELETE FROM medusa_api.cost"):  # fmt: skip
         refusal(log_in, verb)
 
 
@@ -150,7 +153,7 @@ def test_points_that_are_not_increasing_and_convex_are_refused_with_the_first_th
     written = ",".join(f"{{{load!r},{cost!r}}}" for load, cost in points)
     said = refusal(log_in, f"{PIECEWISE} ('piecewise', '{{{written}}}', 1, 'EUR')")
     assert same_but_for_numbers(said, str(refused.value)), (said, str(refused.value))
-    assert run(log_in, "owner", "SELECT count(*) FROM medusa.cost_function") == [(0,)]
+    assert run(log_in, "owner", "SELECT count(*) FROM medusa_market.cost_function") == [(0,)]
 
 
 @pytest.mark.parametrize(
@@ -175,7 +178,8 @@ def test_what_has_another_form_is_refused_too(log_in: LogIn, statement: str) -> 
 
 def test_the_owner_cannot_go_around_the_checks_by_the_table(log_in: LogIn) -> None:
     assert "convex" in refusal(
-        log_in, "INSERT INTO medusa.cost_function (kind, points, threshold, currency) VALUES "
+        log_in,
+        "INSERT INTO medusa_market.cost_function (kind, points, threshold, currency) VALUES "
         "('piecewise', '{{0,0},{1,2},{2,3}}', 1, 'EUR')"
     )  # fmt: skip
 
@@ -191,9 +195,9 @@ def test_no_other_role_reads_cost_or_load(
             run(log_in, role, f"SELECT * FROM {relation}")
         assert str(CANARY) not in str(refused.value)
         (seen,) = run(log_in, "job", f"SELECT count(*) FROM {relation}")
-        assert seen != (0,) or relation == "medusa.load_retention", relation
-    for call in ("medusa.record_load('{}')", "medusa.trim_loads(1)", "medusa.load_kept()",
-                 "medusa.check_points(NULL)"):  # fmt: skip
+        assert seen != (0,) or relation == "medusa_market.load_retention", relation
+    for call in ("medusa_market.record_load('{}')", "medusa_market.trim_loads(1)",
+                 "medusa_market.load_kept()", "medusa_market.check_points(NULL)"):  # fmt: skip
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             run(log_in, role, f"SELECT {call}")
     # Nor by what the planner knows, or others are seen to do.
@@ -207,7 +211,7 @@ def test_only_the_owner_declares_what_load_costs(log_in: LogIn, role: str) -> No
     run(log_in, "owner", f"{QUEUE} ('queue', 4, 1, 2, 'EUR')")
     for statement in (f"{QUEUE} ('queue', 9, 1, 2, 'EUR')",
                       "UPDATE medusa_api.cost SET threshold = 3",
-                      "UPDATE medusa.load_retention SET keep = '1 day'"):  # fmt: skip
+                      "UPDATE medusa_market.load_retention SET keep = '1 day'"):  # fmt: skip
         with pytest.raises(psycopg2.errors.InsufficientPrivilege):
             run(log_in, role, statement)
 
@@ -216,20 +220,20 @@ def test_samples_stay_until_they_are_older_than_kept(
     log_in: LogIn, attacked: PostgresCatalog
 ) -> None:
     attacked.record_load(a_sample(1))
-    for verb in ("DELETE FROM medusa.load_sample", "DELETE FROM medusa.load_part",
-                 "UPDATE medusa.load_sample SET total_us = 0", "TRUNCATE medusa.load_part",
-                 "TRUNCATE medusa.load_sample CASCADE"):  # fmt: skip
+    for verb in ("DELETE FROM medusa_market.load_sample", "DELETE FROM medusa_market.load_part",
+                 "UPDATE medusa_market.load_sample SET total_us = 0",
+                 "TRUNCATE medusa_market.load_part",
+                 "TRUNCATE medusa_market.load_sample CASCADE"):  # fmt: skip
         assert "MDLOG" in refused_with(log_in, verb)
-    run(log_in, "owner", "INSERT INTO medusa.load_retention (keep) VALUES ('1 hour') "
+    run(log_in, "owner", "INSERT INTO medusa_market.load_retention (keep) VALUES ('1 hour') "
                          "ON CONFLICT (is_only) DO UPDATE SET keep = '1 hour'")  # fmt: skip
     attacked.record_load(a_sample(2, ended_ago_ms=3 * 3_600_000))
     assert len(attacked.loads_since(4 * 3_600_000)) == 1, "recording lets go of what is old"
-    counts = (
-        "SELECT (SELECT count(*) FROM medusa.load_sample), (SELECT count(*) FROM medusa.load_part)"
-    )
+    counts = ("SELECT (SELECT count(*) FROM medusa_market.load_sample), "
+              "(SELECT count(*) FROM medusa_market.load_part)")  # fmt: skip
     assert run(log_in, "owner", counts) == [(1, 1)]
     with pytest.raises(psycopg2.errors.CheckViolation):
-        run(log_in, "owner", "UPDATE medusa.load_retention SET keep = '5 minutes'")
+        run(log_in, "owner", "UPDATE medusa_market.load_retention SET keep = '5 minutes'")
 
 
 def test_the_load_of_now_is_found_without_reading_what_is_kept(
@@ -238,7 +242,7 @@ def test_the_load_of_now_is_found_without_reading_what_is_kept(
     run(log_in, "owner", MANY)
     superuser_url = postgres_server.superuser_url(attacked_urls.database)
     with watcher_of(superuser_url) as watcher, watcher.connect() as connection:
-        connection.execute(text("ANALYZE medusa.load_sample, medusa.load_part"))
+        connection.execute(text("ANALYZE medusa_market.load_sample, medusa_market.load_part"))
     looked = query("loads_since").text.replace(":window_ms", "60000")
     plan = "\n".join(str(line) for (line,) in run(log_in, "job", f"EXPLAIN {looked}"))
     assert "Seq Scan" not in plan, plan
@@ -275,6 +279,6 @@ def test_a_sample_that_does_not_add_up_is_refused(
         "total_us": 4, "parts": [{"kind": "starting", "cpu_us": 4}], **wrong,
     }  # fmt: skip
     with pytest.raises(psycopg2.Error) as refused, log_in("job").cursor() as cursor:
-        cursor.execute("SELECT medusa.record_load(%s)", (json.dumps(request),))
+        cursor.execute("SELECT medusa_market.record_load(%s)", (json.dumps(request),))
     assert isinstance(error_of(refused.value), Refused)
-    assert run(log_in, "owner", "SELECT count(*) FROM medusa.load_sample") == [(0,)]
+    assert run(log_in, "owner", "SELECT count(*) FROM medusa_market.load_sample") == [(0,)]

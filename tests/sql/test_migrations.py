@@ -1,172 +1,156 @@
-"""Migrations make exactly what `schema.sql` says, once, and refuse what they do not know."""
+"""A home that is migrated becomes what a new home is, at once or not at all, or is refused."""
 
 from __future__ import annotations
 
+import re
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine, create_engine, text
+from sqlalchemy import text
 
 from medusa_core.errors import Refused, Unavailable
-from medusa_core.grid import FOREVER_US
-from medusa_core.names import Participant, Version
+from medusa_core.names import Participant
 from pipelines.catalog.postgres import rows
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog, catalog_url
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.postgres.queries import SQL_FOLDER
+from pipelines.catalog.schema_files import read_files
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
-from pipelines.catalog.server.migrations import MIGRATIONS_FOLDER, check_migrated, migrate
+from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home, prepare_home
+from pipelines.catalog.server.migrations import check_migrated, migrate
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import rows_of
+from tests.sql.described import described, engine_of, rows_as_made
 
-# Everything that a database says of itself; {db} stands where a role's name carries it.
-CATALOGS = {
-    "relations": """
-        SELECT c.oid::regclass, c.relkind, c.relpersistence, c.reloptions, c.relrowsecurity,
-            pg_get_userbyid(c.relowner), c.relacl
-        FROM pg_class AS c WHERE c.relnamespace IN ({schemas})""",
-    "columns": """
-        SELECT attrelid::regclass, attnum, attname, format_type(atttypid, atttypmod), attnotnull,
-            attidentity, attgenerated, pg_get_expr(adbin, adrelid), attcollation::regcollation,
-            attstorage, attacl
-        FROM pg_attribute
-        JOIN pg_class AS c ON c.oid = attrelid
-        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
-        WHERE c.relnamespace IN ({schemas}) AND attnum > 0""",
-    "constraints": """
-        SELECT conrelid::regclass, conname, contype, pg_get_constraintdef(oid)
-        FROM pg_constraint WHERE connamespace IN ({schemas})""",
-    "indexes": """
-        SELECT schemaname, indexname, indexdef FROM pg_indexes
-        WHERE schemaname::regnamespace IN ({schemas})""",
-    "triggers": """
-        SELECT tgrelid::regclass, tgname, tgenabled, pg_get_triggerdef(t.oid)
-        FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = tgrelid
-        WHERE c.relnamespace IN ({schemas}) AND NOT tgisinternal""",
-    "functions": """
-        SELECT oid::regprocedure, pg_get_functiondef(oid), pg_get_userbyid(proowner), proacl
-        FROM pg_proc WHERE pronamespace IN ({schemas})""",
-    "views": """
-        SELECT schemaname, viewname, definition, viewowner FROM pg_views
-        WHERE schemaname::regnamespace IN ({schemas})""",
-    "types": """
-        SELECT t.typname, t.typtype, pg_get_userbyid(t.typowner), t.typacl,
-            (SELECT array_agg(enumlabel ORDER BY enumsortorder) FROM pg_enum
-             WHERE enumtypid = t.oid)
-        FROM pg_type AS t WHERE t.typnamespace IN ({schemas})""",
-    "policies": """
-        SELECT schemaname, tablename, policyname, permissive, roles, cmd, qual, with_check
-        FROM pg_policies WHERE schemaname::regnamespace IN ({schemas})""",
-    "comments": """
-        SELECT i.type, i.identity, d.description
-        FROM pg_description AS d,
-            pg_identify_object(d.classoid, d.objoid, d.objsubid) AS i
-        WHERE i.schema IN ('medusa', 'medusa_api') OR i.identity IN ('medusa', 'medusa_api')
-            OR i.identity LIKE '% on medusa%'""",
-    "schemas": """
-        SELECT nspname, pg_get_userbyid(nspowner), nspacl FROM pg_namespace
-        WHERE oid IN ({schemas})""",
-}
+BASELINE = Path(__file__).parent / "baseline"
+"""The files of `sql/schema` that migrations have changed, as they were before the first of them."""
+BASELINE_SHA256 = "5d02b349fd233d4ee2bc41e4dfa616da4e7c6015510f47c5a87f8e8c11861982"
+NEW_TABLE = "CREATE TABLE medusa.note (n integer);"
 
 
-@contextmanager
-def owners_engine(url: str) -> Iterator[Engine]:
-    engine = create_engine(catalog_url(url), isolation_level="AUTOCOMMIT")
-    try:
-        yield engine
-    finally:
-        engine.dispose()
-
-
-def described(url: str, database: str) -> dict[str, list[str]]:
-    """What a database says of itself, with its own name taken out of its roles' names."""
-    schemas = "'medusa'::regnamespace, 'medusa_api'::regnamespace"
-    with owners_engine(url) as engine, engine.connect() as connection:
-        return {
-            kind: sorted(
-                repr(tuple(row)).replace(database, "DATABASE")
-                for row in connection.execute(text(sql.format(schemas=schemas).replace(":", r"\:")))
-            )
-            for kind, sql in CATALOGS.items()
-        }
+def run(home: HomeUrls, *statements: str, **values: object) -> list[object]:
+    """The first column of what the last statement answers with, asked by the keeper."""
+    with engine_of(home.keeper) as engine, engine.connect() as connection:
+        for statement in statements:
+            answer = connection.execute(text(statement), values)
+        return list(answer.scalars()) if answer.returns_rows else []
 
 
 @pytest.fixture
 def fresh(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
-    """A home that a test may spoil."""
+    """A new home that a test may spoil."""
     admin_url = postgres_server.superuser_url()
     yield create_home(admin_url, a.ALPHA, "medusa_fresh")
     drop_home(admin_url, "medusa_fresh")
 
 
 @pytest.fixture
-def migrations(tmp_path: Path) -> Path:
-    """A copy of the migrations that a test may edit."""
-    return Path(shutil.copytree(MIGRATIONS_FOLDER, tmp_path / "migrations"))
-
-
-def test_migrations_make_what_the_schema_says(
-    postgres_server: EmbeddedServer, fresh: HomeUrls, migrations: Path
-) -> None:
+def empty(postgres_server: EmbeddedServer) -> Iterator[HomeUrls]:
+    """The database and roles of a home, and nothing in them."""
     admin_url = postgres_server.superuser_url()
-    stepwise = create_home(admin_url, Participant("beta"), "medusa_stepwise")
-    try:
-        with owners_engine(stepwise.keeper) as engine, engine.connect() as connection:
-            connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
-        assert len(migrate(stepwise.keeper, folder=migrations)) > 1
-        by_schema = described(fresh.keeper, fresh.database)
-        by_migrations = described(stepwise.keeper, stepwise.database)
-        assert rows_as_made(stepwise.keeper) == rows_as_made(fresh.keeper)
-    finally:
-        drop_home(admin_url, stepwise.database)
-    for kind, wanted in by_schema.items():
-        assert wanted, f"nothing was compared of {kind}"
-        assert by_migrations[kind] == wanted, kind
+    yield prepare_home(admin_url, a.ALPHA, "medusa_older")
+    drop_home(admin_url, "medusa_older")
 
 
-def rows_as_made(url: str) -> dict[str, list[object]]:
-    """What lies in the tables of a home before anybody lives there."""
-    with owners_engine(url) as engine:
-        lived_in = ("home", "participant")
-        return {name: rows for name, rows in rows_of(engine).items() if name not in lived_in}
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A copy of the SQL files that a test may edit."""
+    return Path(shutil.copytree(SQL_FOLDER, tmp_path / "sql"))
 
 
-def test_nothing_is_everybodys(fresh: HomeUrls) -> None:
-    open_to_all = """
-        SELECT found.what FROM (
-            SELECT p.oid::regprocedure::text,
-                coalesce(p.proacl, acldefault('f', p.proowner))
-            FROM pg_proc AS p WHERE p.pronamespace IN ({schemas})
-            UNION ALL
-            SELECT c.oid::regclass::text, coalesce(c.relacl, acldefault('r', c.relowner))
-            FROM pg_class AS c WHERE c.relnamespace IN ({schemas}) AND c.relkind IN ('r', 'v', 'p')
-            UNION ALL
-            SELECT n.nspname, coalesce(n.nspacl, acldefault('n', n.nspowner))
-            FROM pg_namespace AS n WHERE n.oid IN ({schemas})
-        ) AS found (what, acl), aclexplode(found.acl) AS granted WHERE granted.grantee = 0
-    """.format(schemas="'medusa'::regnamespace, 'medusa_api'::regnamespace")
-    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
-        found = connection.execute(text(open_to_all.replace("::", r"\:\:"))).scalars().all()
-    assert found == []
+@pytest.fixture
+def baseline(tmp_path: Path) -> Path:
+    """The SQL files with the tables as they were before the first migration."""
+    folder = Path(shutil.copytree(SQL_FOLDER, tmp_path / "baseline"))
+    shutil.rmtree(folder / "migrations")
+    shutil.copytree(BASELINE, folder, dirs_exist_ok=True)
+    return folder
 
 
-def test_everything_has_a_comment(fresh: HomeUrls) -> None:
-    without = """
-        SELECT oid::regclass::text FROM pg_class
-        WHERE relnamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
-            AND relkind IN ('r', 'v') AND obj_description(oid, 'pg_class') IS NULL
-        UNION ALL
-        SELECT oid::regprocedure::text FROM pg_proc
-        WHERE pronamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
-            AND obj_description(oid, 'pg_proc') IS NULL
-        UNION ALL
-        SELECT polrelid::regclass::text || ' ' || polname FROM pg_policy
-        WHERE obj_description(oid, 'pg_policy') IS NULL
-    """
-    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
-        assert connection.execute(text(without.replace("::", r"\:\:"))).scalars().all() == []
+def code(path: str) -> str:
+    """A file as a statement that SQLAlchemy sends as it is."""
+    return (SQL_FOLDER / path).read_text().replace(":", r"\:")
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    before = path.read_text()
+    assert old in before
+    path.write_text(before.replace(old, new))
+
+
+def older_functions(folder: Path) -> None:
+    """Change functions, triggers, views and grants in every way in which they may differ."""
+    leases, commits = folder / "functions/leases", folder / "functions/commits"
+    edit(folder / "functions/networks/check_epoch.sql", "RAISE EXCEPTION", "RAISE WARNING")
+    edit(leases / "renew_lease.sql", "ttl_ms bigint", "ttl_ms bigint, again boolean")
+    edit(leases / "renew_lease.sql", "text, bigint) IS", "text, bigint, boolean) IS")
+    edit(leases / "release_lease.sql", "RETURNS void", "RETURNS integer")
+    edit(commits / "chain_at.sql", "version bigint", "wanted bigint")
+    (commits / "gone.sql").write_text(
+        "CREATE OR REPLACE FUNCTION medusa.gone(medusa.lane) RETURNS integer LANGUAGE sql AS "
+        "'SELECT 1';"
+    )
+    (folder / "triggers/020_gone.sql").write_text(
+        "CREATE TRIGGER gone BEFORE UPDATE ON medusa.lease FOR EACH ROW "
+        "EXECUTE FUNCTION medusa.guard_home();"
+    )
+    edit(folder / "triggers/010_home.sql", "BEFORE INSERT OR UPDATE ON medusa.hold",
+         "BEFORE INSERT ON medusa.hold")  # fmt: skip
+    edit(
+        folder / "views/010_streams.sql", "SELECT s.name AS stream,", "SELECT s.name, s.kind AS k,"
+    )
+    (folder / "views/020_gone.sql").write_text(
+        "CREATE VIEW medusa_api.gone AS SELECT stream, medusa.gone('live') FROM medusa_api.holds;"
+    )
+    edit(
+        folder / "grants/analyst.sql", "medusa.certificate,", "medusa.certificate, medusa.network,"
+    )
+    edit(folder / "grants/job.sql", "medusa.acquire_lease,", "")
+
+
+def test_a_home_of_the_baseline_becomes_what_a_new_home_is(
+    fresh: HomeUrls, empty: HomeUrls, baseline: Path
+) -> None:
+    older_functions(baseline)
+    migrate(empty.keeper, a.ALPHA, baseline)
+    new, older = described(fresh), described(empty)
+    assert all(older[kind] != new[kind] for kind in ("indexes", "functions", "triggers", "views"))
+
+    applied = migrate(empty.keeper)
+
+    assert {f.name for f in read_files(SQL_FOLDER).migrations} < set(applied)
+    older = described(empty)
+    for kind, expected in new.items():
+        assert expected, f"nothing was compared of {kind}"
+        assert older[kind] == expected, kind
+    assert rows_as_made(empty) == rows_as_made(fresh)
+
+
+def test_tables_change_by_migrations_alone(baseline: Path) -> None:
+    """Comments of SQL may change; whatever a home has of these files may not."""
+    text_of_tables = "".join(file.sql for file in read_files(baseline).schema)
+    bare = re.sub(r"\s+", "", re.sub(r"^\s*--.*$", "", text_of_tables, flags=re.MULTILINE))
+    assert sha256(bare.encode()).hexdigest() == BASELINE_SHA256, (
+        "a file of sql/schema has changed: write a migration that says the same to homes that are "
+        "there, and copy the file as it was to tests/sql/baseline, unless it is there already"
+    )
+
+
+def test_what_a_home_holds_stays_there(empty: HomeUrls, baseline: Path) -> None:
+    migrate(empty.keeper, a.ALPHA, baseline)
+    first = rows.commit_document(a.a_commit(a.a_segment(0, 2)))
+    run(empty, "SELECT medusa.deploy(:it)", it=rows.deployment_document(a.a_deployment()))
+    run(empty, f"SELECT medusa.acquire_lease('{a.MAIN}', 0, 'alpha', 0, 'live', 1, 'me', 99000)")
+    run(empty, "SELECT medusa.commit_step(:it)", it=first)
+    migrate(empty.keeper)
+    catalog = PostgresCatalog(empty.job, a.ALPHA)
+    catalog.commit(a.a_commit(a.a_segment(2, 4)))
+    assert len(catalog.steps(limit=9)) == 2
+    assert a.MAIN in catalog.step_costs()
+    catalog.close()
 
 
 def test_a_home_that_is_up_to_date_is_left_alone(fresh: HomeUrls) -> None:
@@ -174,79 +158,176 @@ def test_a_home_that_is_up_to_date_is_left_alone(fresh: HomeUrls) -> None:
     check_migrated(fresh.keeper)
 
 
-def test_a_new_migration_is_applied_once(fresh: HomeUrls, migrations: Path) -> None:
-    (migrations / "0999_note.sql").write_text("CREATE TABLE medusa.note (n integer);")
-    assert migrate(fresh.keeper, folder=migrations) == ["0999_note"]
-    assert migrate(fresh.keeper, folder=migrations) == []
-
-
-def test_a_migration_that_fails_leaves_nothing(fresh: HomeUrls, migrations: Path) -> None:
-    (migrations / "0999_note.sql").write_text("CREATE TABLE medusa.note (n integer); SELECT 1/0;")
-    with pytest.raises(Refused):
-        migrate(fresh.keeper, folder=migrations)
-    (migrations / "0999_note.sql").write_text("CREATE TABLE medusa.note (n integer);")
-    assert migrate(fresh.keeper, folder=migrations) == ["0999_note"]
-
-
-def test_a_home_from_before_holds_had_an_order_and_lines_a_chain_goes_on(
-    fresh: HomeUrls, migrations: Path
+def test_a_function_is_applied_again_when_its_file_changes_and_no_other_is(
+    fresh: HomeUrls, folder: Path
 ) -> None:
-    later = "0005_promises"
-    for path in migrations.glob("*.sql"):
-        if path.stem >= later:
-            path.unlink()
-    first = rows.commit_document(a.a_commit(a.a_segment(0, 2))).replace("fresh_ms", "age_ms")
-    first = first.replace('"age_ms": null', '"age_ms": 0')
-    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
-        connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
-        migrate(fresh.keeper, a.ALPHA, migrations)
-        for call, document in (
-            ("SELECT medusa.deploy(:document)", rows.deployment_document(a.a_deployment())),
-            (f"SELECT medusa.acquire_lease('{a.MAIN}', 0, 'alpha', 0, 'live', 1, 'me', 99000)", ""),
-            ("SELECT medusa.commit_step(:document)", first),
-        ):
-            connection.execute(text(call), {"document": document} if document else {})
-    assert later in migrate(fresh.keeper)
-    catalog = PostgresCatalog(fresh.job, a.ALPHA)
-    catalog.commit(a.a_commit(a.a_segment(2, 4)))
-    news = catalog.line_news(a.SUMS, a.ME, Version(1), segments_max=9)
-    assert news.chain_after is None, "what was written before is not compared"
-    assert news.chain is not None
-    catalog.acknowledge(a.SUMS, Participant("beta"), a.WIDTH_US, a.HOUR_MS)
-    trimmed = catalog.trim(
-        a.SUMS, a.ME, 3 * a.WIDTH_US, needed={a.TAIL: FOREVER_US}, segments_max=9
+    by_hand = code("functions/home/to_ms.sql").replace("* 1000", "* 1")
+    run(fresh, by_hand)
+    edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
+    assert migrate(fresh.keeper, folder=folder) == ["functions/in_tables/total"]
+    assert run(fresh, "SELECT medusa.total('{}')") == [7]
+    assert run(fresh, "SELECT medusa.to_ms('1970-01-01 00:00:05Z')") == [5], (
+        "by its hash it is ours"
     )
-    assert trimmed.trimmed_us == a.WIDTH_US
-    catalog.close()
+    edit(folder / "functions/home/to_ms.sql", "Milliseconds", "All milliseconds")
+    assert migrate(fresh.keeper, folder=folder) == ["functions/home/to_ms"]
+    assert run(fresh, "SELECT medusa.to_ms('1970-01-01 00:00:05Z')") == [5_000]
+    assert migrate(fresh.keeper, folder=folder) == []
 
 
-def test_an_edited_migration_is_refused(fresh: HomeUrls, migrations: Path) -> None:
-    first = min(migrations.glob("*.sql"))
+def test_a_program_does_not_open_a_home_with_other_functions(empty: HomeUrls, folder: Path) -> None:
+    edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
+    migrate(empty.keeper, a.ALPHA, folder)
+    with pytest.raises(Unavailable, match="functions/in_tables/total: run medusa migrate"):
+        PostgresCatalog(empty.job, a.ALPHA)
+    migrate(empty.keeper)
+    PostgresCatalog(empty.job, a.ALPHA).close()
+
+
+def test_a_new_migration_is_applied_once(fresh: HomeUrls, folder: Path) -> None:
+    (folder / "migrations/0999_note.sql").write_text(NEW_TABLE)
+    assert migrate(fresh.keeper, folder=folder) == ["0999_note"]
+    assert migrate(fresh.keeper, folder=folder) == []
+
+
+@pytest.mark.parametrize("place", ["migrations/0999_note.sql", "functions/home/note.sql",
+                                   "views/999_note.sql", "grants/owner.sql"])  # fmt: skip
+def test_a_file_that_fails_leaves_the_home_as_it_was(
+    fresh: HomeUrls, folder: Path, place: str
+) -> None:
+    (folder / "migrations/0998_note.sql").write_text(NEW_TABLE)
+    before = described(fresh)
+    whole = (folder / place).read_text() if (folder / place).exists() else ""
+    (folder / place).write_text(f"{whole}CREATE TABLE medusa.other (n integer); SELECT 1/0;")
+    with pytest.raises(Refused, match="division by zero"):
+        migrate(fresh.keeper, folder=folder)
+    assert described(fresh) == before
+    if whole:
+        (folder / place).write_text(whole)
+    else:
+        (folder / place).unlink()
+    assert migrate(fresh.keeper, folder=folder) == ["0998_note"]
+
+
+def when_blocked(home: HomeUrls, meanwhile: Callable[[], None]) -> None:
+    """Wait until a migration of a home waits for a lock, then do something."""
+    waiting = (
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() "
+        "AND cardinality(pg_blocking_pids(pid)) > 0"
+    )
+    pause = threading.Event()
+    while not run(home, waiting):
+        pause.wait(0.01)
+    meanwhile()
+
+
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new home", "an older one"])
+def test_a_migration_that_is_killed_half_way_has_done_nothing(
+    fresh: HomeUrls, empty: HomeUrls, folder: Path, postgres_server: EmbeddedServer, is_new: bool
+) -> None:
+    home = empty if is_new else fresh
+    blocker = "views/999_blocked.sql"
+    (folder / blocker).write_text("SELECT pg_advisory_xact_lock(42);")
+    (folder / "migrations/0999_note.sql").write_text(NEW_TABLE)
+    before = None if is_new else described(home)
+    kill = (
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+        f"WHERE datname = '{home.database}' AND wait_event = 'advisory'"
+    )
+    with (
+        engine_of(postgres_server.superuser_url(home.database)) as engine,
+        engine.connect() as holder,
+        ThreadPoolExecutor() as pool,
+    ):
+        holder.execute(text("SELECT pg_advisory_lock(42)"))
+        migrating = pool.submit(migrate, home.keeper, a.ALPHA, folder)
+        when_blocked(home, lambda: holder.execute(text(kill)).all() and None)
+        with pytest.raises(Unavailable):
+            migrating.result()
+    there = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'medusa%'"
+    assert run(home, there) == [] if is_new else described(home) == before
+    (folder / blocker).unlink()
+    assert migrate(home.keeper, a.ALPHA, folder) == (["schema"] if is_new else ["0999_note"])
+
+
+def test_of_two_migrations_at_once_the_second_waits_and_finds_nothing_to_do(
+    empty: HomeUrls,
+) -> None:
+    both = threading.Barrier(2)
+
+    def together() -> list[str]:
+        both.wait()
+        return migrate(empty.keeper, a.ALPHA)
+
+    with ThreadPoolExecutor() as pool:
+        first, second = pool.submit(together), pool.submit(together)
+        assert sorted([first.result(), second.result()]) == [[], ["schema"]]
+    check_migrated(empty.keeper)
+
+
+def test_an_edited_migration_is_refused(fresh: HomeUrls, folder: Path) -> None:
+    first = min((folder / "migrations").glob("*.sql"))
     first.write_text(first.read_text() + "-- edited\n")
     with pytest.raises(Refused, match="edited"):
-        migrate(fresh.keeper, folder=migrations)
+        migrate(fresh.keeper, folder=folder)
 
 
-def test_a_home_of_a_newer_medusa_is_refused(fresh: HomeUrls, migrations: Path) -> None:
-    (migrations / "9999_later.sql").write_text("SELECT 1;")
-    migrate(fresh.keeper, folder=migrations)
+def test_a_home_with_a_newer_migration_is_refused(fresh: HomeUrls, folder: Path) -> None:
+    (folder / "migrations/9999_later.sql").write_text("SELECT 1;")
+    migrate(fresh.keeper, folder=folder)
     with pytest.raises(Refused, match="newer Medusa"):
         migrate(fresh.keeper)
     with pytest.raises(Refused, match="newer Medusa"):
         PostgresCatalog(fresh.job, a.ALPHA)
 
 
-def test_a_home_without_tables_is_unavailable_and_says_what_to_run(fresh: HomeUrls) -> None:
-    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
-        connection.execute(text("DROP SCHEMA medusa, medusa_api CASCADE"))
-    with pytest.raises(Unavailable, match="run medusa migrate"):
-        check_migrated(fresh.keeper)
-    with pytest.raises(Unavailable, match="run medusa migrate"):
+def test_a_home_with_newer_functions_is_refused(fresh: HomeUrls, folder: Path) -> None:
+    edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
+    migrate(fresh.keeper, folder=folder)
+    with pytest.raises(Refused, match="newer Medusa"):
+        migrate(fresh.keeper)
+    with pytest.raises(Refused, match="newer Medusa"):
         PostgresCatalog(fresh.job, a.ALPHA)
+    assert migrate(fresh.keeper, folder=folder) == []
+
+
+def test_a_home_of_the_first_migrations_is_refused_in_a_sentence_that_says_what_to_do(
+    fresh: HomeUrls,
+) -> None:
+    run(fresh, "DROP TABLE medusa.schema_file, medusa.schema_version")
+    sentence = "catalog of alpha was made by an earlier Medusa.* drop the database medusa_fresh"
+    for url in (fresh.keeper, fresh.owner):
+        with pytest.raises(Refused, match=sentence) as refused:
+            migrate(url)
+        assert "\n" not in str(refused.value)
+    with pytest.raises(Refused, match=sentence):
+        PostgresCatalog(fresh.job, a.ALPHA)
+
+
+def test_a_home_without_tables_is_unavailable_and_says_what_to_run(empty: HomeUrls) -> None:
+    with pytest.raises(Unavailable, match="run medusa migrate"):
+        check_migrated(empty.keeper)
+    with pytest.raises(Unavailable, match="run medusa migrate"):
+        PostgresCatalog(empty.job, a.ALPHA)
 
 
 def test_a_home_that_is_nobodys_yet_is_unavailable(fresh: HomeUrls) -> None:
-    with owners_engine(fresh.keeper) as engine, engine.connect() as connection:
-        connection.execute(text("DELETE FROM medusa.home"))
+    run(fresh, "DELETE FROM medusa.home")
     with pytest.raises(Unavailable, match="nobody"):
         PostgresCatalog(fresh.job, a.ALPHA)
+
+
+def test_what_a_stranger_built_on_a_view_is_named_and_nothing_is_dropped(
+    fresh: HomeUrls, folder: Path, postgres_server: EmbeddedServer
+) -> None:
+    edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
+    with engine_of(postgres_server.superuser_url(fresh.database)) as engine, engine.begin() as own:
+        own.execute(text("CREATE VIEW public.mine AS SELECT stream FROM medusa_api.streams"))
+    with pytest.raises(Refused, match=r"drop them first \(view mine depends"):
+        migrate(fresh.keeper, folder=folder)
+    check_migrated(fresh.keeper)
+
+
+def test_another_participants_home_stays_its_own(fresh: HomeUrls) -> None:
+    with pytest.raises(Refused, match="home of alpha"):
+        migrate(fresh.keeper, Participant("beta"))

@@ -9,6 +9,7 @@ from sqlalchemy import Engine, text
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
+from pipelines.catalog.server.migrations import migrate
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.sql.conftest import LogIn
@@ -20,7 +21,8 @@ WITHOUT = """
         CASE WHEN has_any_column_privilege(:role, c.oid, 'UPDATE') THEN 'UPDATE' END], NULL)
     FROM pg_class AS c
     WHERE c.relkind IN ('r', 'v')
-        AND c.relnamespace IN ('medusa'::regnamespace, 'medusa_api'::regnamespace)
+        AND c.relnamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace,
+            'medusa_api'::regnamespace)
     ORDER BY 1"""
 OUT_OF_REACH: frozenset[str] = frozenset()
 """Tables that the owner is not to see; there are none."""
@@ -31,13 +33,13 @@ PROGRAMS = (
     "refuse_envelope", "end_envelope", "seal_message", "put_message", "put_out", "put_document",
     "take_envelopes", "take_envelope", "write_audit", "take_offer", "take_answer", "apply_round",
     "make_offer", "give_answer", "tidy_partners", "end_guests", "resume_delivery", "begin_market",
-    "charge", "grant_all_to_owner", "found_home",
+    "charge", "found_home",
 )  # fmt: skip
 """What a participant's program does: by hand it would be forged."""
 
 MAY_CALL = """
     SELECT p.proname, has_function_privilege(current_user, p.oid, 'EXECUTE') FROM pg_proc AS p
-    WHERE p.pronamespace = 'medusa'::regnamespace"""
+    WHERE p.pronamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace)"""
 
 
 def unlisted(watcher: Engine, database: str) -> list[str]:
@@ -47,8 +49,8 @@ def unlisted(watcher: Engine, database: str) -> list[str]:
         rows = connection.execute(statement, {"role": f"{database}_owner"}).all()
     assert len(rows) > 80
     return [
-        f"{name} is in no list of medusa.grant_all_to_owner: say there what the owner may do with "
-        "it (sql/schema.sql, and a migration), or here that it is out of its reach"
+        f"{name} is not named in sql/grants/owner.sql: say there what the owner may do with it, or "
+        "here that it is out of its reach"
         for name, rights in rows
         if not rights and name not in OUT_OF_REACH
     ]
@@ -77,24 +79,26 @@ def test_a_table_that_nobody_thought_about_is_out_of_reach_and_named(
     with watcher.connect() as connection:
         connection.execute(text(f"SET ROLE {keeper}"))
         connection.execute(text("CREATE TABLE medusa.forgotten (n integer)"))
-        connection.execute(text("SELECT medusa.grant_all_to_owner()"))
+        connection.execute(text("TRUNCATE medusa.schema_version"))
+        connection.execute(text("DELETE FROM medusa.schema_file WHERE path = 'grants/owner'"))
         connection.execute(text("RESET ROLE"))
+    assert migrate(urls.keeper) == ["grants/owner"]
     (sentence,) = unlisted(watcher, urls.database)
-    assert sentence.startswith("medusa.forgotten is in no list of medusa.grant_all_to_owner")
+    assert sentence.startswith("medusa.forgotten is not named in sql/grants/owner.sql")
 
 
 def test_the_owner_does_by_hand_nothing_that_is_its_programs(log_in: LogIn) -> None:
     may = dict(run(log_in, "owner", MAY_CALL))
     assert [name for name in PROGRAMS if may[name]] == []
     for call in ("sign_contract('', '', '')", "verify_envelope(1)", "apply_round('{}')"):
-        assert is_refused(log_in, "owner", f"SELECT medusa.{call}")
+        assert is_refused(log_in, "owner", f"SELECT medusa_market.{call}")
 
 
 def test_the_owner_sees_all_and_writes_what_is_its_own(log_in: LogIn) -> None:
     for view in run(log_in, "owner", "SELECT viewname FROM pg_views WHERE schemaname = "
                     "'medusa_api'"):  # fmt: skip
         run(log_in, "owner", f"SELECT * FROM medusa_api.{view[0]}")
-    run(log_in, "owner", "UPDATE medusa.message_retention SET keep = '2 days'")
+    run(log_in, "owner", "UPDATE medusa_market.message_retention SET keep = '2 days'")
     run(log_in, "owner", "UPDATE medusa_api.trading SET round_ms = 30000")
     for table in ("inbox", "audit", "offer", "delivery_pause", "partner_share", "audit_entry"):
-        assert is_refused(log_in, "owner", f"DELETE FROM medusa.{table}"), table
+        assert is_refused(log_in, "owner", f"DELETE FROM medusa_market.{table}"), table

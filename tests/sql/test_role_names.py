@@ -34,15 +34,15 @@ STRANGERS = (
 )  # fmt: skip
 HIDDEN = ("contract_proposal", "contract_revision", "contract_signature")
 PROPOSED = """
-INSERT INTO medusa.contract_order (contract) VALUES ('spare');
-INSERT INTO medusa.contract_revision (contract, number, kind, payer, provider, currency, validity,
-    settlement_ms, notice_ms, stream, instead)
+INSERT INTO medusa_market.contract_order (contract) VALUES ('spare');
+INSERT INTO medusa_market.contract_revision (contract, number, kind, payer, provider, currency,
+    validity, settlement_ms, notice_ms, stream, instead)
 VALUES ('spare', 1, 'suggested', 'alpha', 'beta', 'EUR', '[2024-01-01,2096-01-01)',
     1, 1, 'sums', 'gamma');
-INSERT INTO medusa.contract_proposal (contract, revision, proposed_by, because, expires_at)
-SELECT 'spare', revision, 'alpha', 'a test', 'tomorrow' FROM medusa.contract_revision;
-INSERT INTO medusa.contract_signature (revision, party, signature, public_key)
-SELECT revision, 'alpha', sha512('a'), sha256('a') FROM medusa.contract_revision;
+INSERT INTO medusa_market.contract_proposal (contract, revision, proposed_by, because, expires_at)
+SELECT 'spare', revision, 'alpha', 'a test', 'tomorrow' FROM medusa_market.contract_revision;
+INSERT INTO medusa_market.contract_signature (revision, party, signature, public_key)
+SELECT revision, 'alpha', sha512('a'), sha256('a') FROM medusa_market.contract_revision;
 """
 
 
@@ -62,7 +62,7 @@ def counted(connection: psycopg2.extensions.connection) -> set[int]:
     with connection.cursor() as cursor:
         found = set()
         for table in HIDDEN:
-            cursor.execute(f"SELECT count(*) FROM medusa.{table}")
+            cursor.execute(f"SELECT count(*) FROM medusa_market.{table}")
             found |= {count for (count,) in cursor.fetchall()}
         return found
 
@@ -80,8 +80,10 @@ def test_whose_name_is_only_like_the_owners_sees_nothing_that_is_only_proposed(
             cursor.execute(SQL("CREATE ROLE {} LOGIN PASSWORD 'secret'").format(role))
             try:
                 # Even where somebody has let it in, and let it read.
-                for right in (f"CONNECT ON DATABASE {HOME}", "USAGE ON SCHEMA medusa",
-                              *(f"SELECT ON medusa.{table}" for table in (*HIDDEN, "home",
+                for right in (f"CONNECT ON DATABASE {HOME}",
+                              "USAGE ON SCHEMA medusa, medusa_market",
+                              "SELECT ON medusa.home",
+                              *(f"SELECT ON medusa_market.{table}" for table in (*HIDDEN,
                                 "contract_agreement"))):  # fmt: skip
                     cursor.execute(SQL(f"GRANT {right} TO {{}}").format(role))
                 login = psycopg2.connect(**(parts | {"user": name, "password": "secret"}))

@@ -65,7 +65,7 @@ def traded_once(asking_urls: Urls, asking_watchers: Watchers) -> Iterator[tuple[
                 trader.party.desk.turn()
         for _ in range(2):
             a_round(alpha, beta)
-        beta.in_time("UPDATE medusa.offer SET made_at = made_at - interval '20 minutes'")
+        beta.in_time("UPDATE medusa_market.offer SET made_at = made_at - interval '20 minutes'")
         yield alpha, beta
 
 

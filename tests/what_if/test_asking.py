@@ -19,7 +19,8 @@ EVERYTHING = """
     SELECT c.oid::regclass::text AS name, (xpath('/row/md5/text()', query_to_xml(format(
         'SELECT md5(coalesce(string_agg(t::text, chr(10) ORDER BY t::text), '''')) FROM %s AS t',
         c.oid::regclass), false, true, '')))[1]::text AS md5
-    FROM pg_class AS c WHERE c.relkind = 'r' AND c.relnamespace = 'medusa'::regnamespace
+    FROM pg_class AS c WHERE c.relkind = 'r'
+        AND c.relnamespace IN ('medusa'::regnamespace, 'medusa_market'::regnamespace)
     UNION ALL
     SELECT s.schemaname || '.' || s.sequencename, s.last_value::text FROM pg_sequences AS s
     ORDER BY 1"""

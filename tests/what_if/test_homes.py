@@ -129,8 +129,10 @@ def test_no_other_login_may_ask(pair: Pair, role: str) -> None:
     alpha, beta = pair
     agree_on(alpha, beta, a_price("2"))
     with pytest.raises(SqlRefused, match="permission denied"):
-        alpha.sql("SELECT medusa.what_if_edited('spare', '[]')", role=role)
-    asked = "SELECT convert_from(medusa.what_if_edited('spare', %s), 'UTF8')::jsonb->>'number'"
+        alpha.sql("SELECT medusa_market.what_if_edited('spare', '[]')", role=role)
+    asked = (
+        "SELECT convert_from(medusa_market.what_if_edited('spare', %s), 'UTF8')::jsonb->>'number'"
+    )
     for allowed in ("owner", "job"):
         assert alpha.sql(asked, '[{"load_max": "7"}]', role=allowed) == [("2",)]
 

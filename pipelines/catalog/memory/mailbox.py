@@ -1,6 +1,6 @@
 """What travels between homes in memory: an inbox, an outbox, and the revisions that are agreed.
 
-As `sql/schema.sql` keeps them, for whoever simulates rounds: what is put out is sent until it lies
+As `sql/functions` keeps them, for whoever simulates rounds: what is put out is sent until it lies
 in its receiver's inbox, and a nonce counts once; what both have signed is active from the next
 round of a home on. Limit: signatures, proposals and notice are not here; what is agreed is.
 """

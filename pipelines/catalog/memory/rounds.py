@@ -1,6 +1,6 @@
-"""A home's market in memory: what `sql/schema.sql` does with offers, answers and agreed moves.
+"""A home's market in memory: what `sql/functions` does with offers, answers and agreed moves.
 
-The same rules in the same order as `medusa.take_offer`, `take_answer`, `apply_round` and
+The same rules in the same order as `medusa_market.take_offer`, `take_answer`, `apply_round` and
 `expire_market`, for whoever simulates rounds: one open offer to a partner, a fragment in one of
 them, an offer answered once, S4 where a price or a load is written down. Beyond the database of
 today it knows moves that are done (`moved`): the load lies at the provider from then on.

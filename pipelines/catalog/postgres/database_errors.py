@@ -35,6 +35,7 @@ _OURS: dict[str, type[MedusaError]] = {
 }
 _OF_POSTGRES: dict[str, tuple[type[MedusaError], str]] = {
     "23P01": (Conflict, "live segments of one line never overlap (S3): read again"),
+    "2BP01": (Refused, "other objects depend on what is replaced: drop them first"),
     "25006": (Refused, "this transaction reads a snapshot and cannot write: begin another"),
     "25P02": (Refused, "this transaction has failed: end it first"),
     "40001": (Conflict, "another transaction was first: read again"),
@@ -103,5 +104,8 @@ def errors_of_catalog(*, committing: bool = False) -> Iterator[None]:
 
 
 def _sentence(error: psycopg2.Error) -> str:
-    text = error.diag.message_primary or str(error).strip() or type(error).__name__
+    diagnosis = error.diag
+    text = diagnosis.message_primary or str(error).strip() or type(error).__name__
+    if error.pgcode == "2BP01" and diagnosis.message_detail:
+        text = diagnosis.message_detail  # it names what depends on it
     return " ".join(text.split())

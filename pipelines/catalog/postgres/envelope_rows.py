@@ -28,7 +28,7 @@ def envelope_of(row: RowMapping, kind: EnvelopeKind, sender: Participant) -> Env
 
 
 def envelopes_document(envelopes: Sequence[Envelope]) -> str:
-    """What medusa.take_envelopes takes."""
+    """What medusa_market.take_envelopes takes."""
     return json.dumps(
         [
             {

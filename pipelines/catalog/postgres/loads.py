@@ -17,7 +17,7 @@ WORK = "work"
 
 
 def sample_document(sample: LoadSample) -> str:
-    """What `medusa.record_load` takes; what is nothing is no part."""
+    """What `medusa_market.record_load` takes; what is nothing is no part."""
     shares = sample.shares
     parts: list[dict[str, Any]] = [
         {

@@ -1,7 +1,7 @@
 """The catalog in Postgres: every call one statement, but for knowledge, which is one snapshot.
 
 Writing calls are functions of the database; nothing here holds a lock across a round trip. What
-they decide (laws, leases, versions) is in `sql/schema.sql`; here is only how to call them.
+they decide (laws, leases, versions) is in `sql/functions`; here is only how to call them.
 """
 
 from __future__ import annotations

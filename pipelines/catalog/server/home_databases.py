@@ -3,7 +3,7 @@
 One server may hold many homes, so everything that the server knows by name begins with the name of
 the database. Database and tables belong to a role that nobody logs in as, and in which the
 administrator migrates; the owner and the others log in as themselves, own nothing, and may do what
-the home's `grant_…_to_roles` functions let them. Names are checked and quoted before they reach
+`sql/grants` lets them. Names are checked and quoted before they reach
 SQL.
 
 Passwords are drawn from the administrator's by HMAC, so that creating a home again gives the same
@@ -21,20 +21,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 import psycopg2.extensions
-from psycopg2.sql import SQL, Identifier, Literal
-from sqlalchemy import create_engine, text
+from psycopg2.sql import SQL, Identifier
+from sqlalchemy import create_engine
 from sqlalchemy.engine import URL
 
 from medusa_core.errors import Refused
 from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.migrations import migrate
 from pipelines.catalog.server.role_bounds import bounds_of
 from pipelines.catalog.server.roles import (
-    ask,
     close_to_public,
-    join,
     make_database,
     make_login,
     make_owner,
@@ -81,6 +80,13 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
     `admin_url` is a superuser's, or of a login that may create databases and roles. Raises
     Unavailable if it cannot be reached and Refused if it may not, or if somebody else lives there.
     """
+    urls = prepare_home(admin_url, participant, database)
+    migrate(urls.keeper, participant)
+    return urls
+
+
+def prepare_home(admin_url: str, participant: Participant, database: str | None = None) -> HomeUrls:
+    """Create a participant's database and roles, for `migrate` to fill; what is there stays."""
     check_name("participant", participant)
     database = check_name("database", database) if database else database_of(participant)
     check_name("role", f"{database}_{max(ROLES, key=len)}")
@@ -91,13 +97,9 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
             make_login(connection, f"{database}_{role}", passwords[role])
         make_owner(connection, f"{database}_{KEEPER}")
         make_database(connection, database, f"{database}_{KEEPER}")
-    _hand_over(admin, database)
-    with _administrator(admin) as connection:
         _admit(connection, database)
         _bound(connection, database)
-    urls = _urls(admin, participant, database, passwords)
-    migrate(urls.keeper, participant)
-    return urls
+    return _urls(admin, participant, database, passwords)
 
 
 def home_urls(admin_url: str, participant: Participant, database: str) -> HomeUrls:
@@ -158,17 +160,6 @@ def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
     run(connection, SQL("GRANT {} TO {}"), reader, keeper)
 
 
-def _hand_over(admin: URL, database: str) -> None:
-    """A home in which the owner's login owned everything is the keeper's from now on."""
-    owner, keeper = f"{database}_owner", f"{database}_{KEEPER}"
-    owned = SQL("SELECT pg_get_userbyid(datdba) FROM pg_database WHERE datname = {}")
-    with _administrator(admin.set(database=database)) as connection:
-        if ask(connection, owned, Literal(database)) != owner:
-            return
-        join(connection, owner)
-        run(connection, SQL("REASSIGN OWNED BY {} TO {}"), Identifier(owner), Identifier(keeper))
-
-
 def _password(admin: URL, database: str, role: str) -> str:
     if not admin.password:
         return secrets.token_urlsafe(24)
@@ -182,7 +173,7 @@ def _administrator(url: URL) -> Iterator[psycopg2.extensions.connection]:
     try:
         with errors_of_catalog(), engine.connect() as connection:
             # Roles are rows that two administrators must not write at once; gone with the session.
-            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
+            connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
             driver = connection.connection.driver_connection
             assert isinstance(driver, psycopg2.extensions.connection)
             yield driver

@@ -1,110 +1,130 @@
-"""Migrations: plain SQL files applied in order, each in a transaction and recorded with its hash.
+"""`medusa migrate`: a home gets the tables, functions, triggers, views and grants of this program.
 
-A home says which files it has seen. A file that was edited since, or that this program does not
-know, is refused: the program and the home would mean different things by the same table. A new home
-is made by `schema.sql` at once, which says the same in fewer words, and has then seen them all.
-Limit: that both say the same is kept by a test alone, so whoever changes one changes both.
+A new home is made from the files of `sql/` in one transaction. An older one gets the numbered
+migrations that it has not seen and the files whose hash differs, again in one transaction: a
+process that is killed half way has changed nothing. Of two that run at once the second waits.
+
+What is refused: a migration that was edited after the home had applied it, a home that a newer
+program has changed, and one made before the migrations were joined into `sql/schema`.
+Limit: that `schema/` says the same as an older home and its migrations is kept by a test alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection, create_engine, make_url, text
+import psycopg2.extensions
+from sqlalchemy import Connection, create_engine, make_url
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant, check_name
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.queries import SQL_FOLDER
+from pipelines.catalog.postgres.queries import query
+from pipelines.catalog.schema_files import SchemaFiles, SqlFile, known_files, read_files
 
-MIGRATIONS_FOLDER = SQL_FOLDER / "migrations"
-SCHEMA = SQL_FOLDER / "schema.sql"
 _ADVISORY_LOCK = 0x4D656475  # "Medu": one migration of a home at a time
+_ROLE = ':"role"'  # as psql writes a variable that is a name
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """A file of migrations: its name, text and hash."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pending:
+    """What a home lacks of the files: `gone` are the paths of files that there are no more."""
 
-    name: str
-    sql: str
+    is_new: bool = False
+    migrations: tuple[SqlFile, ...] = ()
+    files: tuple[SqlFile, ...] = ()
+    gone: tuple[str, ...] = ()
 
     @property
-    def sha256(self) -> str:
-        """Of the text."""
-        return sha256(self.sql.encode()).hexdigest()
-
-
-def known_migrations(folder: Path = MIGRATIONS_FOLDER) -> tuple[Migration, ...]:
-    """The migrations of this program, in order."""
-    return tuple(
-        Migration(path.stem, path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("[0-9]*.sql"))
-    )
+    def names(self) -> list[str]:
+        """What would be applied, for people."""
+        if self.is_new:
+            return ["schema"]
+        return [*(m.name for m in self.migrations), *(f.path for f in self.files), *self.gone]
 
 
 def migrate(
-    url: str, participant: Participant | None = None, folder: Path = MIGRATIONS_FOLDER
+    url: str, participant: Participant | None = None, folder: Path | None = None
 ) -> list[str]:
-    """Bring a home up to date, by its owner's URL; returns what it has newly seen, by name.
+    """Bring a home up to date, by its keeper's URL; returns what was applied, by name.
 
-    With `participant` it becomes that participant's home, if it is nobody's yet. Of another folder
-    every file is applied by itself.
+    With `participant` it becomes that participant's home, if it is nobody's yet. `folder` is a
+    folder of SQL files other than this program's.
     """
+    files = known_files() if folder is None else read_files(folder)
     engine = create_engine(
         make_url(url).set(drivername="postgresql+psycopg2"), isolation_level="AUTOCOMMIT"
     )
     try:
         with errors_of_catalog(), engine.connect() as connection:
-            connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": _ADVISORY_LOCK})
             # The lock goes with the connection, which is closed below and not given back.
-            missing = pending(connection, folder)
-            if folder == MIGRATIONS_FOLDER and not _seen(connection):
-                _apply(connection, SCHEMA.read_text(encoding="utf-8"), missing)
-            else:
-                for migration in missing:
-                    _apply(connection, migration.sql, [migration])
-            applied = [m.name for m in missing]
+            connection.execute(query("hold_lock"), {"key": _ADVISORY_LOCK})
+            missing = pending(connection, files)
+            if missing.names:
+                _apply(connection, files, missing)
             if participant is not None:
                 check_name("participant", participant)
-                found = text("SELECT medusa.found_home(:participant)")
-                connection.execute(found, {"participant": participant})
-            return applied
+                connection.execute(query("found_home"), {"participant": participant})
+            return missing.names
     finally:
         engine.dispose()
 
 
-def pending(connection: Connection, folder: Path = MIGRATIONS_FOLDER) -> list[Migration]:
+def pending(connection: Connection, files: SchemaFiles | None = None) -> Pending:
     """What the home has not seen yet; Refused if it has seen something else than this program."""
-    known = known_migrations(folder)
-    seen = _seen(connection)
-    for migration in known:
-        if seen.get(migration.name, migration.sha256) != migration.sha256:
+    files = files or known_files()
+    made = connection.execute(query("schema_made")).mappings().one()
+    if not made["has_tables"]:
+        return Pending(is_new=True)
+    if not made["has_versions"]:
+        raise Refused(_made_before(connection))
+    if (versions := _column(connection, "schema_versions")) and versions[-1] == files.digest:
+        return Pending()
+    seen = dict(_pairs(connection, "schema_migrations"))
+    known = {m.name: m for m in files.migrations}
+    for name in known.keys() & seen.keys():
+        if seen[name] != known[name].sha256:
             raise Refused(
-                f"migration {migration.name} was edited after this home had applied it: "
+                f"migration {name} was edited after this home had applied it: "
                 "restore the file and write a new migration"
             )
-    newer = sorted(set(seen) - {m.name for m in known})
-    if newer:
+    if newer := sorted(seen.keys() - known.keys()):
         raise Refused(
             f"this home has migration {newer[-1]}, which this Medusa does not know: install the "
             "newer Medusa"
         )
-    return [m for m in known if m.name not in seen]
+    if files.digest in versions:
+        raise Refused(
+            "a newer Medusa has replaced functions of this home since it had those of this one: "
+            "install the newer Medusa"
+        )
+    has = dict(_pairs(connection, "schema_files"))
+    return Pending(
+        migrations=tuple(m for m in files.migrations if m.name not in seen),
+        files=tuple(f for f in files.repeatable if has.get(f.path) != f.sha256),
+        gone=tuple(sorted(has.keys() - {f.path for f in files.repeatable})),
+    )
 
 
 def check_connection(connection: Connection) -> None:
-    """Unavailable if the home of this connection lacks a migration."""
+    """Unavailable if the home of this connection is not at the version of this program."""
     missing = pending(connection)
-    if missing:
-        raise Unavailable(f"the catalog lacks migration {missing[0].name}: run medusa migrate")
+    if missing.is_new:
+        raise Unavailable("the catalog has no tables yet: run medusa migrate")
+    if missing.migrations:
+        lacks = f"migration {missing.migrations[0].name}"
+        raise Unavailable(f"the catalog lacks {lacks}: run medusa migrate")
+    if missing.names:
+        raise Unavailable(
+            f"the catalog has another version of {missing.names[0]}: run medusa migrate"
+        )
 
 
 def check_migrated(url: str) -> None:
-    """Unavailable if the home cannot be reached or lacks a migration; Refused if it is newer."""
+    """Unavailable if the home cannot be reached or is older; Refused if it is newer."""
     engine = create_engine(make_url(url).set(drivername="postgresql+psycopg2"))
     try:
         with errors_of_catalog(), engine.connect() as connection:
@@ -113,25 +133,120 @@ def check_migrated(url: str) -> None:
         engine.dispose()
 
 
-def _seen(connection: Connection) -> Mapping[str, str]:
-    there = text("SELECT to_regclass('medusa.schema_migration') IS NOT NULL")
-    if not connection.execute(there).scalar_one():
-        return {}
-    rows = connection.execute(text("SELECT name, sha256 FROM medusa.schema_migration"))
-    return {row.name: row.sha256 for row in rows}
+def _made_before(connection: Connection) -> str:
+    home = connection.execute(query("home_before")).mappings().one()
+    whose = f"of {home['participant']} " if home["participant"] else ""
+    return (
+        f"the catalog {whose}was made by an earlier Medusa, whose migrations this one does not "
+        "have: export what you need with the version that made it, then drop the database "
+        f"{home['database']} and make the home again"
+    )
 
 
-def _apply(connection: Connection, sql: str, seen: Sequence[Migration]) -> None:
-    """Run a file in a transaction, behind which the home has seen these migrations."""
-    # Sent as it is: the driver must not take '%' or ':' in the file for parameters.
-    driver = connection.connection.cursor()
-    try:
-        driver.execute("BEGIN")
-        driver.execute(sql)
-        driver.executemany(
-            "INSERT INTO medusa.schema_migration (name, sha256) VALUES (%s, %s)",
-            [(migration.name, migration.sha256) for migration in seen],
-        )
-        driver.execute("COMMIT")
-    finally:
-        driver.close()
+def _apply(connection: Connection, files: SchemaFiles, missing: Pending) -> None:
+    """Apply what is missing in one transaction, behind which the home says that it has it."""
+    script = _Script(connection)
+    script.run("BEGIN")
+    # Functions may call one another whatever their order; a test compiles every body.
+    script.run("SET LOCAL check_function_bodies = off")
+    if missing.is_new:
+        _make(script, files)
+    else:
+        _bring_up(script, files, missing)
+    script.files(files.views)
+    _grant(script, files)
+    _check_functions(connection, files)
+    applied = files.migrations if missing.is_new else missing.migrations
+    connection.execute(query("note_migrations"), _named(applied, "name"))
+    noted = files.repeatable if missing.is_new else missing.files
+    connection.execute(query("note_files"), {**_named(noted, "path"), "gone": list(missing.gone)})
+    connection.execute(query("note_version"), {"digest": files.digest})
+    script.run("COMMIT")
+
+
+def _make(script: _Script, files: SchemaFiles) -> None:
+    schemas, *tables = files.schema
+    script.files((schemas, *files.functions_of_tables, *tables))
+    script.files(f for f in files.functions if f not in files.functions_of_tables)
+    script.files(files.triggers)
+
+
+def _bring_up(script: _Script, files: SchemaFiles, missing: Pending) -> None:
+    """Views go first and come last, since tables and functions change beneath them."""
+    changed = {f.path for f in missing.files} | set(missing.gone)
+    script.drop("views_to_drop")
+    script.files(missing.migrations)
+    makes_triggers = any(path.startswith("triggers/") for path in changed)
+    if makes_triggers:
+        script.drop("triggers_to_drop")
+    functions = [f for f in files.functions if f.path in changed]
+    script.drop(
+        "functions_to_drop",
+        defined=[name for f in files.functions for name in f.functions],
+        changed=[name for f in functions for name in f.functions],
+    )
+    script.files(functions)
+    if makes_triggers:
+        script.files(files.triggers)
+
+
+def _grant(script: _Script, files: SchemaFiles) -> None:
+    """Everybody has what the files say and no more; a role that is not there is left out."""
+    script.run(files.revokes.sql.replace(_ROLE, "PUBLIC"))
+    for grants in files.grants:
+        role = script.role(grants.name)
+        if role is not None:
+            script.run(files.revokes.sql.replace(_ROLE, role))
+            script.run(grants.sql.replace(_ROLE, role))
+
+
+def _check_functions(connection: Connection, files: SchemaFiles) -> None:
+    """One of each name: a second one has other arguments and was kept, since something needs it."""
+    found = sorted(_column(connection, "schema_functions"))
+    assert found == sorted(name for f in files.functions for name in f.functions), (
+        "the home has other functions than the files define: let a migration drop what needs them"
+    )
+
+
+class _Script:
+    """Sends files to a home as they are: '%' and ':' in them are no parameters."""
+
+    def __init__(self, connection: Connection) -> None:
+        driver = connection.connection.driver_connection
+        assert isinstance(driver, psycopg2.extensions.connection)
+        self._connection, self._driver = connection, driver
+
+    def run(self, sql: str) -> None:
+        """Run statements."""
+        with self._driver.cursor() as cursor:
+            cursor.execute(sql)
+
+    def files(self, files: Iterable[SqlFile]) -> None:
+        """Run files in one round trip."""
+        if sql := "\n".join(file.sql for file in files):
+            self.run(sql)
+
+    def drop(self, name: str, **values: object) -> None:
+        """Run the statements that a query answers with."""
+        for statement in _column(self._connection, name, **values):
+            self.run(str(statement))
+
+    def role(self, kind: str) -> str | None:
+        """A role of this home, quoted; None if there is none but who runs this."""
+        (name,) = _column(self._connection, "role_of_kind", kind=kind) or (None,)
+        return None if name is None else psycopg2.extensions.quote_ident(name, self._driver)
+
+
+def _column(connection: Connection, name: str, **values: object) -> Sequence[Any]:
+    return connection.execute(query(name), values).scalars().all()
+
+
+def _pairs(connection: Connection, name: str) -> Iterable[tuple[str, str]]:
+    return ((row[0], row[1]) for row in connection.execute(query(name)))
+
+
+def _named(files: Sequence[SqlFile], key: str) -> dict[str, list[str]]:
+    return {
+        "names": [str(getattr(file, key)) for file in files],
+        "hashes": [file.sha256 for file in files],
+    }

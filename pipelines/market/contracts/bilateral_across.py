@@ -49,7 +49,7 @@ def check_across(
 
 
 def _overlaps(contracts: Sequence[BilateralContract]) -> Iterator[Finding]:
-    """As `medusa.check_overlap` refuses it of what is agreed."""
+    """As `medusa_market.check_overlap` refuses it of what is agreed."""
     about: dict[tuple[object, ...], list[BilateralContract]] = {}
     for contract in contracts:
         terms, subject = contract.terms, contract.terms.subject

@@ -1,0 +1,31 @@
+CREATE OR REPLACE FUNCTION medusa_market.what_if_edited(contract text, edits jsonb) RETURNS bytea
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = pg_catalog, pg_temp SET timezone = 'UTC' SET datestyle = 'ISO, MDY' AS $$
+DECLARE
+    stands medusa_api.contract;
+    edited medusa_api.contract;
+    terms  medusa_market.contract_revision;
+    edit   jsonb;
+BEGIN
+    SELECT c.* INTO stands FROM medusa_api.contract AS c
+    WHERE c.contract = what_if_edited.contract;
+    IF NOT FOUND THEN
+        RETURN NULL;
+    END IF;
+    SELECT r.* INTO terms FROM medusa_market.contract_revision AS r
+    WHERE r.revision = coalesce(stands.partner_proposes, stands.revision);
+    FOR edit IN SELECT * FROM jsonb_array_elements(edits) LOOP
+        edited := jsonb_populate_record(stands, edit);
+        terms := medusa_market.check_proposal(
+            medusa_market.edited_terms(to_jsonb(stands), to_jsonb(edited)));
+        stands := edited;
+    END LOOP;
+    terms := medusa_market.check_proposal(terms);
+    RETURN (medusa_market.with_number(terms, terms.number, terms.supersedes)).document;
+EXCEPTION WHEN data_exception THEN
+    RAISE EXCEPTION 'contract % cannot be edited so: %', contract, SQLERRM USING ERRCODE = 'MD001';
+END $$;
+COMMENT ON FUNCTION medusa_market.what_if_edited(text, jsonb) IS
+    'What a contract would say after these edits (objects of columns and texts), each checked as an '
+    'UPDATE of medusa_api.contract is; without any, what the partner proposes, else what stands. '
+    'Nothing is written. NULL: there is no such contract.';

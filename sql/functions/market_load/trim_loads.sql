@@ -1,0 +1,16 @@
+CREATE OR REPLACE FUNCTION medusa_market.trim_loads(samples_max integer) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    before timestamptz := clock_timestamp() - medusa_market.load_kept();
+    gone   bigint;
+BEGIN
+    DELETE FROM medusa_market.load_sample AS s WHERE s.sample_id IN (
+        SELECT o.sample_id FROM medusa_market.load_sample AS o
+        WHERE o.ended_at < before
+        ORDER BY o.ended_at LIMIT greatest(samples_max, 0)
+        FOR UPDATE SKIP LOCKED);
+    GET DIAGNOSTICS gone = ROW_COUNT;
+    RETURN gone;
+END $$;
+COMMENT ON FUNCTION medusa_market.trim_loads(integer) IS
+    'Let the oldest samples go that are older than kept, so many at most; how many went.';

@@ -1,0 +1,18 @@
+CREATE OR REPLACE FUNCTION medusa_market.tell_agreements(contract text, receiver text,
+    from_number bigint)
+RETURNS void
+LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+    SELECT medusa_market.put_document(a.revision, tell_agreements.receiver,
+        'agreement/' || a.revision,
+        NULL, NULL)
+    FROM (
+        SELECT a.revision, a.number FROM medusa_market.contract_agreement AS a
+        WHERE a.contract = tell_agreements.contract
+            AND a.number >= tell_agreements.from_number
+        ORDER BY a.number LIMIT 32
+    ) AS a ORDER BY a.number;
+    SELECT medusa_market.put_notices(tell_agreements.contract, tell_agreements.receiver);
+$$;
+COMMENT ON FUNCTION medusa_market.tell_agreements(text, text, bigint) IS
+    'Tell a partner again what was agreed from a number on, and when it ends: it does not have it, '
+    'or not yet.';

@@ -1,0 +1,107 @@
+CREATE OR REPLACE FUNCTION medusa_market.take_notice(envelope_id bigint, contract text,
+    statements jsonb)
+RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
+AS $$
+DECLARE
+    envelope medusa_market.inbox;
+    agreed   medusa_market.contract_revision;
+    here     text := medusa_market.here();
+    told     record;
+    given    timestamptz;
+    arrived  timestamptz;
+BEGIN
+    PERFORM medusa_market.lock_contract(contract);
+    envelope := medusa_market.end_envelope(envelope_id);
+    agreed := medusa_market.agreed_revision(contract);
+    IF agreed.revision IS NOT NULL
+        AND (envelope.sender IN (agreed.payer, agreed.provider)) IS NOT TRUE
+    THEN
+        RAISE EXCEPTION 'there is no contract % with % here', contract, envelope.sender
+            USING ERRCODE = 'MD001';
+    END IF;
+    -- The giver's come first: what was heard is of what was given.
+    FOR told IN SELECT s.*, medusa_market.at_ms(s.ends_at_ms) AS ends_at
+        FROM jsonb_to_recordset(statements) AS s (given_by text, told_by text, ends_at_ms bigint,
+            signature text, public_key text)
+        ORDER BY s.told_by <> s.given_by, s.ends_at_ms
+    LOOP
+        IF NOT (told.given_by IN (here, envelope.sender)
+            AND told.told_by IN (here, envelope.sender))
+        THEN
+            RAISE EXCEPTION 'notice of contract % by %, who has no part in it', contract,
+                CASE WHEN told.given_by IN (here, envelope.sender) THEN told.told_by
+                    ELSE told.given_by END USING ERRCODE = 'MD001';
+        END IF;
+        CONTINUE WHEN EXISTS (
+            SELECT FROM medusa_market.contract_notice AS n
+            WHERE (n.contract, n.given_by, n.told_by, n.ends_at)
+                = (take_notice.contract, told.given_by, told.told_by, told.ends_at));
+        IF agreed.revision IS NULL AND (
+            SELECT count(*) FROM medusa_market.contract_notice AS n
+            WHERE envelope.sender IN (n.given_by, n.told_by) AND NOT EXISTS (
+                SELECT FROM medusa_market.contract_agreement AS a
+                    WHERE a.contract = n.contract)) >= 64
+        THEN
+            RAISE EXCEPTION '64 notices of % wait for their contracts here: no more is taken',
+                envelope.sender USING ERRCODE = 'MD001';
+        END IF;
+        IF agreed.revision IS NOT NULL AND (
+            SELECT count(*) FROM medusa_market.contract_notice AS n
+            WHERE n.contract = take_notice.contract AND n.told_by = told.told_by) >= 16
+        THEN
+            RAISE EXCEPTION '% has said 16 times when contract % ends: no more is taken',
+                told.told_by, contract USING ERRCODE = 'MD001';
+        END IF;
+        IF told.given_by = here AND told.told_by = envelope.sender THEN
+            SELECT min(n.ends_at) INTO given FROM medusa_market.contract_notice AS n
+            WHERE n.contract = take_notice.contract AND n.given_by = here AND n.told_by = here;
+            IF given IS NULL THEN
+                RAISE EXCEPTION 'nobody has given notice of contract % as % says', contract,
+                    envelope.sender USING ERRCODE = 'MD001';
+            END IF;
+            SELECT coalesce(min(o.acknowledged_at), envelope.received_at) INTO arrived
+            FROM medusa_market.outbox AS o
+            WHERE o.receiver = envelope.sender AND o.kind = 'notice'
+                AND o.about LIKE 'notice/' || replace(take_notice.contract, '_', '\_') || '/%'
+                AND o.put_at >= given - agreed.notice_ms * interval '1 ms';
+            -- Its clock may go an hour before this home's.
+            IF told.ends_at > greatest(given, arrived + agreed.notice_ms * interval '1 ms'
+                + interval '1 hour')
+            THEN
+                RAISE EXCEPTION '% says that the notice of contract % ends at %, later than it has '
+                    'to: it came at %', envelope.sender, contract, told.ends_at, arrived
+                    USING ERRCODE = 'MD001';
+            END IF;
+        END IF;
+        PERFORM medusa_market.note_statement('ends ' || contract || ' ' || told.given_by || ' '
+            || told.ends_at_ms, told.told_by, decode(told.signature, 'hex'),
+            decode(told.public_key, 'hex'));
+        PERFORM medusa_market.note_notice(contract, told.given_by, told.told_by, told.ends_at,
+            envelope.received_at);
+    END LOOP;
+    IF agreed.revision IS NULL THEN
+        PERFORM medusa_market.put_out(envelope.sender, 'want', 'want/' || contract,
+            jsonb_build_object('contract', contract, 'number', 1));
+        RETURN 'kept until what it ends has come';
+    END IF;
+    PERFORM medusa_market.hear_notices(contract);
+    -- A home that has forgotten what it said is shown it.
+    IF EXISTS (
+        SELECT FROM medusa_market.contract_notice AS n
+        JOIN medusa_market.statement AS w ON w.party = n.told_by AND w.statement
+            = 'ends ' || n.contract || ' ' || n.given_by || ' ' || medusa.to_ms(n.ends_at)
+        WHERE n.contract = take_notice.contract AND n.told_by = envelope.sender
+            AND NOT EXISTS (
+                SELECT FROM jsonb_to_recordset(statements)
+                    AS s (given_by text, told_by text, ends_at_ms bigint)
+                WHERE (s.given_by, s.told_by, medusa_market.at_ms(s.ends_at_ms))
+                    = (n.given_by, n.told_by, n.ends_at)))
+    THEN
+        PERFORM medusa_market.put_notices(contract, envelope.sender);
+    END IF;
+    RETURN 'noted';
+END $$;
+COMMENT ON FUNCTION medusa_market.take_notice(bigint, text, jsonb) IS
+    'A partner says when a contract ends, by whose notice, and who has said so: signatures have been '
+    'verified. Kept, up to 64 of a sender, where the contract has not come yet.';

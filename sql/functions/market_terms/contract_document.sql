@@ -1,0 +1,34 @@
+CREATE OR REPLACE FUNCTION medusa_market.contract_document(
+    terms medusa_market.contract_revision) RETURNS bytea
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+    SELECT convert_to('{"contract":"' || terms.contract || '","currency":"' || terms.currency
+        || '","format":"medusa.contract/1","kind":"' || terms.kind
+        || '","notice_ms":' || terms.notice_ms || ',"number":' || terms.number
+        || ',"payer":"' || terms.payer || '","provider":"' || terms.provider
+        || '","settlement_ms":' || terms.settlement_ms || ',"subject":{'
+        || CASE WHEN terms.kind = 'suggested' THEN
+            '"instead":"' || terms.instead || '","stream":"' || terms.stream || '"'
+        ELSE
+            '"availability":{"bound_ms":' || coalesce(terms.bound_ms::text, 'null')
+            || ',"method":"' || terms.method || '","recovery":"' || terms.recovery
+            || '","replicas":' || terms.replicas || '},'
+            || CASE terms.kind WHEN 'movement' THEN
+                '"billed":' || medusa_market.json_list(terms.billed)
+                || ',"fragments":' || medusa_market.json_list(terms.fragments)
+                || ',"hold_ms_max":' || terms.hold_ms_max
+                || ',"load_max":"' || trim_scale(terms.load_max)
+                || '","penalty":"' || trim_scale(terms.penalty)
+                || '","price_high":"' || trim_scale(terms.price_high)
+                || '","price_low":"' || trim_scale(terms.price_low)
+                || '","price_step":"' || trim_scale(terms.price_step) || '"'
+            ELSE
+                '"hold_ms_max":' || terms.hold_ms_max
+                || ',"penalty":"' || trim_scale(terms.penalty) || '","per":"' || terms.per
+                || '","price":"' || trim_scale(terms.price) || '","stream":"' || terms.stream || '"'
+            END
+        END || '},"supersedes":' || coalesce('"' || terms.supersedes || '"', 'null')
+        || ',"valid_from_ms":' || medusa.to_ms(lower(terms.validity))
+        || ',"valid_until_ms":' || medusa.to_ms(upper(terms.validity)) || '}', 'UTF8')
+$$;
+COMMENT ON FUNCTION medusa_market.contract_document(medusa_market.contract_revision) IS
+    'The one document of these terms: the bytes that medusa_core/market/documents.py writes.';

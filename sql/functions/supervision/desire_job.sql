@@ -1,0 +1,23 @@
+CREATE OR REPLACE FUNCTION medusa.desire_job(
+    wanted_lane text, wanted boolean, lasting boolean, why text, by_whom text, renews boolean)
+RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    newest medusa.desired_job;
+    given  bigint;
+BEGIN
+    SELECT * INTO newest FROM medusa.desired_job AS d
+    WHERE d.lane = wanted_lane::medusa.lane ORDER BY d.number DESC LIMIT 1;
+    IF NOT renews AND newest.is_wanted = wanted
+        AND (NOT wanted OR newest.is_lasting = lasting)
+    THEN
+        RETURN newest.number;
+    END IF;
+    INSERT INTO medusa.desired_job (lane, is_wanted, is_lasting, because, who)
+    VALUES (wanted_lane::medusa.lane, wanted, lasting, why, by_whom)
+    RETURNING number INTO given;
+    PERFORM pg_notify('medusa_supervision', '');
+    RETURN given;
+END $$;
+COMMENT ON FUNCTION medusa.desire_job(text, boolean, boolean, text, text, boolean) IS
+    'Say what shall run; the number of what is desired. The same again is written when it renews.';

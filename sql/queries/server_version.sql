@@ -1,0 +1,2 @@
+-- Which version of Postgres answers.
+SHOW server_version;
