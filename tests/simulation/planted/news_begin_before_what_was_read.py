@@ -1,5 +1,4 @@
-"""News begin one version before the one that the reader has: what it knows comes again
-(VERSION)."""
+"""News begin one version too early: the reader is sent rows that it has (REFUSED)."""
 
 from __future__ import annotations
 
