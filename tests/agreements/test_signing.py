@@ -1,5 +1,4 @@
-"""A revision is agreed by two signatures: the payer's alone makes nothing, wherever it comes
-from."""
+"""A revision is agreed by two signatures: the payer's alone makes no agreement."""
 
 from __future__ import annotations
 
@@ -26,6 +25,13 @@ from tests.agreements.homes import Watchers
 from tests.agreements.test_envelopes import a_body, an_envelope, inbox, put
 
 REVISION = revision_of(some_terms())
+SIGNATURES_GONE = """
+DO $$
+BEGIN
+    SET LOCAL session_replication_role = replica;
+    DELETE FROM medusa.contract_signature;
+END $$
+"""
 
 
 def proposed(party: Party) -> Revision:
@@ -89,9 +95,8 @@ def test_an_offer_whose_signature_is_gone_is_not_signed(
     alpha.desk.turn()
     alpha.sql(INSERT)
     assert alpha.agreements.to_sign() == (proposed(alpha),)
-    with watchers[ALPHA].begin() as superuser:
-        superuser.execute(text("SET LOCAL session_replication_role = replica"))
-        superuser.execute(text("DELETE FROM medusa.contract_signature"))
+    with watchers[ALPHA].connect() as superuser:
+        superuser.execute(text(SIGNATURES_GONE))
     assert alpha.agreements.to_sign() == ()
     assert not signs(alpha, proposed(alpha))
     assert nothing_is_agreed(alpha)
