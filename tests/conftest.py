@@ -64,11 +64,18 @@ def folder_on_memory(prefix: str) -> Path:
     return folder
 
 
+LENT_SERVER: pytest.StashKey[EmbeddedServer] = pytest.StashKey()
+"""A server that is running already and outlives the tests: `tests/mutation` forks many runs."""
+
+
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[EmbeddedServer]:
+def postgres_server(pytestconfig: pytest.Config) -> Iterator[EmbeddedServer]:
     """The embedded server, started once; tests make databases in it, or are lent homes."""
     from pipelines.catalog.server.embedded_server import EmbeddedServer
 
+    if LENT_SERVER in pytestconfig.stash:
+        yield pytestconfig.stash[LENT_SERVER]
+        return
     server = EmbeddedServer(folder_on_memory("medusa-tests-"))
     try:
         with server:

@@ -57,6 +57,9 @@ class HomeUnderTest(Protocol):
     def let_time_pass(self, until_ms: int) -> None:
         """Come back when the catalog's clock has passed a time."""
 
+    def let_holds_age(self, ms: int) -> None:
+        """Make every hold as old as if so much more time had passed since it was placed."""
+
     def take_line_away(self, stream: StreamName, producer: Producer) -> None:
         """Break the home: a line that an assignment had brought is gone."""
 
@@ -85,6 +88,9 @@ class MemoryHome:
 
     def let_time_pass(self, until_ms: int) -> None:
         self.clock.advance(max(until_ms + 1 - self.clock.now_ms, 0))
+
+    def let_holds_age(self, ms: int) -> None:
+        self.clock.advance(ms)
 
     def take_line_away(self, stream: StreamName, producer: Producer) -> None:
         work = Transaction(self.store)
@@ -125,6 +131,11 @@ class PostgresHome:
     def let_time_pass(self, until_ms: int) -> None:
         while self.catalog.read_clock_ms() <= until_ms:
             time.sleep(LOOK_AGAIN_S)
+
+    def let_holds_age(self, ms: int) -> None:
+        older = "UPDATE medusa.hold SET placed_at = placed_at - :ms * interval '1 millisecond'"
+        with self._watcher.connect() as connection:
+            connection.execute(text(older), {"ms": ms})
 
     def take_line_away(self, stream: StreamName, producer: Producer) -> None:
         with self._watcher.connect() as connection:

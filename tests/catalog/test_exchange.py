@@ -9,7 +9,7 @@ from medusa_core.exchange import LineNews, import_fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, Version
-from medusa_core.segments import Producer, Stability
+from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog.interface import Catalog, Deployment
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
@@ -103,6 +103,42 @@ def test_news_in_pages_give_the_same_copy_as_news_at_once(
         pages += 1
     assert pages > 2
     assert as_known(reader) == as_known(partner)
+
+
+@pytest.mark.parametrize("segments_max", [1, 2, ALL])
+def test_news_after_a_version_hold_what_changed_after_it_and_nothing_else(
+    catalog: Catalog, segments_max: int
+) -> None:
+    for at in range(4):
+        tentative = a.a_segment(2 * at, 2 * at + 2, Stability.TENTATIVE, rows={2 * at: 1})
+        catalog.commit(a.a_commit(tentative))
+    catalog.commit(a.a_commit(a.a_segment(1, 5, rows={1: 4, 3: 2})))
+    catalog.commit(a.a_commit(a.a_segment(8, 9, rows={8: 1})))
+    last = catalog.line_news(a.SUMS, a.ME, Version(0), segments_max=ALL).version
+    assert last == 6
+    for after in range(last + 1):
+        told = catalog.line_news(a.SUMS, a.ME, Version(after), segments_max=segments_max)
+        assert min(after + 1, last) <= told.version <= last
+        begun = [row for row in told.segments if row.end_version is None]
+        ended = [row for row in told.segments if row.end_version is not None]
+        assert all(after < row.begin_version <= told.version for row in begun)
+        assert all(
+            row.begin_version <= after < (row.end_version or 0) <= told.version for row in ended
+        )
+        before, then = rows_as_of(catalog, after), rows_as_of(catalog, told.version)
+        assert {a_row(row.segment) for row in ended} == before - then
+        assert {a_row(row.segment) for row in begun} == then - before
+        assert len(told.segments) == len(before ^ then), "each is told once"
+        assert bool(told.plans) == bool(begun)
+
+
+def a_row(segment: Segment) -> tuple[object, ...]:
+    return segment.range, segment.version, segment.stability
+
+
+def rows_as_of(catalog: Catalog, version: int) -> set[tuple[object, ...]]:
+    found = catalog.segments(a.SUMS, as_of=Version(version)) if version else ()
+    return {a_row(segment) for segment in found}
 
 
 def pages_end(reader: Catalog) -> int:

@@ -17,6 +17,7 @@ from tests.catalog import building as a
 from tests.catalog.homes_under_test import Call, HomeUnderTest
 
 TENTATIVE = Stability.TENTATIVE
+MINUTE_MS = 60_000
 NOBODY = {a.TAIL: FOREVER_US}
 """What this home's own readers of `sums` still need: nothing."""
 
@@ -122,6 +123,25 @@ def test_a_hold_that_is_renewed_does_not_run_out(home: HomeUnderTest, catalog: C
     hold(catalog, 0, limit_ms=5)
     home.let_time_pass(catalog.read_clock_ms() + 5)
     hold(catalog, 0, limit_ms=a.HOUR_MS)
+    assert trim(catalog, 2).trimmed_us is None
+
+
+def test_a_hold_keeps_until_the_end_of_its_limit(home: HomeUnderTest, catalog: Catalog) -> None:
+    write_buckets(catalog, 3)
+    hold(catalog, 0, limit_ms=30 * MINUTE_MS)
+    home.let_holds_age(28 * MINUTE_MS)
+    assert trim(catalog, 2).trimmed_us is None
+    home.let_holds_age(3 * MINUTE_MS)
+    assert trim(catalog, 2).trimmed_us == 2 * a.WIDTH_US
+
+
+def test_an_acknowledgement_renews_the_hold_even_if_it_does_not_move_it(
+    home: HomeUnderTest, catalog: Catalog
+) -> None:
+    write_buckets(catalog, 3)
+    for _ in range(2):
+        catalog.acknowledge(a.SUMS, Participant("beta"), 0, limit_ms=20 * MINUTE_MS)
+        home.let_holds_age(15 * MINUTE_MS)
     assert trim(catalog, 2).trimmed_us is None
 
 

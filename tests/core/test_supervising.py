@@ -159,6 +159,8 @@ def test_a_driver_that_nobody_supervises_is_left_to_it_until_its_lease_ends() ->
     assert isinstance(decided, Wait)
     assert decided.until_ms == NOW + 9_000
     assert isinstance(decide(ended(1, ran_ms=500, code=3), held=held), Wait)
+    other_lane = (HeldLane(Lane.BACKLOG, "there-1-abc", NOW + 9_000),)
+    assert isinstance(decide(held=other_lane), Start)
 
 
 def test_leases_that_a_killed_job_has_left_do_not_delay_the_next() -> None:

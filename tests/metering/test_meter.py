@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import OutcomeUnknown, Refused, Unavailable
 from medusa_core.market.loads import Kind, LoadSample, Work, WorkKey
 from medusa_core.names import StreamName
 from pipelines.base.cpu_meter import PENDING_MAX, CpuMeter
@@ -27,6 +27,7 @@ class Home:
 
     samples: list[LoadSample] = field(default_factory=list)
     problem: Exception | None = None
+    lost_replies: int = 0
     asked: int = 0
 
     def record(self, sample: LoadSample) -> bool:
@@ -34,6 +35,9 @@ class Home:
         if self.problem is not None:
             raise self.problem
         self.samples.append(sample)
+        if self.lost_replies:
+            self.lost_replies -= 1
+            raise OutcomeUnknown("the reply was lost")
         return True
 
 
@@ -117,6 +121,24 @@ def test_what_could_not_be_recorded_is_sent_again_with_its_own_time(metered: Met
     assert sent[1].shares.works == {MAIN: 10}
     assert sent[1].ended_ago_ms == 30_000
     assert metered.told == []
+
+
+def test_a_sample_whose_reply_was_lost_is_sent_again_under_its_number(metered: Metered) -> None:
+    """The home knows a sample by its number: under another one it would count twice."""
+    metered.home.lost_replies = 2
+    metered.spend(10, Work(of=MAIN))
+    metered.meter.flush()
+    metered.spend(7, Work(of=MAIN))
+    metered.meter.flush()
+    metered.meter.flush()
+    sent = metered.home.samples
+    assert len(sent) > len({s.number for s in sent}), "one at least was sent again"
+    assert {s.number: s.shares.works.get(MAIN, 0) for s in sent} == {1: 10, 2: 7, 3: 0}
+    for number in (1, 2, 3):
+        assert len({repr(s.shares) for s in sent if s.number == number}) == 1
+    asked = metered.home.asked
+    metered.meter.flush()
+    assert metered.home.asked == asked + 1, "what was taken is not sent again"
 
 
 def test_a_catalog_that_is_away_for_long_costs_no_more_than_an_hours_samples(

@@ -7,13 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from medusa_core.commits import Lane
+from medusa_core.commits import Lane, LeaseKey
 from medusa_core.errors import Conflict
+from medusa_core.segments import Producer
 from medusa_core.supervising import Close, Keep, Kill, Patience, Start, Stop, Wait, lane_of
 from medusa_core.supervision import Job, Seen
 from pipelines.base.failpoints import FILE, POINT
+from pipelines.homes.home import open_home
 from pipelines.platform.jobs.job_processes import host_here, own_process, see, signal_process
 from pipelines.platform.jobs.supervision_tick import Turn, supervise_home
+from pipelines.spark.deployment import FIRST_EPOCH
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
@@ -90,6 +93,33 @@ def test_a_supervisor_that_is_killed_on_the_way_leaves_no_second_job_and_no_orph
     else:
         assert supervised.begun().id == intent.id, "the process says itself who it is"
         assert live(supervised.turn()) is Keep
+
+
+def test_a_lane_whose_leases_another_driver_holds_gets_no_job_until_they_end(
+    supervised: Supervised,
+) -> None:
+    landing = LeaseKey(fragment="landing/given", producer=Producer(ALPHA))
+    with open_home(supervised.settings, ALPHA) as home:
+        held = home.catalog.acquire_lease(landing, FIRST_EPOCH, "there-1-abc", ttl_ms=600_000)
+        supervised.wants()
+        turn = supervised.turn()
+        assert turn.done == ()
+        assert supervised.open_job() is None
+        (wait,) = turn.standing
+        assert isinstance(wait, Wait)
+        assert (wait.lane, wait.until_ms) == (Lane.LIVE, held.expires_at_ms)
+        home.catalog.release_lease(held)
+    assert [type(done) for done in supervised.turn().done] == [Start]
+    assert supervised.open_job() is not None
+
+
+def test_leases_of_one_lane_hold_back_no_job_of_the_other(supervised: Supervised) -> None:
+    landing = LeaseKey(fragment="landing/given", producer=Producer(ALPHA))
+    with open_home(supervised.settings, ALPHA) as home:
+        held = home.catalog.acquire_lease(landing, FIRST_EPOCH, "there-1-abc", ttl_ms=600_000)
+        supervised.wants(lane=Lane.BACKLOG, lasting=False)
+        assert [type(done) for done in supervised.turn().done] == [Start]
+        home.catalog.release_lease(held)
 
 
 def test_two_supervisors_at_once_make_one_job(supervised: Supervised) -> None:

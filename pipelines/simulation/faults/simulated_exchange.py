@@ -85,6 +85,7 @@ class SimulatedExchange:
 
         def call() -> None:
             home.reach().acknowledge(stream, self._reader, through_us, limit_ms, path_ms)
+            world.laws.check_acknowledged(home, stream, self._reader, limit_ms)
 
         short(world, call)
         if world.takes_order("ack again", self._reader):

@@ -4,7 +4,7 @@ Those who look on see every home's tables, which no participant may; they share 
 the product and none of its checks. What an event did not change is not looked at again. The names
 are those of docs/architecture.md; `VERSION` says that whoever has read version V of a line never
 sees a smaller one appear, nor content of V vanish; `LANDING` that a batch lands once; `LOST` that
-nothing becomes a gap, for no hold runs out here.
+nothing becomes a gap, for no hold runs out here; `HOLD` that an acknowledgement renews its hold.
 """
 
 from __future__ import annotations
@@ -294,6 +294,16 @@ class Laws:
                     f"{here} computed {read.output} from {read.input} {read.range} "
                     f"v{read.version}, which it did not know",
                 )
+
+    def check_acknowledged(
+        self, home: SimulatedHome, stream: StreamName, reader: Participant, limit_ms: int
+    ) -> None:
+        """HOLD: an acknowledgement that arrived renews its reader's hold for the whole limit."""
+        holds: Mapping[object, HoldRow] = home.store.committed.get(tables.HOLDS.name, {})
+        row = holds.get((stream, reader, "import"))
+        now_ms = home.clock.now_ms
+        if row is None or not (row.is_held(now_ms) and row.is_held(now_ms + limit_ms)):
+            raise Violation("HOLD", f"{reader} acknowledged {stream}, and its hold was not renewed")
 
     def check_removed(self, home: SimulatedHome, files: Iterable[SegmentFile]) -> None:
         """S10: what is removed from the disk is named by nothing that is live."""
