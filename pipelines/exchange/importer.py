@@ -33,6 +33,7 @@ from pipelines.base.failpoints import reached
 from pipelines.catalog.interface import Catalog
 from pipelines.exchange.exchange_port import Copies, Exchange
 from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.foreign import foreign_form
 
 SEGMENTS_PER_NEWS_MAX = 1_024
 
@@ -124,9 +125,12 @@ class Importer:
             news: LineNews | None = None
             began_s = self._now_s()
             try:
-                news = self._news(standing)
-                if news is None or not self._bring(standing, news):
-                    continue
+                partner = standing.producer.participant
+                what = f"partner {partner} tells news of {standing.stream}"
+                with foreign_form(what, "call its operator"):
+                    news = self._news(standing)
+                    if news is None or not self._bring(standing, news):
+                        continue
             except OutcomeUnknown:
                 raise
             except MedusaError as error:
