@@ -17,6 +17,7 @@ from typing import assert_never
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, Diverged, Refused
+from medusa_core.restart import back_off_ms
 from medusa_core.supervision import DesiredJob, Job, Seen, Supervision
 
 
@@ -227,7 +228,7 @@ def _failures(tried: Sequence[Job], patience: Patience) -> int:
 def _back_off_ms(last: Job, failures: int, patience: Patience) -> int:
     if failures == 1 and last.exit_code is None:
         return 0  # killed, or its machine: what is away at its first failure comes back at once
-    return min(patience.back_off_ms_max, patience.back_off_ms << min(failures - 1, 20))
+    return back_off_ms(failures, first_ms=patience.back_off_ms, most_ms=patience.back_off_ms_max)
 
 
 def _ended_ms(job: Job) -> int:

@@ -51,6 +51,7 @@ REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("re
 def status_text(document: Mapping[str, Any]) -> str:
     """The facts of `home_status` as text, at most 100 characters a line (but for paths)."""
     parts = [facts(_known(document))]
+    parts += [_alarm(alarm) for alarm in document["alarms"]]
     if document["leases"]:
         parts.append(fixed(LEASES, [_lease(lease) for lease in document["leases"]]))
     if document["streams"]:
@@ -285,6 +286,11 @@ def _sink(sink: Mapping[str, Any]) -> Sequence[str]:
         f"{sink['rows']:,}",
         "not yet" if told_ms is None else f"{_span(told_ms)} ago",
     )
+
+
+def _alarm(alarm: Mapping[str, Any]) -> str:
+    lasts = duration(alarm["lasts_ms"] * 1_000)
+    return _wrapped(f"ALARM for {lasts}: {alarm['of']} does not go on: {alarm['because']}", 0)
 
 
 def _problem(sink: Mapping[str, Any]) -> str:

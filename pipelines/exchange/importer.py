@@ -33,6 +33,7 @@ from pipelines.base.failpoints import reached
 from pipelines.catalog.interface import Catalog
 from pipelines.exchange.exchange_port import Copies, Exchange
 from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.foreign import foreign_form
 
 SEGMENTS_PER_NEWS_MAX = 1_024
 
@@ -96,6 +97,7 @@ class Importer:
         self._segments_max = segments_max
         self._now_s = now_s
         self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
+        self._failed: set[tuple[StreamName, Producer]] = set()
         self._paths_ms: Mapping[StreamName, int] = {}
         self._read_s = 0.0
         self._room_ends_s: float | None = None
@@ -124,13 +126,16 @@ class Importer:
             news: LineNews | None = None
             began_s = self._now_s()
             try:
-                news = self._news(standing)
-                if news is None or not self._bring(standing, news):
-                    continue
+                partner = standing.producer.participant
+                what = f"partner {partner} tells news of {standing.stream}"
+                with foreign_form(what, "call its operator"):
+                    news = self._news(standing)
+                    is_new = news is not None and self._bring(standing, news)
             except OutcomeUnknown:
                 raise
             except MedusaError as error:
                 # Whatever is the matter with one partner is no reason to leave the others.
+                self._failed.add((standing.stream, standing.producer))
                 told(_imported(standing, 0, str(error)))
                 # What is to be read again once a recall is followed is not safe here.
                 if news is not None and news.recalls:
@@ -139,9 +144,14 @@ class Importer:
                 if isinstance(error, Unavailable) and news is None:
                     away.add(standing.producer.participant)
                 continue
-            moved += 1
-            self._note_cost(len(news.segments), began_s)
-            told(_imported(standing, len(news.segments), None))
+            segments = len(news.segments) if news is not None and is_new else 0
+            if is_new:
+                moved += 1
+                self._note_cost(segments, began_s)
+            if is_new or (standing.stream, standing.producer) in self._failed:
+                # Also without news: what was the matter with the line is over.
+                self._failed.discard((standing.stream, standing.producer))
+                told(_imported(standing, segments, None))
         before = {(s.stream, s.producer): s for s in standings}
         for standing in self._catalog.imports() if moved else standings:
             if standing.reader.is_import:

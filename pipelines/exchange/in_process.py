@@ -92,7 +92,7 @@ class LocalExchange:
         """See `Post.deliver`."""
         home = self._home(partner)
         self._ways.ask(partner)
-        answers = home.deliver(partner, envelopes)
+        answers = home.deliver(envelopes)
         self._ways.hear(partner)
         return answers
 
@@ -113,5 +113,5 @@ class LocalExchange:
 
     def _home(self, name: Participant) -> PublishedHome:
         if name not in self._homes:
-            self._homes[name] = PublishedHome(self._partner(name).reader_url)
+            self._homes[name] = PublishedHome(name, self._partner(name).reader_url)
         return self._homes[name]

@@ -86,9 +86,8 @@ class Patient:
         try:
             answer = asked.answer.result(timeout=wait_s)
         except TooLate:
-            if not asked.answer.done():
-                raise self._silent(partner, asked) from None
-            raise  # the partner's own
+            # The call itself may have ended with a time-out, which says as much.
+            raise self._silent(partner, asked) from None
         finally:
             if asked.answer.done():
                 self._asked.pop(partner, None)

@@ -54,9 +54,17 @@ def listening(url: str) -> Line:
     return connection
 
 
-def _wait(lines: list[Line], limit_s: float) -> list[Line]:
-    ready, _, _ = select.select(lines, [], [], limit_s)  # type: ignore[type-var]
-    return ready
+def _wait(lines: list[Any], limit_s: float) -> list[Line]:
+    # Not select.select, which knows no handle above 1023.
+    ready, by_handle = select.poll(), {}
+    for line in lines:
+        try:
+            by_handle[line.fileno()] = line
+        except psycopg2.Error:
+            return [line]  # the driver has closed it: it is dead
+    for handle in by_handle:
+        ready.register(handle, select.POLLIN)
+    return [by_handle[handle] for handle, _ in ready.poll(limit_s * 1_000)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

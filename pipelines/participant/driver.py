@@ -35,6 +35,7 @@ from pipelines.catalog.interface import Catalog
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork
 from pipelines.participant.attribution import work_of
+from pipelines.participant.retries import Retries
 from pipelines.sources.closing import Closing, close_together
 from pipelines.sources.landing import close_buckets
 
@@ -93,12 +94,21 @@ class Close(Protocol):
     ) -> Commit: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Turned:
+    """What a turn did; `away` is the first thing that kept a step from being made."""
+
+    applied: list[Applied]
+    away: Unavailable | None = None
+
+
 class Said(Protocol):
-    """Who is told what a driver does, as it does it."""
+    """Who is told what a driver does, as it does it; an alarm without a reason has ended."""
 
     def decided(self, decision: Decision) -> None: ...
     def applied(self, applied: Applied) -> None: ...
     def transitioned(self, transition: Transition) -> None: ...
+    def alarm(self, of: str, because: str | None) -> None: ...
 
 
 class Driver:
@@ -144,6 +154,7 @@ class Driver:
         self._lane = lane
         self._costs: Mapping[str, Cost] = {}
         self._states: dict[str, State] = {}
+        self._retries = Retries(said.alarm if said else lambda of, because: None)
         self._asked_ms: int | None = None
         self._read_ms = 0
         self._around_ms: deque[float] = deque(maxlen=STEPS_PER_COST)
@@ -223,8 +234,17 @@ class Driver:
             self._states[of] = state
 
     def tick(self, lead_ms: float = 0.0) -> list[Applied]:
-        """One round: decide, then apply in order. Empty when there is nothing to do.
+        """A turn, as `turn`; raises Unavailable if something kept a step from being made."""
+        turned = self.turn(lead_ms)
+        if turned.away is not None:
+            raise turned.away
+        return turned.applied
 
+    def turn(self, lead_ms: float = 0.0) -> Turned:
+        """One round: decide, then apply in order. Nothing is applied when there is nothing to do.
+
+        A fragment whose step lacks something is put off, and the others go on. Raises Unavailable
+        if the catalog cannot be read.
         `lead_ms` is what the loop has done since it woke up.
         """
         self._meter.turn()
@@ -234,6 +254,8 @@ class Driver:
                 self._said.decided(decision)
             if not isinstance(decision, Wait):
                 work.append(decision)
+        self._retries.keep({retried_as(decision) for decision in work})
+        work = [d for d in work if not self._retries.waits(retried_as(d), self._read_ms)]
         self._meter.did(kind=Kind.DECIDING)
         applied: list[Applied] = []
         away: list[Unavailable] = []
@@ -242,9 +264,7 @@ class Driver:
             self._note_around(lead_ms, applied)
         else:
             self._apply_many(work, applied, away)
-        if away:
-            raise away[0]
-        return applied
+        return Turned(applied, away[0] if away else None)
 
     def _note_around(self, lead_ms: float, applied: Sequence[Applied]) -> None:
         """Learn from a tick's first step what one costs around itself: a bound leaves that."""
@@ -263,12 +283,14 @@ class Driver:
         for decision in work:
             try:
                 commit = self._commit_of(decision)
+                committed = commit_until_known(self._catalog, commit)
             except Unavailable as error:
-                # A file or the disk: what another fragment needs may be there.
+                # A file, the disk, or what the catalog says to this commit: others may go on.
                 away.append(error)
+                self._retries.failed(retried_as(decision), error, self._read_ms)
                 self._meter.did(work_of(decision))
                 continue
-            self._note(decision, commit, commit_until_known(self._catalog, commit), applied)
+            self._note(decision, commit, committed, applied)
             self._meter.did(work_of(decision, commit))
 
     def _apply_many(
@@ -348,6 +370,7 @@ class Driver:
         self, decision: Doable, commit: Commit, committed: Committed, applied: list[Applied]
     ) -> None:
         reached(f"{_POINTS[type(decision)]}.committed")
+        self._retries.succeeded(retried_as(decision))
         done = Applied(decision=decision, commit=commit, committed=committed)
         if self._said:
             self._said.applied(done)
@@ -430,6 +453,15 @@ class Driver:
 
         reached("step.synced")
         return commit_of(step, result, self._lease_of_step(step.fragment))
+
+
+def retried_as(decision: Doable) -> str:
+    """What is put off if it fails: a fragment that lands or computes, its corrections apart."""
+    if isinstance(decision, CloseBuckets):
+        return landing_fragment(decision.landing.stream)
+    fragment = decision.fragment.fragment.id
+    is_correction = isinstance(decision, Promote) or decision.cause is Cause.CORRECTION
+    return f"corrections of {fragment}" if is_correction else fragment
 
 
 def commit_until_known(catalog: Catalog, commit: Commit) -> Committed:

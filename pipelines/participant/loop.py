@@ -19,6 +19,7 @@ from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
+from medusa_core.restart import back_off_ms
 from medusa_core.wait_budget import Patience, together
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.catalog.interface import Assignment, Catalog
@@ -30,13 +31,14 @@ from pipelines.participant.attribution import import_works, landing_works
 from pipelines.participant.driver import Applied, Driver
 from pipelines.participant.driver import Said as DriverSaid
 from pipelines.participant.housekeeper import Housekeeper, TrimmedLine
+from pipelines.sources.landing import landing_fragment
 from pipelines.sources.live.live_source import LiveSource, Polled
 
 if TYPE_CHECKING:
     from pipelines.sinks.delivery import Turn
 
-PAUSE_MS = 500
-"""How long the loop lets an absent catalog be before it asks again."""
+PAUSE_MS, PAUSE_MS_MAX = 500, 10_000
+"""How long the loop leaves an absent catalog alone before it asks again: doubled each time."""
 
 
 class AssignmentsChanged(Exception):
@@ -70,13 +72,14 @@ class Deliveries(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """What one tick did."""
+    """What one tick did; `away` is the first thing that kept a step from being made."""
 
     steps: int = 0
     closed: int = 0
     imported: int = 0
     landed: int = 0
     chosen: int = 0
+    away: Unavailable | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -129,9 +132,16 @@ class ParticipantLoop:
         self._leases.take(leases_wanted(assignments))
 
     def tick(self) -> Ticked:
-        """Feed, import, choose, decide and apply once.
+        """A turn, as `turn`; raises Unavailable if something kept a step from being made."""
+        ticked = self.turn()
+        if ticked.away is not None:
+            raise ticked.away
+        return ticked
 
-        Raises Conflict if a lease is another's now, Unavailable while something is away, and
+    def turn(self) -> Ticked:
+        """Feed, import, choose, decide and apply once; a step that cannot be made is put off.
+
+        Raises Conflict if a lease is another's now, Unavailable while the catalog is away, and
         AssignmentsChanged if this loop was made for others than now stand in the log.
         """
         began_s = self._now_s()
@@ -148,10 +158,9 @@ class ParticipantLoop:
         applied: list[Applied] = []
         away: Unavailable | None = None
         for driver in self._drivers:
-            try:
-                applied += driver.tick(lead_ms)
-            except Unavailable as error:
-                away = away or error
+            turned = driver.turn(lead_ms)
+            applied += turned.applied
+            away = away or turned.away
         self._importer.tell_paths(
             {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
         )
@@ -160,8 +169,6 @@ class ParticipantLoop:
         if self._chooser is not None:
             self._chooser.tell_patience(patience)
         self.meter.did(kind=Kind.DECIDING)
-        if away is not None:
-            raise away
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
         return Ticked(
             steps=steps,
@@ -169,6 +176,7 @@ class ParticipantLoop:
             imported=imported,
             landed=landed,
             chosen=chosen,
+            away=away,
         )
 
     def _room_ms(self, patience: Mapping[StreamName, Patience]) -> int | None:
@@ -199,11 +207,13 @@ class ParticipantLoop:
                 polled = source.poll(self._catalog.read_clock_ms())
             except (Refused, Unavailable) as error:
                 self._said.error(error)
+                self._said.alarm(landing_fragment(stream), str(error))
                 self.meter.did(*landing_works(stream, None))
                 continue
             self.meter.did(*landing_works(stream, polled))
             if polled.batches or polled.has_more:
                 landed += 1
+            self._said.alarm(landing_fragment(stream), None)
             self._said.polled(stream, polled)
         return landed
 
@@ -213,16 +223,17 @@ class ParticipantLoop:
         is_done: Callable[[], bool],
         wait: Callable[[int | None], None],
         recover: Callable[[Exception], None],
-        pause: Callable[[], None] = lambda: time.sleep(PAUSE_MS / 1000),
+        pause: Callable[[int], None] = lambda ms: time.sleep(ms / 1_000),
     ) -> None:
         """Tick until `is_done`; `wait` comes back when something may have happened, and in the
         given number of milliseconds at the latest, if there is one.
 
-        `recover` is called, a `pause` later, when something is away, and may bring it back or
-        raise. Raises Conflict once somebody else holds a lease that this participant had.
+        When something is away there is an alarm, a `pause` of so many milliseconds, longer each
+        time, and then `recover`, which may bring it back or raise. Raises Conflict once somebody
+        else holds a lease that this participant had.
         """
         was_lost = False
-        conflicts = 0
+        conflicts = failures = 0
         while True:
             try:
                 if was_lost:
@@ -231,16 +242,12 @@ class ParticipantLoop:
                     was_lost = False
                 if is_done():
                     return
-                is_idle = self.tick().is_idle
+                has_more = self._work()
                 conflicts = 0
-                if self._deliveries is not None:
-                    self._deliveries.look()
-                    self.meter.did(kind=Kind.DELIVERY)
-                if self._agreements is not None:
-                    self._agreements.look()
-                has_more = self._keep_house(is_idle=is_idle)
-                self.meter.did(kind=Kind.HOUSEKEEPING)
-                if not has_more and is_idle:
+                if failures:
+                    self._said.alarm(self._catalog.participant, None)
+                    failures = 0
+                if not has_more:
                     wait(self._wakes_in_ms())
                     self.meter.did()
                 self.meter.look()
@@ -251,12 +258,28 @@ class ParticipantLoop:
                 was_lost = True
                 conflicts += 1
                 if conflicts > 1:
-                    pause()  # whoever is in the way again and again is not hurried
+                    pause(PAUSE_MS)  # whoever is in the way again and again is not hurried
             except (Unavailable, OutcomeUnknown) as error:
+                failures += 1
                 self._said.error(error)
-                pause()
+                self._said.alarm(self._catalog.participant, str(error))
+                pause(back_off_ms(failures, first_ms=PAUSE_MS, most_ms=PAUSE_MS_MAX))
                 with contextlib.suppress(Unavailable):
                     recover(error)
+
+    def _work(self) -> bool:
+        """One turn, and what goes on beside it; whether there is more to do at once."""
+        ticked = self.turn()
+        if ticked.away is not None:
+            self._said.error(ticked.away)
+        if self._deliveries is not None:
+            self._deliveries.look()
+            self.meter.did(kind=Kind.DELIVERY)
+        if self._agreements is not None:
+            self._agreements.look()
+        has_more = self._keep_house(is_idle=ticked.is_idle)
+        self.meter.did(kind=Kind.HOUSEKEEPING)
+        return has_more or not ticked.is_idle
 
     def _wakes_in_ms(self) -> int | None:
         """When something is to be done even if nothing happens."""

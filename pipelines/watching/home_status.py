@@ -27,6 +27,7 @@ from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.home import Home
 from pipelines.market.rounds.round_report import market_facts
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
+from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts
 from pipelines.watching.load_facts import load_facts
 
@@ -60,6 +61,7 @@ def home_status(home: Home) -> dict[str, Any]:
         "directory": str(home.directory),
         "clock": iso(clock_ms * 1_000),
         "clock_ms": clock_ms,
+        "alarms": alarm_facts(home.directory, home.participant),
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
         "leases": [_lease(record) for record in catalog.leases()],

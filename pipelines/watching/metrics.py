@@ -64,6 +64,7 @@ class Metrics:
         self._imported = counter("imported_segments", "Segments from partners.", "stream")
         self._not_imported = counter("failed_imports", "Times a partner gave no news.", "stream")
         self._waits = counter("waits", "Rounds in which a fragment had to wait.", "fragment")
+        self._alarm = self._gauge("alarm", "1 while this is kept from going on.", "of")
         self._conflicts = counter("conflicts", "Times that somebody was first.")
         self._errors = counter("errors", "Errors, by class.", "kind")
         self._lost = counter("log_lines_lost", "Log lines that could not be written.")
@@ -138,6 +139,10 @@ class Metrics:
         self._series(self._errors, kind).inc()
         if is_conflict:
             self._series(self._conflicts).inc()
+
+    def alarm(self, of: str, *, is_raised: bool) -> None:
+        """An alarm is raised, or has ended; of one that never was there is no series."""
+        self._series(self._alarm, of).set(1 if is_raised else 0)
 
     def log_line_lost(self) -> None:
         """A log line found no room."""

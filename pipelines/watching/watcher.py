@@ -1,9 +1,10 @@
 """What a participant's loop tells about itself: one log line per decision, and metrics.
 
 The loop calls `decided` for each decision before carrying it out, `applied` once it is committed,
-`polled` for what a source landed, `imported` for what a partner told, `error` for what went wrong.
-A wait is a line only when its reason changes; a problem that stays the same is a line once a
-minute. Telling changes nothing and, but for a port that is taken, raises nothing.
+`polled` for what a source landed, `imported` for what a partner told, `error` for what went wrong,
+and `alarm` for what keeps it from its work, until that has healed. A wait is a line only when its
+reason changes; a problem that stays the same is a line once a minute. Telling changes nothing and,
+but for a port that is taken, raises nothing.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from medusa_core.states import Transition
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
+from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
 from pipelines.watching.json_log import JsonLog
 from pipelines.watching.log_fields import applied_fields, decision_fields, range_fields
@@ -106,6 +108,7 @@ class Watcher:
         self._safe = SafeText(secrets)
         self._log = log or JsonLog(directory / "logs" / f"{participant}.jsonl")
         self._backlog = BacklogFile(directory, participant)
+        self._alarms = Alarms(directory, participant)
         self._monotonic, self._wall = monotonic, wall
         self._guard = threading.Lock()
         self._spans: dict[object, _Span] = {}
@@ -137,6 +140,7 @@ class Watcher:
         if self._server is not None:
             self._server.close()
         with self._guard:
+            self._alarms.close()
             self._log.close()
 
     @property
@@ -245,9 +249,11 @@ class Watcher:
             if imported.problem is None:
                 self._problems = {k: p for k, p in self._problems.items() if k[0] != of}
                 self._tell(fields)
+                self._set_alarm(of, None)
             else:
                 problem = self._safe(imported.problem)
                 self._tell_problem(of, problem, {**fields, "message": problem})
+                self._set_alarm(of, problem)
             if self._metrics and imported.problem is None:
                 self._metrics.imported(imported.stream, imported.segments)
             elif self._metrics:
@@ -299,7 +305,27 @@ class Watcher:
             said = {**fields, "error": kind, "message": text}
             self._tell_problem(str(fields["fragment"]), f"{kind}: {text}", said)
 
+    def alarm(self, of: str, because: str | None) -> None:
+        """Something is kept from going on by this; None: it goes on."""
+        with self._guard:
+            self._set_alarm(of, None if because is None else self._safe(because))
+
     # ------------------------------------------------------------ how it is told
+
+    def _set_alarm(self, of: str, because: str | None) -> None:
+        """Raise or end an alarm; a line of the log if that is news."""
+        now_s, of = self._wall(), self._safe(of)
+        fields: dict[str, Any] = {"fragment": None, "event": "alarm", "of": of}
+        if because is not None:
+            if self._alarms.raise_(of, because, now_s):
+                self._tell({**fields, "is_raised": True, "message": because})
+        elif (ended := self._alarms.end(of)) is not None:
+            ms = max(round((now_s - ended.since_s) * 1_000), 0)
+            self._tell({**fields, "is_raised": False, "message": ended.because, "ms": ms})
+        else:
+            return
+        if self._metrics:
+            self._metrics.alarm(of, is_raised=because is not None)
 
     def _ms_of(self, decision: Decision) -> float | None:
         """How long it took; None if its beginning was not told."""

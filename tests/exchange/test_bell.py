@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg2
+from sqlalchemy import text
 
-from pipelines.exchange.notification_listener import TRY_AGAIN_S, Bell, Ears, Line
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.exchange.notification_listener import CHANNEL, TRY_AGAIN_S, Bell, Ears, Line
+from tests.catalog.homes_under_test import watcher_of
 
 
 @dataclass(eq=False)
@@ -104,3 +110,26 @@ def test_hung_up_it_hears_nothing_and_lets_all_lines_go() -> None:
     bell.wait(500)
     bell.close()
     assert all(line.is_closed for line in world.lines.values())
+
+
+def test_a_bell_hears_also_where_a_thousand_files_are_open(
+    postgres_server: EmbeddedServer,
+) -> None:
+    url = postgres_server.superuser_url()
+    with ExitStack() as stack:
+        for _ in range(1_100):
+            handle = os.open(os.devnull, os.O_RDONLY)
+            stack.callback(os.close, handle)
+        bell = Bell([url])
+        stack.callback(bell.close)
+        bell.wait(1)
+        with watcher_of(url) as watcher, watcher.connect() as connection:
+            connection.execute(text(f"NOTIFY {CHANNEL}"))
+        began_s = time.monotonic()
+        bell.wait(60_000)
+        assert time.monotonic() - began_s < 30
+        end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        with watcher_of(url) as watcher, watcher.connect() as connection:
+            connection.execute(text(f"{end} WHERE application_name = 'medusa bell'"))
+        bell.wait(60_000)
+        assert time.monotonic() - began_s < 30, "a line that died ends the wait"

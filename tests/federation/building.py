@@ -94,6 +94,7 @@ class Heard:
     trims: list[TrimmedLine] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
+    alarms: list[tuple[str, str | None]] = field(default_factory=list)
 
     def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -118,6 +119,10 @@ class Heard:
 
     def error(self, error: Exception) -> None:
         self.errors.append(error)
+
+    def alarm(self, of: str, because: str | None) -> None:
+        if because is not None or any(raised == of for raised, _ in self.alarms):
+            self.alarms.append((of, because))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class InConflict(ParticipantLoop):
     def error(self, error: Exception) -> None:
         self.errors.append(error)
 
-    def tick(self) -> Ticked:
+    def turn(self) -> Ticked:
         found = self.ticks.pop(0)
         if isinstance(found, Conflict):
             raise found
@@ -39,7 +39,7 @@ def run(loop: InConflict) -> None:
         is_done=lambda: not loop.ticks,
         wait=lambda limit_ms: None,
         recover=lambda error: None,
-        pause=lambda: loop.pauses.append(len(loop.ticks)),
+        pause=lambda ms: loop.pauses.append(len(loop.ticks)),
     )
 
 

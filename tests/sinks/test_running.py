@@ -71,7 +71,7 @@ class Lands:
             is_done=done or (lambda: has_ended(running.seat) and running.loop.has_delivered_all()),
             wait=lambda limit_ms: None,
             recover=recover,
-            pause=lambda: None,
+            pause=lambda ms: None,
         )
 
 

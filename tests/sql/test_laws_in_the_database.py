@@ -5,7 +5,7 @@ from __future__ import annotations
 import psycopg2
 import pytest
 
-from medusa_core.errors import Conflict, MedusaError, Refused
+from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from pipelines.catalog.postgres.database_errors import error_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from tests.catalog import building as a
@@ -271,6 +271,35 @@ def test_our_own_states_are_our_own_errors(
 ) -> None:
     raising = f"DO $$ BEGIN RAISE EXCEPTION 'why: what to do' USING ERRCODE = '{state}'; END $$"
     assert type(error_of(refusal(log_in("owner"), raising))) is kind
+
+
+@pytest.mark.parametrize(
+    ("state", "kind"),
+    [
+        ("22012", Refused),  # the values of a request
+        ("23514", Refused),
+        ("40001", Conflict),
+        ("42501", Refused),
+        ("3F000", Unavailable),  # what else a database may say, of which nobody has a list
+        ("42P01", Unavailable),
+        ("53200", Unavailable),
+        ("54000", Unavailable),
+        ("54001", Unavailable),
+        ("55000", Unavailable),
+        ("57P01", Unavailable),
+        ("58030", Unavailable),
+        ("P0001", Unavailable),
+        ("XX000", Unavailable),
+        ("ZZ999", Unavailable),
+    ],
+)
+def test_states_of_the_database_are_judged_by_their_class(
+    log_in: LogIn, state: str, kind: type[MedusaError]
+) -> None:
+    raising = f"DO $$ BEGIN RAISE EXCEPTION 'it\ncannot' USING ERRCODE = '{state}'; END $$"
+    error = error_of(refusal(log_in("owner"), raising))
+    assert type(error) is kind
+    assert "(it cannot)" in str(error)
 
 
 def test_a_commit_a_landing_and_a_promise_are_heard_by_who_listens(

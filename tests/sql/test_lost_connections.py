@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 
+import psycopg2
 import pytest
 from sqlalchemy import Engine, text
 
 from medusa_core.errors import OutcomeUnknown, Unavailable
+from pipelines.catalog.postgres.database_errors import error_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.snapshot_session import postgres_session
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -45,6 +47,21 @@ def test_a_commit_whose_connection_breaks_has_an_unknown_outcome_and_may_be_sent
     holder.close()
     assert not attacked.commit(commit).again
     assert attacked.commit(commit).again
+
+
+@pytest.mark.parametrize(
+    "kind", [psycopg2.DatabaseError, psycopg2.OperationalError, psycopg2.InternalError]
+)
+def test_an_error_without_a_state_says_that_the_session_was_lost(
+    kind: type[psycopg2.Error],
+) -> None:
+    lost = kind("server closed the connection unexpectedly\n\tThis probably means …")
+    assert type(error_of(lost)) is Unavailable
+    assert type(error_of(lost, committing=True)) is OutcomeUnknown
+
+
+def test_a_call_that_the_driver_itself_refuses_is_a_fault_of_ours() -> None:
+    assert error_of(psycopg2.ProgrammingError("can't adapt type 'object'")) is None
 
 
 def test_reading_over_a_broken_connection_is_unavailable_and_then_possible_again(

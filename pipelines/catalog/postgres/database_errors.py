@@ -1,4 +1,9 @@
-"""What the database says no with, as Medusa's errors: the one place that knows SQLSTATEs.
+"""The errors of a database as Medusa's errors: the one module that knows SQLSTATEs.
+
+The rule is by class, not by list. An error that our own functions raise (`MD…`) keeps its meaning.
+An error about the values of a request (class 22, 23, 25, and 42501) is Refused. Every other error,
+also one without a SQLSTATE, says that the database cannot do it now: Unavailable. If the session
+was lost while a commit was on its way, nobody knows whether it was made: OutcomeUnknown.
 
 A message of our own functions is one sentence already and passes as it is; the database's own are
 put into one.
@@ -6,11 +11,12 @@ put into one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 
 import psycopg2
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as NoConnectionFree
 
 from medusa_core.errors import (
     Conflict,
@@ -21,7 +27,9 @@ from medusa_core.errors import (
     Refused,
     Unavailable,
 )
+from medusa_core.names import Participant
 
+CATALOG = "the catalog"
 _OURS: dict[str, type[MedusaError]] = {
     "MD001": Refused,
     "MD002": Conflict,
@@ -42,65 +50,109 @@ _OF_POSTGRES: dict[str, tuple[type[MedusaError], str]] = {
     "40P01": (Conflict, "two transactions waited for each other: try again"),
     "42501": (Refused, "this login has no right to do that: use the role that has"),
     "53100": (Unavailable, "the catalog's disk is full: free some space"),
-    "55P03": (Unavailable, "another transaction has not let go of what is needed: try later"),
     "53300": (Unavailable, "the catalog has no connection left: try later"),
+    "55P03": (Unavailable, "another transaction has not let go of what is needed: try later"),
 }
 _CLASSES: dict[str, tuple[type[MedusaError], str]] = {
     "22": (Refused, "the catalog cannot hold that value: correct it"),
     "23": (Refused, "the catalog's constraints forbid it: correct it"),
     "28": (Unavailable, "the catalog does not accept this login: check its URL"),
     "3D": (Unavailable, "there is no such database: create the home first"),
+    "3F": (Unavailable, "the catalog is not complete: run medusa migrate for its participant"),
+    "42": (Unavailable, "the catalog is not complete: run medusa migrate for its participant"),
+    "53": (Unavailable, "the catalog has no memory or other resources left: raise its limits"),
     "57": (Unavailable, "the catalog is stopping or was told to: try later"),
 }
+_UNKNOWN = "the catalog cannot do this now, error {state}: look into its server's log"
+_SESSION_ENDS = ("FATAL", "PANIC")
+_OF_PARTNERS = ("MD001", "MD006", "MD007")
+"""States in which a partner's functions refuse a request."""
 
 
-def error_of(error: psycopg2.Error, *, committing: bool = False) -> MedusaError | None:
-    """The error to raise for one of the driver's, or None for what would be a bug of ours.
+def error_of(
+    error: psycopg2.Error, *, committing: bool = False, of: str = CATALOG
+) -> MedusaError | None:
+    """The error to raise for one of the driver's; None for a mistake of ours that it found itself.
 
-    `committing`: if the connection broke, the commit may have been made all the same.
+    `committing`: if the session was lost, the commit may have been made all the same. `of` names
+    the database.
     """
-    state = error.pgcode
-    if state is None or state[:2] in ("08", "57") or state == "25P03":
-        if isinstance(error, psycopg2.ProgrammingError) and "dsn" in str(error):
-            return Refused(f"the catalog's URL cannot be used ({_sentence(error)}): correct it")
-        if not isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError):
+    state, sentence = error.pgcode, _sentence(error)
+    if state is None and isinstance(error, psycopg2.ProgrammingError | psycopg2.NotSupportedError):
+        # Nothing was sent: the URL is wrong, or else our call is.
+        if "dsn" not in str(error):
             return None
+        return Refused(f"the URL of {of} cannot be used ({sentence}): correct it")
+    if _is_lost(error):
         if committing:
             return OutcomeUnknown(
-                "the connection to the catalog broke during a commit: send the same commit again"
+                f"the connection to {of} broke during a commit: send the same commit again"
             )
-        return Unavailable(f"the catalog cannot be reached: {_sentence(error)}")
-    return _error_of_state(state, _sentence(error))
+        if state is None or state[:2] == "08":
+            return Unavailable(f"{of} cannot be reached: {sentence}")
+    return error_of_answer(state or "none", sentence, of=of)
 
 
-def error_of_answer(state: str, message: str) -> MedusaError | None:
-    """The like for one of several requests that were answered together, as its answer tells it."""
-    return _error_of_state(state, " ".join(message.split()))
+def error_of_partner(error: psycopg2.Error, partner: Participant) -> MedusaError | None:
+    """The error to raise for one of a partner's home.
+
+    What its functions refuse keeps its meaning. Its conflicts, constraints and faults are none that
+    this home could mend: Unavailable.
+    """
+    of = f"the home of {partner}"
+    ours = error_of(error, of=of)
+    if ours is None or error.pgcode in _OF_PARTNERS or isinstance(ours, Unavailable):
+        return ours
+    return Unavailable(f"{of} cannot do this now ({_sentence(error)}): call its operator")
 
 
-def _error_of_state(state: str, sentence: str) -> MedusaError | None:
+def error_of_answer(state: str, message: str, *, of: str = CATALOG) -> MedusaError:
+    """The error for a SQLSTATE and message, as an answer to several requests carries them."""
+    sentence = " ".join(message.split())
     if state in _OURS:
         return _OURS[state](sentence)
-    kind, what = _OF_POSTGRES.get(state) or _CLASSES.get(state[:2]) or (None, "")
-    return kind(f"{what} ({sentence})") if kind else None
+    kind, what = _OF_POSTGRES.get(state) or _CLASSES.get(state[:2]) or (Unavailable, _UNKNOWN)
+    what = what.format(state=state).replace(CATALOG, of)
+    return kind(f"{what} ({sentence})")
+
+
+def _is_lost(error: psycopg2.Error) -> bool:
+    """Whether the session has ended with this error, so that no answer follows."""
+    state = error.pgcode
+    if state is None or state[:2] in ("08", "57") or state == "25P03":
+        return True
+    return error.diag.severity_nonlocalized in _SESSION_ENDS
+
+
+def errors_of_catalog(*, committing: bool = False) -> AbstractContextManager[None]:
+    """Raise Medusa's errors instead of those of this home's database."""
+    return _translated(lambda error: error_of(error, committing=committing), CATALOG)
+
+
+def errors_of_partner(partner: Participant) -> AbstractContextManager[None]:
+    """Raise Medusa's errors instead of those of a partner's database."""
+    return _translated(lambda error: error_of_partner(error, partner), f"the home of {partner}")
 
 
 @contextmanager
-def errors_of_catalog(*, committing: bool = False) -> Iterator[None]:
-    """Raise Medusa's errors instead of the driver's."""
+def _translated(ours_of: Callable[[psycopg2.Error], MedusaError | None], of: str) -> Iterator[None]:
     try:
         yield
-    except DBAPIError as error:
-        cause = error.orig
-        ours = error_of(cause, committing=committing) if isinstance(cause, psycopg2.Error) else None
+    except (DBAPIError, psycopg2.Error) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        ours = ours_of(cause) if isinstance(cause, psycopg2.Error) else None
         if ours is None:
             raise
         raise ours from None
-    except psycopg2.Error as error:
-        ours = error_of(error, committing=committing)
-        if ours is None:
-            raise
-        raise ours from None
+    except NoConnectionFree:
+        raise Unavailable(
+            f"all connections of this program to {of} are in use: try later"
+        ) from None
+    except RecursionError:
+        # The driver decodes JSON while it reads the answer.
+        raise Unavailable(
+            f"{of} answers with a document that is nested too deeply: look at what it holds"
+        ) from None
 
 
 def _sentence(error: psycopg2.Error) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from medusa_core.errors import Refused
 from medusa_core.exchange import LineNews
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
-from pipelines.catalog.postgres.database_errors import errors_of_catalog
+from pipelines.catalog.postgres.database_errors import errors_of_partner
 from pipelines.catalog.postgres.envelope_rows import answers_of, envelopes_document
 from pipelines.catalog.postgres.news import news_of
 from pipelines.catalog.postgres.postgres_catalog import catalog_engine
 from pipelines.catalog.postgres.queries import query
+from pipelines.participant.foreign import foreign_form, of_declared_types
 
 PATIENCE = {
     "connect_timeout": 3,
@@ -27,12 +28,14 @@ PATIENCE = {
 
 
 class PublishedHome:
-    """What a home publishes; connections are made when they are needed.
+    """What the home of a partner publishes; connections are made when they are needed.
 
-    Raises Unavailable while the home cannot be reached.
+    Raises Unavailable while the home cannot be reached or its functions fail, Refused for what they
+    refuse, and for answers of a form that is not Medusa's.
     """
 
-    def __init__(self, reader_url: str) -> None:
+    def __init__(self, partner: Participant, reader_url: str) -> None:
+        self._partner = partner
         self._engine = catalog_engine(reader_url, pool_size=1, connect_args=PATIENCE)
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
@@ -45,15 +48,11 @@ class PublishedHome:
             "after": after,
             "segments_max": segments_max,
         }
-        with errors_of_catalog(), self._engine.connect() as connection:
-            document = connection.execute(query("line_news"), values).scalar_one()
-        try:
-            return news_of(document, stream, producer, after)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise Refused(
-                f"the home of {producer.participant} tells news of {stream} in a form that is not "
-                f"Medusa's ({type(error).__name__}): call its operator"
-            ) from error
+        document = self._answer("line_news", values)
+        with foreign_form(
+            f"the home of {self._partner} tells news of {stream}", "call its operator"
+        ):
+            return of_declared_types(news_of(document, stream, producer, after))
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
                     limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
@@ -65,16 +64,18 @@ class PublishedHome:
             "limit_ms": limit_ms,
             "path_ms": path_ms,
         }
-        with errors_of_catalog(), self._engine.connect() as connection:
-            connection.execute(query("acknowledge"), values)
+        self._answer("acknowledge", values)
 
-    def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
-        """See `Post.deliver`; `partner` is whose home this is."""
-        document = envelopes_document(envelopes)
-        with errors_of_catalog(), self._engine.connect() as connection:
-            answers = connection.execute(query("take_envelopes"), {"envelopes": document})
-            return answers_of(answers.scalar_one(), len(envelopes), partner)
+    def deliver(self, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
+        """See `Post.deliver`."""
+        answers = self._answer("take_envelopes", {"envelopes": envelopes_document(envelopes)})
+        return answers_of(answers, len(envelopes), self._partner)
 
     def close(self) -> None:
         """Give connections back."""
         self._engine.dispose()
+
+    def _answer(self, name: str, values: Mapping[str, object]) -> Any:
+        """The first value that a query answers with; None if there is none."""
+        with errors_of_partner(self._partner), self._engine.connect() as connection:
+            return connection.execute(query(name), values).scalar()

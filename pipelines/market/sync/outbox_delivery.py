@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.names import Participant
 from pipelines.base.failpoints import reached
 from pipelines.catalog.agreement_store import Agreements, Sealed
@@ -22,7 +22,7 @@ MESSAGES_MAX = 64
 AT_ONCE_MAX = 32
 TAKEN = "taken"
 
-Answer = tuple[str, ...] | Unavailable | Refused
+Answer = tuple[str, ...] | MedusaError
 
 
 class Deliveries:
@@ -70,7 +70,7 @@ class Deliveries:
     def _ask(self, partner: Participant, messages: list[Sealed]) -> Answer:
         try:
             return self._post.deliver(partner, [one.envelope for one in messages])
-        except (Unavailable, Refused) as error:
+        except MedusaError as error:
             return error
 
     def _note(self, partner: Participant, messages: list[Sealed], answer: Answer) -> int:

@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from medusa_core import restart
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Patience:
@@ -114,10 +116,9 @@ def _start(
 
 def back_off_ms(failures: int, patience: Patience) -> int:
     """How long to wait before a start after so many failures in a row: none after the first."""
-    if failures < 2:
-        return 0
-    # Shifted by no more than needed: a large number of failures is no large number of bits.
-    return min(patience.back_off_ms << min(failures - 2, 20), patience.back_off_ms_max)
+    return restart.back_off_ms(
+        failures - 1, first_ms=patience.back_off_ms, most_ms=patience.back_off_ms_max
+    )
 
 
 def after_start(standing: Standing, now_ms: int) -> Standing:

@@ -43,7 +43,6 @@ POLL_MS = 1_000
 BACKLOG_MS = 1_000
 """How often those who correct look; news does not wake them."""
 
-PAUSE_MS = 500
 TAKE_AGAIN_MS = 250
 
 
@@ -78,7 +77,7 @@ def run(world: World, process: Process) -> NoReturn:
                     else world.rest(BACKLOG_MS, is_timer=True)
                 ),
                 recover=lambda error: None,
-                pause=lambda: world.rest(PAUSE_MS, is_timer=True),
+                pause=lambda ms: world.rest(ms, is_timer=True),
             )
         except AssignmentsChanged:
             world.emit(process.name, "anew")
@@ -226,6 +225,9 @@ class Teller:
 
     def trimmed(self, line: object) -> None:
         """See `pipelines.participant.loop.Said`."""
+
+    def alarm(self, of: str, because: str | None) -> None:
+        """See `pipelines.participant.loop.Said`; the errors behind it are events."""
 
     def error(self, error: Exception) -> None:
         """See `pipelines.participant.loop.Said`."""

@@ -1,0 +1,122 @@
+"""Alarms of a running driver: what keeps it from its work now, since when, until it has healed.
+
+An alarm has a name, of what is kept from going on, and a sentence. The alarms of a driver are kept
+in `MEDUSA_DIR/logs/<participant>.alarms.<pid>.json`, which is there as long as one is raised, for
+`medusa status`. Of a driver that was killed nothing is shown. Clocks are this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from medusa_core.names import Participant
+from pipelines.base.process_table import look_at
+
+ALARMS_MAX = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """One alarm that is raised: `of` what, why, and since when."""
+
+    of: str
+    because: str
+    since_s: float
+
+
+class Alarms:
+    """The alarms of one driver; not safe for threads: its owner holds a lock."""
+
+    def __init__(self, directory: Path, participant: Participant) -> None:
+        self._directory = directory
+        self._participant = participant
+        self._raised: dict[str, Alarm] = {}
+
+    def raise_(self, of: str, because: str, now_s: float) -> bool:
+        """Raise an alarm, or give the one that is raised another reason; whether it is new."""
+        last = self._raised.get(of)
+        if last is None and len(self._raised) >= ALARMS_MAX:
+            return False
+        if last is None or last.because != because:
+            since_s = last.since_s if last else now_s
+            self._raised[of] = Alarm(of=of, because=because, since_s=since_s)
+            self._write()
+        return last is None
+
+    def end(self, of: str) -> Alarm | None:
+        """End an alarm; which it was, or None if it was not raised."""
+        ended = self._raised.pop(of, None)
+        if ended is not None:
+            self._write()
+        return ended
+
+    def close(self) -> None:
+        """End all: nobody is there any more who could go on."""
+        self._raised.clear()
+        self._write()
+
+    def _write(self) -> None:
+        own = os.getpid()
+        file = _folder(self._directory) / f"{_prefix(self._participant)}{own}.json"
+        unfinished = file.with_name(f"{file.name}.tmp")
+        with suppress(OSError):
+            if not self._raised:
+                file.unlink(missing_ok=True)
+                return
+            process = look_at(own)
+            document = {
+                "started": process.started if process else None,
+                "alarms": [asdict(alarm) for alarm in self._raised.values()],
+            }
+            file.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_text(json.dumps(document))
+            unfinished.replace(file)
+
+
+def alarm_facts(
+    directory: Path, participant: Participant, now_s: float | None = None
+) -> list[dict[str, Any]]:
+    """The alarms of the drivers of a home that live, oldest first."""
+    now_s = time.time() if now_s is None else now_s
+    found: list[dict[str, Any]] = []
+    prefix = _prefix(participant)
+    with suppress(OSError):
+        for file in sorted(_folder(directory).glob(f"{prefix}*.json")):
+            pid = file.name.removeprefix(prefix).removesuffix(".json")
+            found += _facts(file, int(pid), now_s) if pid.isdecimal() else ()
+    return sorted(found, key=lambda alarm: -float(alarm["lasts_ms"]))
+
+
+def _facts(file: Path, pid: int, now_s: float) -> list[dict[str, Any]]:
+    """Those of one file; none of a process that is gone, or of a file that nobody can read."""
+    try:
+        document = json.loads(file.read_text())
+        process = look_at(pid)
+        if process is None or process.started != document["started"]:
+            return []
+        return [_fact(alarm, now_s) for alarm in document["alarms"]]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+def _fact(alarm: Mapping[str, Any], now_s: float) -> dict[str, Any]:
+    return {
+        "of": str(alarm["of"]),
+        "because": str(alarm["because"]),
+        "lasts_ms": max(int((now_s - float(alarm["since_s"])) * 1_000), 0),
+    }
+
+
+def _folder(directory: Path) -> Path:
+    return directory / "logs"
+
+
+def _prefix(participant: Participant) -> str:
+    return f"{participant}.alarms."
