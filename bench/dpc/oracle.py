@@ -6,10 +6,9 @@ computes them again is that of the certificates and shares no code with steps, e
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import NoReturn
 
 from bench.dpc.contracts import OUTPUT
 from bench.dpc.scenario import BUCKET_S, SOURCE_OF
@@ -17,11 +16,11 @@ from bench.federation import Federation
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network, Port
-from pipelines.language.check import CheckedNetwork, check_network
 from pipelines.participant.home_session import take_seat
 from pipelines.quality.differences import differences
+from pipelines.quality.port_columns import port_columns
 from pipelines.quality.recompute import Recomputation
-from pipelines.quality.window_inputs import final_rows, source_records
+from pipelines.quality.stored_rows import final_rows, source_records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,23 +43,22 @@ class Compared:
 
 def compare(federation: Federation, reader: str, network: Network, part: Range) -> Compared:
     """Hold the rows of a range that are final at a reader against the oracle's."""
-    checked = check_network(network)
+    columns = port_columns(network)
     port = network.port(network.output(OUTPUT).input, OUTPUT)
-    columns = checked.columns[port]
     with ExitStack() as stack:
         records = {}
         for lander, source in SOURCE_OF.items():
             seat = stack.enter_context(take_seat(federation.settings, Participant(lander)))
             records[source] = source_records(
                 seat.home.catalog, seat.home.storage, StreamName(source),
-                checked.columns[Port(source)], part,
+                columns[Port(source)], [part],
             )  # fmt: skip
         seat = stack.enter_context(take_seat(federation.settings, Participant(reader)))
         segments = seat.home.catalog.segments(StreamName(OUTPUT), part)
-        stable = final_rows(seat.home.storage, segments, columns, part)
-    with Recomputation(checked, records, _no_batch) as run:
-        again = run.rows(port, part)
-    found = differences(stable, again, columns, int(BUCKET_S * 1_000_000)).buckets
+        stable = final_rows(seat.home.storage, segments, columns[port], part).rows
+    with Recomputation(network, records, _no_batch) as run:
+        again = run.rows(port, [part])
+    found = differences(stable, again, columns[port], int(BUCKET_S * 1_000_000)).buckets
     return Compared(
         rows=again.num_rows,
         lost=int(found["only_recomputed"].sum()),
@@ -68,5 +66,5 @@ def compare(federation: Federation, reader: str, network: Network, part: Range) 
     )
 
 
-def _no_batch(checked: CheckedNetwork, records: Mapping[str, Any]) -> Mapping[str, Any]:
+def _no_batch(*given: object) -> NoReturn:
     raise AssertionError("DuckDB takes all boxes of a chain")

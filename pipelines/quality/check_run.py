@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from medusa_core.certificates import Certificate
 from pipelines.homes.deployed_fragments import fragments_in_force
 from pipelines.homes.home import Home
-from pipelines.quality.batch_boxes import spark_batch
 from pipelines.quality.gx_project import Project, project
 from pipelines.quality.planted_faults import broken
+from pipelines.quality.spark_boxes import spark_batch
 from pipelines.quality.suites import examinations
 from pipelines.quality.window_facts import Facts, gather
 from pipelines.quality.windows import Asked, subjects_of

@@ -1,9 +1,11 @@
-"""Two multisets of rows held against each other, bucket by bucket, by DuckDB."""
+"""Two multisets of rows, and two lists of columns, compared; rows by DuckDB, bucket by bucket."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 
 import duckdb
 import pandas as pd
@@ -12,16 +14,17 @@ import pyarrow as pa
 from medusa_core.columns import Column
 from pipelines.base.time_text import iso
 from pipelines.quality.duck_tables import make_table
-from pipelines.storage.arrow_schema import STIME
+from pipelines.quality.stored_rows import STIME
+from pipelines.quality.transpiled import quoted_name
 
 SHOWN_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Differences:
-    """`buckets` has a row for each that holds something: rows of both sides, and of one alone.
+    """`buckets`: for each bucket with rows, the rows of both sides and those of one side alone.
 
-    `shown` are the first rows that only one side has, in words that are safe in a page.
+    `shown`: the first rows that only one side has, as texts that are safe in a page.
     """
 
     buckets: pd.DataFrame
@@ -29,15 +32,35 @@ class Differences:
 
 
 def differences(
-    stable: pa.Table, recomputed: pa.Table, columns: tuple[Column, ...], width_us: int
+    stable: pa.Table,
+    recomputed: pa.Table,
+    columns: tuple[Column, ...],
+    width_us: int,
+    derived: tuple[Column, ...] | None = None,
 ) -> Differences:
-    """What stands in the stream beside what was computed again; equal rows all count."""
+    """The rows of a stream against the rows that were recomputed; equal rows all count.
+
+    `derived` are the columns of the recomputed rows, if they differ from the stream's: a column
+    that both have with different types is compared as text, which is no more than a hint, since
+    the types differ.
+    """
+    types = {c.name: c.type for c in derived or columns}
+    common = [c for c in columns if c.name in types]
+    listed = ", ".join(
+        quoted_name(c.name) if types[c.name] == c.type
+        else f"CAST({quoted_name(c.name)} AS VARCHAR) AS {quoted_name(c.name)}"
+        for c in common
+    )  # fmt: skip
+    listed = f"{listed}, {STIME}" if common else STIME
     with duckdb.connect() as connection:
         connection.execute("SET threads = 1")
         make_table(connection, "stable", stable, columns)
-        make_table(connection, "again", recomputed, columns)
-        connection.execute("CREATE TEMP TABLE extra AS FROM stable EXCEPT ALL FROM again")
-        connection.execute("CREATE TEMP TABLE lost AS FROM again EXCEPT ALL FROM stable")
+        make_table(connection, "again", recomputed, derived or columns)
+        for table, one, other in (("extra", "stable", "again"), ("lost", "again", "stable")):
+            connection.execute(
+                f"CREATE TEMP TABLE {table} AS SELECT {listed} FROM {one} "
+                f"EXCEPT ALL SELECT {listed} FROM {other}"
+            )
         bucket = f"{STIME} - ((({STIME} % {width_us}) + {width_us}) % {width_us})"
         sides = " UNION ALL ".join(
             f"SELECT {bucket} AS at_us, '{name}' AS side FROM {name}"
@@ -55,17 +78,41 @@ def differences(
             rows = connection.execute(
                 f"SELECT * FROM {table} ORDER BY {STIME} LIMIT {SHOWN_MAX}"
             ).fetchall()
-            names = [*(c.name for c in columns), STIME]
+            names = [*(c.name for c in common), STIME]
             for row in rows:
                 values = dict(zip(names, row, strict=True))
                 at = iso(values.pop(STIME))
-                told = ", ".join(f"{name}={value!r}"[:200] for name, value in values.items())
-                found.append({"side": side, "at": at, "row": _for_page(f"{side}, at {at}: {told}")})
+                text = ", ".join(f"{name}={value!r}"[:200] for name, value in values.items())
+                found.append({"side": side, "at": at, "row": _for_page(f"{side}, at {at}: {text}")})
     counted.insert(0, "bucket", [iso(at) for at in counted["at_us"]])
     return Differences(
         buckets=counted.drop(columns=["at_us"]),
         shown=pd.DataFrame(found, columns=["side", "at", "row"]),
     )
+
+
+def differing_columns(
+    declared: tuple[Column, ...],
+    derived: tuple[Column, ...],
+    stored_types: Mapping[str, frozenset[str]],
+) -> pd.DataFrame:
+    """The columns with another name or type than derived, or another type in files than declared.
+
+    A row for each, in order: the column, how it is declared and derived, its types in files.
+    """
+    rows = []
+    for one, other in zip_longest(declared, derived):
+        in_files = stored_types.get((one or other).name, frozenset())
+        if one != other or in_files:
+            rows.append(
+                {
+                    "column": (one or other).name,
+                    "declared": "missing" if one is None else f"{one.name} {one.type}",
+                    "derived": "missing" if other is None else f"{other.name} {other.type}",
+                    "in_files": ", ".join(sorted(in_files)) or "as declared",
+                }
+            )
+    return pd.DataFrame(rows)
 
 
 def _for_page(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Rows on their way into DuckDB and out again: dates and times as whole numbers in between."""
+"""Rows in DuckDB: dates and times are whole numbers there."""
 
 from __future__ import annotations
 
@@ -8,43 +8,39 @@ import duckdb
 import pyarrow as pa
 
 from medusa_core.columns import Column
-from pipelines.quality.transpiled import duckdb_type, name_of
-from pipelines.storage.arrow_schema import STIME, arrow_type, record_schema
+from pipelines.quality.spark_types import column_type
+from pipelines.quality.stored_rows import STIME, row_schema
+from pipelines.quality.transpiled import duckdb_type, quoted_name
+
+_WHOLE = {"date": pa.int32(), "timestamp": pa.int64()}
 
 
 def make_table(
     connection: duckdb.DuckDBPyConnection, table: str, rows: pa.Table, columns: tuple[Column, ...]
 ) -> None:
-    """A table of DuckDB with declared columns and `_stime`, dates and times as whole numbers."""
-    plain = as_numbers(rows, columns)
+    """A table of DuckDB with declared columns and `_stime`."""
+    plain = rows.select(row_schema(columns).names)
+    for at, column in enumerate(columns):
+        if column.type in _WHOLE:
+            plain = plain.set_column(at, column.name, plain.column(at).cast(_WHOLE[column.type]))
+    listed = ", ".join(
+        f"CAST({quoted_name(name)} AS {type_}) AS {quoted_name(name)}"
+        for name, type_ in (
+            *((c.name, duckdb_type(column_type(c))) for c in columns),
+            (STIME, "BIGINT"),
+        )
+    )
     connection.register("given", plain)
-    typed = [
-        f"CAST({name_of(c.name)} AS {duckdb_type(c.type)}) AS {name_of(c.name)}" for c in columns
-    ]
-    listed = ", ".join((*typed, f"CAST({name_of(STIME)} AS BIGINT) AS {name_of(STIME)}"))
     connection.execute(f"CREATE TEMP TABLE {table} AS SELECT {listed} FROM given")
     connection.unregister("given")
 
 
-def as_numbers(rows: pa.Table, columns: tuple[Column, ...]) -> pa.Table:
-    """Rows with dates as days and times as microseconds since 1970."""
-    whole = {"date": pa.int32(), "timestamp": pa.int64()}
-    names = [*(c.name for c in columns), STIME]
-    rows = rows.select(names)
-    for at, column in enumerate(columns):
-        if column.type in whole:
-            values = rows.column(column.name).cast(arrow_type(column.type))
-            rows = rows.set_column(at, column.name, values.cast(whole[column.type]))
-    return rows
-
-
 def arrow_of(found: Any, columns: tuple[Column, ...]) -> pa.Table:
-    """What DuckDB answers as the Arrow table that a stream's records are."""
-    table = found.to_arrow_table()
-    schema = record_schema(columns)
+    """Rows of DuckDB in the form of stored rows."""
+    table, schema = found.to_arrow_table(), row_schema(columns)
     cells = [
-        pa.chunked_array([chunk.cast(schema.field(n).type) for chunk in table.column(n).chunks],
-                         type=schema.field(n).type)
-        for n in schema.names
+        pa.chunked_array([chunk.cast(field.type) for chunk in table.column(field.name).chunks],
+                         type=field.type)
+        for field in schema
     ]  # fmt: skip
     return pa.table(cells, schema=schema)

@@ -11,8 +11,8 @@ from medusa_core.certificates import LineEvent
 from medusa_core.first_answers import delay_ms_of, first_arrivals
 from medusa_core.grid import Range, floor_us
 from pipelines.base.time_text import iso
+from pipelines.quality.stored_rows import STIME
 from pipelines.quality.window_facts import Facts
-from pipelines.storage.arrow_schema import STIME
 
 HOLE = "missing"
 

@@ -13,8 +13,8 @@ from medusa_core.errors import Refused
 from medusa_core.grid import Range, floor_us
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Segment, Stability
+from pipelines.quality.stored_rows import STIME
 from pipelines.quality.window_facts import Facts
-from pipelines.storage.arrow_schema import STIME
 
 LATE_BOUND_MS = 10_000
 """The bound that a stream without one is given in the copy, so that something can be late."""

@@ -1,16 +1,15 @@
-"""The oracle: a network computed again from its records, by another engine, all at once.
+"""The oracle: a network computed again from its records, all at once and by rules of its own.
 
-DuckDB takes the boxes whose expressions it is known to understand as Spark does; what cannot be
-carried over is computed by one Spark batch (`pipelines.quality.batch_boxes`), and it is written
-down box by box who did what. The records are computed in one piece: no steps, panes, corrections or
-lineage, and nothing of `pipelines.spark` where DuckDB computes.
+DuckDB computes the boxes whose expressions are known to mean the same there; Spark computes the
+others, each in one batch, from the expressions as they are written. The certificate names the
+engine of each box. There are no steps, panes, corrections or lineage here, and nothing of the
+compiler: of `pipelines.language` the parser alone is used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -29,248 +28,227 @@ from medusa_core.network import (
     inputs_of,
     ports_of,
 )
-from pipelines.language.check import CheckedAggregate, CheckedNetwork
 from pipelines.language.parsing import parse
 from pipelines.quality.duck_tables import arrow_of, make_table
-from pipelines.quality.transpile_aggregates import CarryingAggregates
-from pipelines.quality.transpile_functions import CarryingScalars
+from pipelines.quality.port_columns import Columns, port_columns
+from pipelines.quality.ranges import needed_parts
+from pipelines.quality.spark_boxes import SparkBatch
+from pipelines.quality.spark_types import column_type
+from pipelines.quality.stored_rows import STIME, row_schema
+from pipelines.quality.transpile_aggregates import AggregateTranspiler
+from pipelines.quality.transpile_functions import ScalarTranspiler
 from pipelines.quality.transpiled import (
-    Carried,
-    NotCarried,
+    NotTranspiled,
+    Transpiled,
     any_of,
     duckdb_type,
     floor_mod,
-    name_of,
+    quoted_name,
 )
-from pipelines.storage.arrow_schema import STIME
 
 DUCKDB = "DuckDB"
 SPARK = "Spark"
 _FAILS, _CASE, _WINDOW = "_fails", "_case", "_window"
 
-Batch = Callable[[CheckedNetwork, Mapping[str, pa.Table]], Mapping[str, pa.Table]]
-"""Runs a whole small network in one Spark batch: records by source -> rows by output."""
+Records = Callable[[str, Columns, Sequence[Range]], pa.Table]
+"""Reads a source's records: its name, its columns, and the ranges that are needed."""
+
+
+def recompute(
+    network: Network,
+    wanted: Mapping[Port, Sequence[Range]],
+    records: Records,
+    batch: SparkBatch,
+) -> Recomputation:
+    """A recomputation for some ranges of some ports, from the records that those ranges need.
+
+    `rows` may be asked for these ports and ranges only. Raises NoSuchType if the oracle's rules do
+    not cover an expression, and what `records` raises.
+    """
+    columns = port_columns(network)
+    parts = needed_parts(network, wanted)
+    sources = {}
+    for source in network.sources:
+        of_source = columns[Port(source.name)]
+        sources[source.name] = (
+            records(source.name, of_source, parts[source.name])
+            if source.name in parts
+            else row_schema(of_source).empty_table()
+        )
+    return Recomputation(network, sources, batch)
 
 
 @dataclass
 class Recomputation:
-    """A network over the records of its sources; boxes are computed when they are asked for.
+    """A network over the records of its sources; a box is computed when its rows are asked for.
 
-    `engines` tells for each box that was computed which engine did it, and why it was not DuckDB;
-    `failed` how many records or groups a box put aside.
+    `columns` are those of every port, derived from the sources' columns. `engines`: box -> the
+    engine that computed it, and why it was not DuckDB; `failed`: box -> records or groups that it
+    failed on.
     """
 
-    checked: CheckedNetwork
+    network: Network
     sources: Mapping[str, pa.Table]
-    batch: Batch
+    batch: SparkBatch
+    columns: Mapping[Port, Columns] = field(init=False)
     engines: dict[str, str] = field(default_factory=dict)
     failed: dict[str, int] = field(default_factory=dict)
-    tables: dict[Port, str] = field(default_factory=dict)
+    _tables: dict[Port, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.connection = duckdb.connect()
-        # A certificate is made beside the running of streams: it takes one core.
-        self.connection.execute("SET threads = 1")
-        self.connection.execute("SET preserve_insertion_order = false")
+        self.columns = port_columns(self.network)
+        self._connection = duckdb.connect()
+        # A certificate is made beside running streams: it takes one core.
+        self._connection.execute("SET threads = 1")
+        self._connection.execute("SET preserve_insertion_order = false")
 
     def __enter__(self) -> Recomputation:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.connection.close()
+        self._connection.close()
 
-    @property
-    def network(self) -> Network:
-        """What is computed."""
-        return self.checked.network
+    def rows(self, port: Port, parts: Iterable[Range]) -> pa.Table:
+        """A port's rows with event time in the ranges: declared columns and `_stime`."""
+        at = quoted_name(STIME)
+        inside = [f"({at} >= {part.from_us} AND {at} < {part.to_us})" for part in parts]
+        return self._read(port, f"WHERE {' OR '.join(inside) or 'false'}")
 
-    def table_of(self, port: Port) -> str:
-        """The name of the table with a port's rows, computed now if it was not before."""
-        if port in self.tables:
-            return self.tables[port]
+    def _read(self, port: Port, where: str = "") -> pa.Table:
+        found = self._connection.sql(f"SELECT * FROM {self._table(port)} {where}")
+        return arrow_of(found, self.columns[port])
+
+    def _table(self, port: Port) -> str:
+        """The name of the table with a port's rows, which is computed at the first call."""
+        if port in self._tables:
+            return self._tables[port]
         if self.network.is_source(port.owner):
-            return self.put(port, self.sources[port.owner])
+            return self._put(port, self.sources[port.owner])
         box = self.network.box(port.owner)
         inputs = [self.network.port(reference, box.name) for reference in inputs_of(box)]
+        tables = [self._table(port) for port in inputs]
+        given, made = self.columns[inputs[0]], self.columns[port]
         try:
-            self.check_exact(box, inputs)
-            boxes = _Boxes(self, [self.checked.columns[port] for port in inputs])
-            statements = boxes.statements(box)
-        except NotCarried as reason:
-            self.in_spark(box, str(reason))
+            statements = _Statements.of(box, given, made)
+        except NotTranspiled as reason:
+            self.engines[box.name] = f"{SPARK}: {reason}"
+            found = self.batch(box, given, made, self._read(inputs[0]))
+            for each, rows in found.ports.items():
+                self._put(each, rows)
+            failed = found.failed
         else:
-            self.run(box, statements, [self.table_of(port) for port in inputs])
-        return self.tables[port]
-
-    def rows(self, port: Port, part: Range) -> pa.Table:
-        """A port's rows with event time in a range: declared columns and `_stime`."""
-        table = self.table_of(port)
-        inside = f"{name_of(STIME)} >= {part.from_us} AND {name_of(STIME)} < {part.to_us}"
-        found = self.connection.sql(f"SELECT * FROM {table} WHERE {inside}")
-        return arrow_of(found, self.checked.columns[port])
-
-    def put(self, port: Port, rows: pa.Table) -> str:
-        """Make a table of rows that came from elsewhere."""
-        self.tables[port] = table = f"t{len(self.tables)}"
-        make_table(self.connection, table, rows, self.checked.columns[port])
-        return table
-
-    # boxes
-
-    def run(self, box: Box, statements: _Statements, inputs: list[str]) -> None:
-        """Compute a box from the tables of its inputs."""
-        self.engines[box.name] = DUCKDB
-        own = f"b{len(self.engines)}"
-        names = {f"in{at}": table for at, table in enumerate(inputs)}
-        for suffix, sql in statements.steps:
-            made = sql.format(own=own, **names)
-            self.connection.execute(f"CREATE TEMP TABLE {own}{suffix} AS {made}")
-        for port, sql in statements.ports.items():
-            table = f"t{len(self.tables)}"
-            self.connection.execute(f"CREATE TEMP TABLE {table} AS {sql.format(own=own, **names)}")
-            self.tables[port] = table
-        failed = 0
-        for suffix in statements.failing:
-            counted = f"SELECT count(*) FROM {own}{suffix} WHERE {_FAILS}"
-            failed += self.connection.execute(counted).fetchall()[0][0]
+            self.engines[box.name] = DUCKDB
+            failed = self._run(statements, tables)
         if failed:
             self.failed[box.name] = failed
-        for suffix, _ in statements.steps:
-            self.connection.execute(f"DROP TABLE {own}{suffix}")
+        return self._tables[port]
 
-    def check_exact(self, box: Box, inputs: list[Port]) -> None:
-        """Leave to Spark what reads a value that is known within a tolerance only."""
-        inexact = {name for port in inputs for name in self.inexact(port)}
-        if inexact:
-            raise NotCarried(f"reads {', '.join(sorted(inexact))}, which Spark rounds")
+    def _put(self, port: Port, rows: pa.Table) -> str:
+        """Make a table of rows that are given."""
+        self._tables[port] = table = f"t{len(self._tables)}"
+        make_table(self._connection, table, rows, self.columns[port])
+        return table
 
-    def inexact(self, port: Port) -> frozenset[str]:
-        """Columns whose last digits depend on the order of rows."""
-        if self.network.is_source(port.owner):
-            return frozenset()
-        box, checked = self.network.box(port.owner), self.checked.boxes[port.owner]
-        if isinstance(checked, CheckedAggregate):
-            return frozenset(name for name, c in checked.columns if c.tolerance_only)
-        match box:
-            case Filter() | Union():
-                behind = (self.network.port(r, box.name) for r in inputs_of(box))
-                return frozenset().union(*map(self.inexact, behind))
-            case Map():
-                compiled = getattr(checked, "columns", ())
-                return frozenset(name for name, c in compiled if c.tolerance_only)
-        return frozenset()
-
-    def in_spark(self, box: Box, reason: str) -> None:
-        """Compute a box by a Spark batch, with those before it whose values are not exact."""
-        from pipelines.quality.batch_boxes import region_of
-
-        region = region_of(self, box)
-        for name in region.boxes:
-            self.engines[name] = f"{SPARK}: {reason}" if name == box.name else SPARK
-        given = {source: self.everything(port) for source, port in region.entries.items()}
-        made = self.batch(region.checked, given)
-        for output, port in region.exits.items():
-            if port not in self.tables:
-                self.put(port, made[output])
-
-    def everything(self, port: Port) -> pa.Table:
-        """All rows of a port, as Arrow."""
-        found = self.connection.sql(f"SELECT * FROM {self.table_of(port)}")
-        return arrow_of(found, self.checked.columns[port])
+    def _run(self, statements: _Statements, inputs: list[str]) -> int:
+        """Compute a box from the tables of its inputs; how many records or groups it failed on."""
+        own = f"b{len(self.engines)}"
+        names = {f"in{at}": table for at, table in enumerate(inputs)}
+        for suffix, sql in statements.steps.items():
+            made = sql.format(own=own, **names)
+            self._connection.execute(f"CREATE TEMP TABLE {own}{suffix} AS {made}")
+        for port, sql in statements.ports.items():
+            self._tables[port] = table = f"t{len(self._tables)}"
+            self._connection.execute(f"CREATE TEMP TABLE {table} AS {sql.format(own=own, **names)}")
+        failed = 0
+        for suffix in statements.steps:
+            counted = f"SELECT count(*) FROM {own}{suffix} WHERE {_FAILS}"
+            failed += self._connection.execute(counted).fetchall()[0][0]
+            self._connection.execute(f"DROP TABLE {own}{suffix}")
+        return failed
 
 
-@dataclass
+@dataclass(frozen=True, slots=True)
 class _Statements:
-    """Tables that a box needs on its way, those in which records may have failed, its ports."""
+    """A box as SQL over tables {in0}, {in1}, …: a query for each port.
 
-    ports: dict[Port, str]
-    steps: list[tuple[str, str]] = field(default_factory=list)
-    failing: list[str] = field(default_factory=list)
+    `steps` are tables {own}… that the box needs before, each with a column that says which of its
+    records or groups the box failed on.
+    """
 
+    ports: Mapping[Port, str]
+    steps: Mapping[str, str] = field(default_factory=dict)
 
-@dataclass
-class _Boxes:
-    """Writes the SQL of one box over tables {in0}, {in1}, …; its own are {own}…"""
-
-    run: Recomputation
-    inputs: list[tuple[Column, ...]]
-
-    def statements(self, box: Box) -> _Statements:
-        """The box as SQL; NotCarried if something of it is not known to mean the same."""
+    @staticmethod
+    def of(box: Box, given: Columns, made: Columns) -> _Statements:
+        """The box as SQL; NotTranspiled if a part of it may mean something else in DuckDB."""
         match box:
             case Filter():
-                return self.filter(box)
+                return _filter(box, given)
             case Map():
-                return self.map(box)
+                return _map(box, given, made)
             case Union():
-                columns = _listed(c.name for c in self.inputs[0])
-                parts = (f"SELECT {columns} FROM {{in{at}}}" for at in range(len(self.inputs)))
+                listed = _listed(made)
+                parts = (f"SELECT {listed} FROM {{in{at}}}" for at in range(len(box.inputs)))
                 return _Statements({Port(box.name): " UNION ALL ".join(parts)})
             case Aggregate():
-                return self.aggregate(box)
+                return _aggregate(box, given, made)
             case Function():
-                raise NotCarried("a Function")
+                raise NotTranspiled("a Function")
 
-    def carried(self, text: str) -> Carried:
-        columns = {c.name: c for c in self.inputs[0]}
-        return CarryingScalars(columns).carry(parse(text, "expression"))
 
-    def filter(self, box: Filter) -> _Statements:
-        whens = []
-        for at, text in enumerate(box.cases.values()):
-            case = self.carried(text)
-            if case.fails:
-                whens.append(f"WHEN {case.fails} THEN -1")
-            whens.append(f"WHEN {case.sql} THEN {at}")
-        last = len(box.cases)
-        chosen = f"CASE {' '.join(whens)} ELSE {last} END"
-        tried = f"SELECT *, {_braces(chosen)} AS {_CASE} FROM {{in0}}"
-        tried = f"SELECT *, {_CASE} < 0 AS {_FAILS} FROM ({tried})"
-        columns = _listed(c.name for c in self.inputs[0])
-        ports = {
-            Port(box.name, port): f"SELECT {columns} FROM {{own}}tried WHERE {_CASE} = {at}"
-            for at, port in enumerate(ports_of(box))
-        }
-        return _Statements(ports, [("tried", tried)], ["tried"])
+def _filter(box: Filter, given: Columns) -> _Statements:
+    transpiler = ScalarTranspiler({c.name: c for c in given})
+    whens = []
+    for at, text in enumerate(box.cases.values()):
+        case = transpiler.transpile(parse(text, "expression"))
+        if case.fails:
+            whens.append(f"WHEN {case.fails} THEN -1")
+        whens.append(f"WHEN {case.sql} THEN {at}")
+    chosen = f"CASE {' '.join(whens)} ELSE {len(box.cases)} END"
+    tried = f"SELECT *, {_braces(chosen)} AS {_CASE}, {_CASE} < 0 AS {_FAILS} FROM {{in0}}"
+    listed = _listed(given)
+    ports = {
+        Port(box.name, port): f"SELECT {listed} FROM {{own}}tried WHERE {_CASE} = {at}"
+        for at, port in enumerate(ports_of(box))
+    }
+    return _Statements(ports, {"tried": tried})
 
-    def map(self, box: Map) -> _Statements:
-        values = {name: self.carried(text) for name, text in box.columns.items()}
-        made = _values(values, self.run.checked.columns[Port(box.name)])
-        fails = any_of(*(value.fails for value in values.values()))
-        if fails is None:
-            return _Statements({Port(box.name): f"SELECT {made}, {name_of(STIME)} FROM {{in0}}"})
-        tried = f"SELECT *, {_braces(fails)} AS {_FAILS} FROM {{in0}}"
-        rows = f"SELECT {made}, {name_of(STIME)} FROM {{own}}tried WHERE NOT {_FAILS}"
-        return _Statements({Port(box.name): rows}, [("tried", tried)], ["tried"])
 
-    def aggregate(self, box: Aggregate) -> _Statements:
-        carrying = CarryingAggregates({c.name: c for c in self.inputs[0]})
-        values = {
-            name: carrying.carry(parse(text, "expression")) for name, text in box.columns.items()
-        }
-        columns = self.run.checked.columns[Port(box.name)]
-        own = columns[len(columns) - len(values) :]
-        unusable = any_of(*dict.fromkeys(carrying.record_fails)) or "false"
-        tried = f"SELECT *, {_braces(unusable)} AS {_FAILS} FROM {{in0}}"
-        group = [name_of(g) for g in box.group_by]
-        by = ", ".join((_WINDOW, *group))
-        lost = any_of(*(value.fails for value in values.values())) or "false"
-        parts = (f"{_WINDOW} AS {name_of('window_start')}", *group, _values(values, own),
-                 f"{_WINDOW} + {box.size_us - 1} AS {name_of(STIME)}",
-                 f"{_braces(lost)} AS {_FAILS}")  # fmt: skip
-        grouped = f"SELECT {', '.join(parts)} FROM ({_windows(box)}) GROUP BY {by}"
-        listed = _listed(c.name for c in columns)
-        rows = f"SELECT {listed} FROM {{own}}grouped WHERE NOT {_FAILS}"
-        return _Statements(
-            {Port(box.name): rows},
-            [("tried", tried), ("grouped", grouped)],
-            ["tried", "grouped"],
-        )
+def _map(box: Map, given: Columns, made: Columns) -> _Statements:
+    transpiler = ScalarTranspiler({c.name: c for c in given})
+    values = {n: transpiler.transpile(parse(t, "expression")) for n, t in box.columns.items()}
+    fails = any_of(*(value.fails for value in values.values()))
+    rows = f"SELECT {_values(values, made)}, {quoted_name(STIME)} FROM"
+    if fails is None:
+        return _Statements({Port(box.name): f"{rows} {{in0}}"})
+    tried = f"SELECT *, {_braces(fails)} AS {_FAILS} FROM {{in0}}"
+    rows = f"{rows} {{own}}tried WHERE NOT {_FAILS}"
+    return _Statements({Port(box.name): rows}, {"tried": tried})
+
+
+def _aggregate(box: Aggregate, given: Columns, made: Columns) -> _Statements:
+    transpiler = AggregateTranspiler({c.name: c for c in given})
+    values = {n: transpiler.transpile(parse(t, "expression")) for n, t in box.columns.items()}
+    unusable = any_of(*dict.fromkeys(transpiler.record_fails)) or "false"
+    tried = f"SELECT *, {_braces(unusable)} AS {_FAILS} FROM {{in0}}"
+    group = [quoted_name(name) for name in box.group_by]
+    lost = any_of(*(value.fails for value in values.values())) or "false"
+    parts = (
+        f"{_WINDOW} AS {quoted_name('window_start')}",
+        *group,
+        _values(values, made[len(made) - len(values) :]),
+        f"{_WINDOW} + {box.size_us - 1} AS {quoted_name(STIME)}",
+        f"{_braces(lost)} AS {_FAILS}",
+    )
+    by = ", ".join((_WINDOW, *group))
+    grouped = f"SELECT {', '.join(parts)} FROM ({_windows(box)}) GROUP BY {by}"
+    rows = f"SELECT {_listed(made)} FROM {{own}}grouped WHERE NOT {_FAILS}"
+    return _Statements({Port(box.name): rows}, {"tried": tried, "grouped": grouped})
 
 
 def _windows(box: Aggregate) -> str:
     """Every usable record once for each window that holds it, with the window's start."""
-    stime = name_of(STIME)
+    stime = quoted_name(STIME)
     last = f"{stime} - {floor_mod(stime, box.advance_us)}"
     windows = -(-box.size_us // box.advance_us)
     start = f"{last} - n.range * {box.advance_us}"
@@ -280,22 +258,21 @@ def _windows(box: Aggregate) -> str:
     )
 
 
-def _values(values: Mapping[str, Carried], columns: tuple[Column, ...]) -> str:
-    """The columns of a box in their order, each of the type that was found when it was checked."""
+def _values(values: Mapping[str, Transpiled], columns: Sequence[Column]) -> str:
+    """The columns that a box makes, in their order."""
     listed = []
     for column in columns:
-        value = values[column.name]
-        if value.type != column.type:
-            raise NotCarried(f"{column.name}, which is {value.type} here and {column.type} there")
-        sql = f"CAST({value.sql} AS {duckdb_type(column.type)})"
-        listed.append(f"{_braces(sql)} AS {name_of(column.name)}")
+        value, type_ = values[column.name], column_type(column)
+        assert value.type == type_, f"{column.name} is transpiled as {value.type}, not {type_}"
+        sql = f"CAST({value.sql} AS {duckdb_type(type_)})"
+        listed.append(f"{_braces(sql)} AS {quoted_name(column.name)}")
     return ", ".join(listed)
 
 
-def _listed(names: Any) -> str:
-    return ", ".join(name_of(name) for name in (*names, STIME))
+def _listed(columns: Iterable[Column]) -> str:
+    return ", ".join(quoted_name(name) for name in (*(c.name for c in columns), STIME))
 
 
 def _braces(sql: str) -> str:
-    """SQL as a part of what is formatted later."""
+    """SQL as a part of a text that is formatted later."""
     return sql.replace("{", "{{").replace("}", "}}")

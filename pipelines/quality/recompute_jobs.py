@@ -1,11 +1,12 @@
-"""What has to be computed again: by plan, which streams over which ranges, from which records."""
+"""What is recomputed: for each plan, the final ranges of the streams that it made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 from medusa_core.errors import Refused
 from medusa_core.fragments import fragments_of
@@ -14,99 +15,97 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Network, Port
 from pipelines.homes.home import Home
 from pipelines.homes.network_files import network_of_plan
-from pipelines.language.check import CheckedNetwork, check_network
-from pipelines.quality.recompute import Batch, Recomputation
-from pipelines.quality.window_inputs import needed, source_records
-from pipelines.storage.arrow_schema import record_schema
+from pipelines.quality.port_columns import Columns, port_columns
+from pipelines.quality.ranges import merged
+from pipelines.quality.recompute import recompute
+from pipelines.quality.spark_boxes import SparkBatch
+from pipelines.quality.spark_types import NoSuchType
+from pipelines.quality.stored_rows import source_records
 
 Plans = Mapping[PlanId, Mapping[str, Any]]
 """Plans as their documents say, by fingerprint."""
 
 Made = Mapping[PlanId, Mapping[StreamName, Sequence[Range]]]
-"""Which final ranges of which streams a plan has made."""
+"""The ranges of streams that plans made."""
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
-    """What one plan has to answer for: streams, and the final ranges that it made of each."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recomputed:
+    """The rows of a stream in the ranges that were asked for, or why they cannot be recomputed.
 
-    checked: CheckedNetwork
-    ports: Mapping[StreamName, Port]
-    ranges: Mapping[StreamName, tuple[Range, ...]]
+    `columns` are those that the stream has by the oracle's rules. `engines` and `failed` are of the
+    boxes that the rows pass through.
+    """
+
+    columns: Columns = ()
+    rows: pa.Table | None = None
+    reason: str = ""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, int] = field(default_factory=dict)
 
 
-def jobs_of(home: Home, made: Made, plans: Plans, lost: dict[StreamName, str]) -> Iterator[Job]:
-    """A job for every plan; `lost` is told of streams whose plan cannot be run, and why."""
+def recompute_streams(
+    home: Home, made: Made, plans: Plans, batch: SparkBatch
+) -> Mapping[StreamName, Sequence[Recomputed]]:
+    """Recompute ranges of streams from the home's records: for each stream, one result a plan.
+
+    Only records that the ranges need are read. Raises Unavailable if a file is missing or damaged.
+    """
+    found: dict[StreamName, list[Recomputed]] = {}
     for plan, ranges in made.items():
-        try:
-            network = network_of_plan(plans[plan], home.directory)
-        except Refused as error:
-            lost |= dict.fromkeys(ranges, str(error))
-            continue
-        ports = ports_of_streams(network)
-        yield Job(
-            checked=check_network(network),
-            ports={stream: ports[stream] for stream in ranges},
-            ranges={stream: tuple(joined(parts)) for stream, parts in ranges.items()},
-        )
+        for stream, one in _of_plan(home, plans[plan], ranges, batch):
+            found.setdefault(stream, []).append(one)
+    return found
+
+
+def _of_plan(
+    home: Home, plan: Mapping[str, Any], ranges: Mapping[StreamName, Sequence[Range]],
+    batch: SparkBatch,
+) -> Iterator[tuple[StreamName, Recomputed]]:  # fmt: skip
+    """The ranges that one plan made; if it cannot be run, each stream with the reason."""
+
+    def records(name: str, columns: Columns, parts: Sequence[Range]) -> pa.Table:
+        return source_records(home.catalog, home.storage, StreamName(name), columns, parts)
+
+    try:
+        network = network_of_plan(plan, home.directory)
+        columns = port_columns(network)
+    except (Refused, NoSuchType) as error:
+        yield from ((stream, Recomputed(reason=str(error))) for stream in ranges)
+        return
+    ports = ports_of_streams(network)
+    wanted = {ports[stream]: merged(parts) for stream, parts in ranges.items()}
+    with recompute(network, wanted, records, batch) as run:
+        for stream in ranges:
+            port = ports[stream]
+            rows = run.rows(port, wanted[port])
+            behind = boxes_behind(network, port)
+            yield (
+                stream,
+                Recomputed(
+                    columns=columns[port],
+                    rows=rows,
+                    engines={box: run.engines[box] for box in behind if box in run.engines},
+                    failed={box: run.failed[box] for box in behind if box in run.failed},
+                ),
+            )
 
 
 def ports_of_streams(network: Network) -> Mapping[StreamName, Port]:
-    """Every stream of a network, what crosses between fragments included, and where it begins."""
+    """Every stream of a network, also between fragments, and the port where it begins."""
     ports = {StreamName(source.name): Port(source.name) for source in network.sources}
     for fragment in fragments_of(network):
         ports |= fragment.outputs
     return ports
 
 
-def joined(parts: Sequence[Range]) -> Iterator[Range]:
-    """The ranges in order, neighbours made one."""
-    last: Range | None = None
-    for part in sorted(parts):
-        if last is not None and part.from_us <= last.to_us:
-            last = last.hull(part)
-            continue
-        if last is not None:
-            yield last
-        last = part
-    if last is not None:
-        yield last
-
-
-def hull(parts: Sequence[Range]) -> Range:
-    return Range(min(p.from_us for p in parts), max(p.to_us for p in parts))
-
-
-@contextmanager
-def computing(home: Home, job: Job, batch: Batch) -> Iterator[Recomputation]:
-    """The plan's network over all records that the ranges need."""
-    wanted: dict[str, Range] = {}
-    for stream, parts in job.ranges.items():
-        need = needed(job.checked.network, job.ports[stream], hull(parts))
-        for source, range_ in need.items():
-            wanted[source] = wanted[source].hull(range_) if source in wanted else range_
-    sources = {}
-    for declared in job.checked.network.sources:
-        name = declared.name
-        columns = job.checked.columns[Port(name)]
-        part = wanted.get(name)
-        sources[name] = (
-            record_schema(columns).empty_table()
-            if part is None
-            else source_records(home.catalog, home.storage, StreamName(name), columns, part)
-        )
-    with Recomputation(checked=job.checked, sources=sources, batch=batch) as run:
-        yield run
-
-
 def boxes_behind(network: Network, port: Port) -> tuple[str, ...]:
-    """The boxes that a port's rows have gone through, in order."""
+    """The boxes that a port's rows pass through, in order."""
     found: set[str] = set()
     waiting = [port]
-    arcs = network.box_arcs
     while waiting:
         owner = waiting.pop().owner
         if not network.is_source(owner) and owner not in found:
             found.add(owner)
-            waiting += [arc.start for arc in arcs if arc.end == owner]
+            waiting += [arc.start for arc in network.box_arcs if arc.end == owner]
     return tuple(name for name in network.order if name in found)

@@ -14,12 +14,13 @@ import pandas as pd
 
 from medusa_core.certificates import Suite
 from medusa_core.segments import Stability
-from pipelines.quality.differences import differences
+from pipelines.quality.differences import differences, differing_columns
 from pipelines.quality.frames import HOLE, arrivals_frame, pieces_frame, versions_frame
 from pipelines.quality.window_facts import LANDED, Facts
 
 TOLD = {
-    Suite.CONVERGED: "L2: final results equal what is computed again from the records that landed.",
+    Suite.CONVERGED: "L2: final rows and the types of their columns equal what is recomputed from "
+    "the records that landed.",
     Suite.COMPLETE: "L1: nothing of the window is missing or tentative, and every row is there.",
     Suite.BOUNDARIES: "S1: from version to version the boundary never went back, and no final row "
     "was replaced.",
@@ -75,8 +76,9 @@ def _all(column: str, values: Sequence[object], told: str) -> Expected:
 def _converged(facts: Facts) -> Examination:
     assert facts.recomputed is not None
     width_us = facts.subject.status.stream.width_us
-    found = differences(facts.stable, facts.recomputed, facts.columns, width_us)
+    found = differences(facts.stable, facts.recomputed, facts.columns, width_us, facts.derived)
     buckets = found.buckets
+    columns = differing_columns(facts.columns, facts.derived, facts.stored_types)
     tables = [
         Table(
             name="buckets",
@@ -90,8 +92,12 @@ def _converged(facts: Facts) -> Examination:
                     {"column_A": "rows", "column_B": "recomputed"},
                 ),
             ),
-        )
+        ),
     ]
+    if len(columns):
+        told = "each column has the type that Spark's rules give it, in the catalog and in files"
+        nothing = Expected("ExpectColumnValuesToBeNull", told, {"column": "column"})
+        tables.append(Table(name="columns", rows=columns, expected=(nothing,)))
     if len(found.shown):
         nothing = Expected("ExpectColumnValuesToBeNull", "no row differs", {"column": "row"})
         tables.append(Table(name="differing_rows", rows=found.shown, expected=(nothing,)))
@@ -106,6 +112,7 @@ def _converged(facts: Facts) -> Examination:
             "only_in_stream": int(buckets["only_in_stream"].sum()),
             "only_recomputed": int(buckets["only_recomputed"].sum()),
             "buckets_with_rows": len(buckets),
+            "columns_of_another_type": len(columns),
             "computed_from": LANDED,
             "failed_in_box": dict(facts.failed),
             "tentative_us_not_compared": sum(p.to_us - p.from_us for p in tentative),

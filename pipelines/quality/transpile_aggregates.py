@@ -1,4 +1,4 @@
-"""Aggregates carried over: over the records of a window and group, exactly as Spark defines them.
+"""Aggregates in DuckDB, over the records of a window and group, exactly as Spark defines them.
 
 Sums of doubles and what is built on them are left to Spark, and so are lists and approximations.
 """
@@ -6,172 +6,143 @@ Sums of doubles and what is built on them are left to Spark, and so are lists an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from medusa_core.columns import Column, decimal_shape
-from pipelines.language import coercion
-from pipelines.language.functions import AGGREGATES
-from pipelines.quality.transpile_functions import CarryingScalars
+from medusa_core.columns import Column
+from pipelines.quality.aggregate_calls import AggregateCall, aggregate_call
+from pipelines.quality.spark_types import BIGINT, DIGITS_MAX, INT, SparkType
+from pipelines.quality.stored_rows import STIME
+from pipelines.quality.transpile_functions import ScalarTranspiler
 from pipelines.quality.transpiled import (
-    Carried,
-    NotCarried,
+    NotTranspiled,
+    Transpiled,
     any_of,
     duckdb_type,
-    name_of,
     provided,
+    quoted_name,
 )
-from pipelines.storage.arrow_schema import STIME
 
-_SAME_NAME = {
-    "every": "bool_and", "some": "bool_or", "any": "bool_or", "first_value": "first",
-    "last_value": "last", "mean": "avg",
-}  # fmt: skip
 _HALF = 2**32
 
 
-@dataclass
-class CarryingAggregates(CarryingScalars):
-    """Carries expressions over aggregates; outside of these there are the group's columns alone.
+class AggregateTranspiler(ScalarTranspiler):
+    """Transpiles expressions over aggregates and the columns of the group.
 
-    `record_fails` collects when a record cannot be used, a condition over the record.
+    `record_fails` collects the conditions under which a record cannot be aggregated.
     """
 
-    columns: Mapping[str, Column]
-    record_fails: list[str] = field(default_factory=list)
+    def __init__(self, columns: Mapping[str, Column]) -> None:
+        super().__init__(columns)
+        self.records = ScalarTranspiler(columns)
+        self.record_fails: list[str] = []
 
-    def __post_init__(self) -> None:
-        self.rows = CarryingScalars(self.columns)
+    def transpile(self, node: exp.Expr) -> Transpiled:
+        call = aggregate_call(node)
+        return super().transpile(node) if call is None else self.aggregate(call, node)
 
-    def carry(self, node: exp.Expr) -> Carried:
-        match node:
-            case exp.Filter():
-                return self.aggregate(node.this, node.expression.this)
-            case exp.IgnoreNulls() | exp.RespectNulls():
-                return self.aggregate(node, None)
-        return super().carry(node)
-
-    def call(self, name: str, arguments: list[exp.Expr]) -> Carried:
-        if name in AGGREGATES:
-            return self.aggregate(exp.Anonymous(this=name, expressions=arguments), None)
-        return super().call(name, arguments)
-
-    def aggregate(self, node: exp.Expr, only: exp.Expr | None) -> Carried:
-        """One aggregate function with its DISTINCT, NULLS and FILTER."""
-        skips_nulls = isinstance(node, exp.IgnoreNulls)
-        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
-            node = node.this
-        name = str(node.this).lower()
-        name = _SAME_NAME.get(name, name)
-        arguments = list(node.expressions)
-        if len(arguments) == 1 and isinstance(arguments[0], exp.IgnoreNulls):
-            skips_nulls, arguments = True, [arguments[0].this]
-        is_distinct = len(arguments) == 1 and isinstance(arguments[0], exp.Distinct)
-        if is_distinct:
-            arguments = list(arguments[0].expressions)
-        if name in ("first", "last") and len(arguments) == 2:
-            skips_nulls |= self.rows.carry(arguments.pop()).constant is True
-        condition = None if only is None else self.rows.carry(only)
-        is_star = len(arguments) == 1 and isinstance(arguments[0], exp.Star)
-        parts = () if is_star else tuple(self.rows.carry(a) for a in arguments)
-        self.note_failures(parts, condition)
-        call = _Call(name, parts, is_distinct, None if condition is None else condition.sql)
-        return call.carried(self.columns, skips_nulls)
-
-    def note_failures(self, parts: tuple[Carried, ...], condition: Carried | None) -> None:
-        """When a record fails on its way into an aggregate."""
-        # Every argument is looked at, whatever the one before it is.
+    def aggregate(self, call: AggregateCall, node: exp.Expr) -> Transpiled:
+        """One aggregate function over the records of a group."""
+        parts = tuple(self.records.transpile(argument) for argument in call.arguments)
+        only = None if call.only is None else self.records.transpile(call.only)
+        # Every argument is evaluated, also behind one that is NULL.
         fails = any_of(*(part.fails for part in parts))
-        if condition is not None:
-            later = provided(f"({condition.sql}) IS TRUE", fails)
-            fails = any_of(condition.fails, later)
+        if only is not None:
+            fails = any_of(only.fails, provided(f"({only.sql}) IS TRUE", fails))
         if fails is not None:
             self.record_fails.append(fails)
+        group = _Group(call, parts, None if only is None else only.sql, self.types.of(node))
+        return group.value(self.columns)
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
-    name: str
-    parts: tuple[Carried, ...]
-    is_distinct: bool
+class _Group:
+    """A call over the records of a group that its FILTER lets pass."""
+
+    call: AggregateCall
+    parts: tuple[Transpiled, ...]
     only: str | None
+    type: SparkType
 
     def over(self, call: str, *also: str) -> str:
-        """An aggregate call over the records that its FILTER lets in."""
-        wanted = [f"({c})" for c in (self.only, *also) if c]
-        return f"({call} FILTER (WHERE {' AND '.join(wanted)}))" if wanted else call
+        """A call over the records of the FILTER that meet other conditions too."""
+        conditions = [f"({c})" for c in (self.only, *also) if c]
+        return f"({call} FILTER (WHERE {' AND '.join(conditions)}))" if conditions else call
 
     def plain(self, function: str) -> str:
-        """The function over its one argument."""
-        distinct = "DISTINCT " if self.is_distinct else ""
+        """A function of the one argument."""
+        distinct = "DISTINCT " if self.call.is_distinct else ""
         return self.over(f"{function}({distinct}{self.parts[0].sql})")
 
-    def carried(self, columns: Mapping[str, Column], skips_nulls: bool) -> Carried:
-        """The value of the call over a group."""
-        match self.name:
+    def value(self, columns: Mapping[str, Column]) -> Transpiled:
+        """The value of the group."""
+        match self.call.name:
             case "count":
-                return Carried(sql=f"CAST({self.count()} AS BIGINT)", type="bigint")
+                return self.cast(self.count())
             case "count_if":
-                sql = self.over("count(*)", self.parts[0].sql)
-                return Carried(sql=f"CAST({sql} AS BIGINT)", type="bigint")
+                return self.cast(self.over("count(*)", self.parts[0].sql))
             case "bool_and" | "bool_or" | "bit_and" | "bit_or" | "bit_xor" | "min" | "max":
-                type_ = self.parts[0].type
-                sql = f"CAST({self.plain(self.name)} AS {duckdb_type(type_)})"
-                return Carried(sql=sql, type=type_)
+                return self.cast(self.plain(self.call.name))
             case "sum":
                 return self.sum()
             case "avg":
                 return self.average()
             case "first" | "last":
-                there = f"{self.parts[0].sql} IS NOT NULL" if skips_nulls else ""
-                return self.in_order(columns, (), self.name == "last", there)
+                condition = f"{self.parts[0].sql} IS NOT NULL" if self.call.skips_nulls else ""
+                return self.in_order(columns, (), self.call.name == "last", condition)
             case "min_by" | "max_by":
                 order = self.parts[1].sql
-                there = f"{order} IS NOT NULL"
-                return self.in_order(columns, (order,), self.name == "max_by", there)
-        raise NotCarried(self.name)
+                is_last = self.call.name == "max_by"
+                return self.in_order(columns, (order,), is_last, f"{order} IS NOT NULL")
+        raise NotTranspiled(self.call.name)
+
+    def cast(self, sql: str) -> Transpiled:
+        """A value in the type that Spark gives it."""
+        return Transpiled(sql=f"CAST({sql} AS {duckdb_type(self.type)})", type=self.type)
 
     def count(self) -> str:
-        there = [f"{part.sql} IS NOT NULL" for part in self.parts]
-        if not self.is_distinct:
-            return self.over("count(*)", *there)
+        not_null = [f"{part.sql} IS NOT NULL" for part in self.parts]
+        if not self.call.is_distinct:
+            return self.over("count(*)", *not_null)
         if len(self.parts) == 1:
             return self.plain("count")
         listed = ", ".join(part.sql for part in self.parts)
-        return self.over(f"count(DISTINCT ({listed}))", *there)
+        return self.over(f"count(DISTINCT ({listed}))", *not_null)
 
-    def sum(self) -> Carried:
-        x = self.parts[0]
-        if coercion.is_decimal(x.type):
-            precision, scale = decimal_shape(x.type)
-            type_ = coercion.decimal(precision + 10, scale)
-            return Carried(sql=f"CAST({self.plain('sum')} AS {duckdb_type(type_)})", type=type_)
-        if x.type not in coercion.INTEGRAL:
-            raise NotCarried("a sum of doubles")
-        total = self.plain("sum")
+    def sum(self) -> Transpiled:
+        x, total = self.parts[0].type, self.plain("sum")
+        if x.is_decimal and x.precision + 10 <= DIGITS_MAX:
+            return self.cast(total)
+        if not x.is_integral:
+            raise NotTranspiled(f"a sum of {x}")
         sql = f"TRY_CAST({total} AS BIGINT)"
-        if x.type == "int" and not self.is_distinct:
-            return Carried(sql=sql, type="bigint")
-        return Carried(sql=sql, type="bigint", fails=f"({total} IS NOT NULL AND {sql} IS NULL)")
+        if x == INT and not self.call.is_distinct:
+            return Transpiled(sql=sql, type=BIGINT)
+        fails = f"({total} IS NOT NULL AND {sql} IS NULL)"
+        return Transpiled(sql=sql, type=BIGINT, fails=fails)
 
-    def average(self) -> Carried:
-        """The exact sum, rounded once to a double, by the count."""
-        if self.parts[0].type not in coercion.INTEGRAL or self.is_distinct:
-            raise NotCarried(f"avg of {self.parts[0].type}")
+    def average(self) -> Transpiled:
+        """The exact sum, rounded once to a double, divided by the count."""
+        if not self.parts[0].type.is_integral or self.call.is_distinct:
+            raise NotTranspiled(f"avg of {self.parts[0].type}")
         total, count = self.plain("sum"), self.plain("count")
         low = f"((({total} % {_HALF}) + {_HALF}) % {_HALF})"
         high = f"(({total} - {low}) // {_HALF})"
         rounded = f"(CAST({high} AS DOUBLE) * {_HALF}.0::DOUBLE + CAST({low} AS DOUBLE))"
-        sql = f"({rounded} / nullif(CAST({count} AS DOUBLE), 0.0::DOUBLE))"
-        return Carried(sql=sql, type="double")
+        return self.cast(f"({rounded} / nullif(CAST({count} AS DOUBLE), 0.0::DOUBLE))")
 
     def in_order(
-        self, columns: Mapping[str, Column], first_by: tuple[str, ...], is_last: bool, also: str
-    ) -> Carried:
-        """The value in the first or last record: event time, then all columns as declared."""
+        self,
+        columns: Mapping[str, Column],
+        first_by: tuple[str, ...],
+        is_last: bool,
+        condition: str,
+    ) -> Transpiled:
+        """The value in the first or last record: by event time, then all columns as declared."""
         value = self.parts[0]
-        way = "DESC NULLS LAST" if is_last else "ASC NULLS FIRST"
-        keys = (*first_by, name_of(STIME), *(name_of(c) for c in columns), value.sql)
-        order = ", ".join(f"{key} {way}" for key in keys)
-        return Carried(sql=self.over(f"first({value.sql} ORDER BY {order})", also), type=value.type)
+        direction = "DESC NULLS LAST" if is_last else "ASC NULLS FIRST"
+        keys = (*first_by, quoted_name(STIME), *(quoted_name(c) for c in columns), value.sql)
+        order = ", ".join(f"{key} {direction}" for key in keys)
+        sql = self.over(f"first({value.sql} ORDER BY {order})", condition)
+        return Transpiled(sql=sql, type=self.type)

@@ -1,11 +1,9 @@
-"""A piece of an expression as DuckDB says it: a value that never raises, and when Spark's would.
+"""An expression in DuckDB: a value that never raises, and the condition under which Spark raises.
 
-This is a reading of Spark's rules of its own: nothing of `pipelines.spark`, and of the checker only
-its parser and its table of types. What is not known to mean the same in both engines is not carried
-over (NotCarried), and its box is computed by Spark.
-
-In DuckDB a date is its number of days and a timestamp its microseconds since 1970, both as whole
-numbers, so that no calendar, time zone or format of another engine is in between.
+An expression is transpiled only if both engines are known to give it the same value for every
+record; else NotTranspiled is raised, and Spark computes its box. In DuckDB a date is its number of
+days and a timestamp its microseconds since 1970, both as whole numbers, so that no calendar, time
+zone or format of DuckDB takes part.
 """
 
 from __future__ import annotations
@@ -13,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-DUCKDB_TYPES = {
+from pipelines.quality.expression_types import NOT_WRITTEN, NotWritten
+from pipelines.quality.spark_types import SparkType
+
+_DUCKDB_TYPES = {
     "boolean": "BOOLEAN",
     "int": "INTEGER",
     "bigint": "BIGINT",
@@ -22,62 +23,60 @@ DUCKDB_TYPES = {
     "binary": "BLOB",
     "date": "INTEGER",
     "timestamp": "BIGINT",
+    "void": "INTEGER",
 }
 DAY_US = 86_400_000_000
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
-"""The years 1 to 9999, beyond which no column has a date or a timestamp."""
+"""The first day of year 1 and the last of year 9999: no column has a date beyond them."""
 FIRST_US, LAST_US = FIRST_DAY * DAY_US, (LAST_DAY + 1) * DAY_US - 1
 
 
-class NotCarried(Exception):
-    """The expression has something that DuckDB may compute otherwise; the message says what."""
-
-
-class NotWrittenOut:
-    """The value of a piece that is no constant."""
-
-
-NOT_WRITTEN_OUT = NotWrittenOut()
+class NotTranspiled(Exception):
+    """DuckDB may compute the expression differently; the message says which part of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """SQL of DuckDB that never raises, its type (as in `medusa_core.columns`), and `fails`.
+class Transpiled:
+    """DuckDB SQL that never raises, and its Spark type.
 
-    `fails` is a condition, never NULL, that is true iff Spark would raise; None if it cannot.
-    `constant` is the value where it is written out.
+    `fails` is a condition, never NULL, that is true iff Spark raises; None if Spark cannot.
+    `constant` is the value if it is written out.
     """
 
     sql: str
-    type: str
+    type: SparkType
     fails: str | None = None
-    constant: object = NOT_WRITTEN_OUT
+    constant: object = NOT_WRITTEN
 
     @property
-    def is_written_out(self) -> bool:
-        """Whether it is a constant."""
-        return not isinstance(self.constant, NotWrittenOut)
+    def is_constant(self) -> bool:
+        """Whether the value is written out."""
+        return not isinstance(self.constant, NotWritten)
 
 
-def duckdb_type(type_: str) -> str:
-    """How DuckDB keeps a column of the type."""
-    return DUCKDB_TYPES.get(type_) or type_.upper()
+def duckdb_type(type_: SparkType) -> str:
+    """The DuckDB type of a column."""
+    if type_.is_decimal:
+        return f"DECIMAL({type_.precision},{type_.scale})"
+    if type_.name not in _DUCKDB_TYPES:
+        raise NotTranspiled(str(type_))
+    return _DUCKDB_TYPES[type_.name]
 
 
-def name_of(column: str) -> str:
-    """A column or table as DuckDB names it."""
+def quoted_name(column: str) -> str:
+    """The name of a column or table as a quoted identifier."""
     return '"' + column.replace('"', '""') + '"'
 
 
-def text_of(value: str) -> str:
-    """A text as DuckDB writes it."""
+def quoted_text(value: str) -> str:
+    """A text as a literal."""
     if "\0" in value:
-        raise NotCarried("a text with a NUL in it")
+        raise NotTranspiled("a text with a NUL in it")
     return "'" + value.replace("'", "''") + "'"
 
 
 def any_of(*conditions: str | None) -> str | None:
-    """True if one is; None is a condition that never holds."""
+    """The disjunction of conditions, of which None is false."""
     given = [c for c in conditions if c is not None]
     return f"({' OR '.join(given)})" if given else None
 
@@ -87,35 +86,44 @@ def provided(condition: str, fails: str | None) -> str | None:
     return None if fails is None else f"({condition} AND {fails})"
 
 
-def one_after_the_other(parts: Iterable[Carried]) -> str | None:
-    """When evaluating parts fails, if evaluation ends at the first that is NULL."""
+def fails_in_order(parts: Iterable[Transpiled]) -> str | None:
+    """The failure of parts that are evaluated in order up to the first NULL."""
     found: list[str | None] = []
-    there: list[str] = []
+    not_null: list[str] = []
     for part in parts:
-        found.append(provided(" AND ".join(there), part.fails) if there else part.fails)
-        there.append(f"({part.sql}) IS NOT NULL")
+        found.append(provided(" AND ".join(not_null), part.fails) if not_null else part.fails)
+        not_null.append(f"({part.sql}) IS NOT NULL")
     return any_of(*found)
 
 
-def strictly(
-    sql: str, type_: str, parts: tuple[Carried, ...], *, fails: str | None = None,
+def strict(
+    sql: str,
+    type_: SparkType,
+    parts: tuple[Transpiled, ...],
+    *,
+    fails: str | None = None,
     last_first: bool = False,
-) -> Carried:  # fmt: skip
-    """A value of parts that is NULL if one is; `fails` is asked where none is."""
+) -> Transpiled:
+    """A value that is NULL if one of its parts is; `fails` applies where no part is NULL.
+
+    `last_first`: the last part is evaluated first, as in a division.
+    """
     own = fails
     for part in parts if fails else ():
         own = provided(f"({part.sql}) IS NOT NULL", own)
-    # What is NULL must not make the condition so.
     own = own and f"coalesce({own}, false)"
-    before = one_after_the_other(reversed(parts) if last_first else parts)
-    return Carried(sql=sql, type=type_, fails=any_of(before, own))
+    return Transpiled(
+        sql=sql,
+        type=type_,
+        fails=any_of(fails_in_order(reversed(parts) if last_first else parts), own),
+    )
 
 
 def floor_div(dividend: str, divisor: int) -> str:
-    """Whole division that rounds down, also below zero; the divisor is above it."""
+    """Integer division that rounds down; the divisor is positive."""
     return f"(({dividend} - {floor_mod(dividend, divisor)}) // {divisor})"
 
 
 def floor_mod(dividend: str, divisor: int) -> str:
-    """What whole division rounded down leaves: from 0 to the divisor - 1."""
+    """The remainder of `floor_div`: from 0 to the divisor - 1."""
     return f"((({dividend} % {divisor}) + {divisor}) % {divisor})"

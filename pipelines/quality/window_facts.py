@@ -1,4 +1,4 @@
-"""What is known of one window of a line, read once: everything that checks are made of.
+"""The facts of a window of a line, read once: what the checks of certificates are made from.
 
 Facts are values, so that a copy of them can be broken on purpose
 (`pipelines.quality.planted_faults`) and judged like any other, while the home stays as it is.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from medusa_core.certificates import LineEvent
-from medusa_core.columns import Column
+from medusa_core.columns import Column, declare_columns
 from medusa_core.errors import Refused
 from medusa_core.grid import Range, ceil_us
 from medusa_core.names import PlanId, StreamName
@@ -23,30 +23,30 @@ from pipelines.base.time_text import iso
 from pipelines.catalog.interface import LineStatus
 from pipelines.catalog.lines_read import lines_read
 from pipelines.homes.home import Home
-from pipelines.quality.recompute import Batch
+from pipelines.quality.ranges import merged, needed
 from pipelines.quality.recompute_jobs import (
     Made,
     Plans,
-    boxes_behind,
-    computing,
-    hull,
-    jobs_of,
+    Recomputed,
     ports_of_streams,
+    recompute_streams,
 )
-from pipelines.quality.window_inputs import final_rows, needed, within
+from pipelines.quality.spark_boxes import SparkBatch
+from pipelines.quality.stored_rows import final_rows, row_schema, within
 from pipelines.quality.windows import Subject
-from pipelines.storage.segment_rows import columns_of
 
 LANDED = "landed records"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """A window as it stands. `recomputed` is None where it cannot be, and `reason` says why.
+    """A window of a line. `recomputed` is None if it cannot be recomputed; `reason` says why.
 
-    `stable` and `recomputed` hold the final rows only. `failed` counts records that a box put aside
-    when it was computed again, `quarantine` those of the stream and its sources that lie there.
-    `recalled_at` are the versions of the line that took back what was final.
+    `columns` are those that the stream is declared with, `derived` those that it has by the
+    oracle's rules, and `stored_types` the types that differ in its files from the declared ones.
+    `stable` and `recomputed` hold final rows only. `failed` counts the records that a box failed on
+    in the recomputation, `quarantine` those of the stream and its sources in quarantine.
+    `recalled_at` are the versions of the line that recalled final rows.
     """
 
     subject: Subject
@@ -54,7 +54,9 @@ class Facts:
     segments: tuple[Segment, ...]
     events: tuple[LineEvent, ...]
     stable: pa.Table
+    stored_types: Mapping[str, frozenset[str]] = field(default_factory=dict)
     recomputed: pa.Table | None = None
+    derived: tuple[Column, ...] = ()
     reason: str = ""
     engines: Mapping[str, str] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)
@@ -83,12 +85,13 @@ class Facts:
 
 
 def gather(
-    home: Home, subjects: Sequence[Subject], batch: Batch, *, is_default: bool = False
+    home: Home, subjects: Sequence[Subject], batch: SparkBatch, *, is_default: bool = False
 ) -> list[Facts]:
-    """Read what there is of the windows and compute them again.
+    """Read the facts of windows and recompute the windows, from the records that they need.
 
-    `is_default`: windows that begin where nobody asked are cut to where records are still kept.
-    Raises Refused if records that are needed are trimmed, Unavailable if a file is gone or damaged.
+    `is_default`: a window whose start nobody asked for is cut to where records are still kept.
+    Raises Refused if records that are needed are trimmed, Unavailable if a file is missing or
+    damaged.
     """
     plans = {p.id: json.loads(p.document) for p in home.catalog.plans(superseded=True)}
     lines = lines_read(home.catalog.lines(), home.participant)
@@ -100,59 +103,50 @@ def gather(
         stream: bound.bound_ms for stream, (bound, _) in home.catalog.bounds().items() if bound
     }
     quarantine = _quarantine(home)
-    again: dict[StreamName, list[pa.Table]] = {}
-    engines: dict[StreamName, dict[str, str]] = {}
-    failed: dict[StreamName, dict[str, int]] = {}
-    lost: dict[StreamName, str] = {}
-    for job in jobs_of(home, _made(home, read, plans), plans, lost):
-        with computing(home, job, batch) as run:
-            for stream, parts in job.ranges.items():
-                port = job.ports[stream]
-                rows = run.rows(port, hull(parts))
-                again.setdefault(stream, []).append(within(rows, parts))
-                behind = boxes_behind(job.checked.network, port)
-                engines.setdefault(stream, {}).update(
-                    {box: run.engines[box] for box in behind if box in run.engines}
-                )
-                failed.setdefault(stream, {}).update(
-                    {box: run.failed[box] for box in behind if box in run.failed}
-                )
-    found = []
-    for facts in read:
-        name = facts.stream
-        recomputed, reason = None, _not_here(home, facts, plans) or lost.get(name, "")
-        if not reason:
-            empty = facts.stable.slice(0, 0)
-            recomputed = pa.concat_tables([empty, *again.get(name, [])])
-        found.append(
-            Facts(
-                subject=facts.subject,
-                columns=facts.columns,
-                segments=facts.segments,
-                events=facts.events,
-                stable=facts.stable,
-                recalled_at=facts.recalled_at,
-                recomputed=recomputed,
-                reason=reason,
-                engines=engines.get(name, {}),
-                failed=failed.get(name, {}),
-                bound_ms=bounds.get(name),
-                quarantine={s: quarantine[s] for s in _behind(facts, plans) if s in quarantine},
-            )
+    reasons = [_not_here(home, facts, plans) for facts in read]
+    here = [facts for facts, reason in zip(read, reasons, strict=True) if not reason]
+    recomputed = recompute_streams(home, _made(here), plans, batch)
+    return [
+        replace(
+            _with_recomputed(facts, reason, recomputed.get(facts.stream, ())),
+            bound_ms=bounds.get(facts.stream),
+            quarantine={s: quarantine[s] for s in _behind(facts, plans) if s in quarantine},
         )
-    return found
+        for facts, reason in zip(read, reasons, strict=True)
+    ]
+
+
+def _with_recomputed(facts: Facts, reason: str, recomputed: Sequence[Recomputed]) -> Facts:
+    """Facts with what was recomputed of their stream, by one or more plans."""
+    reason = reason or next((one.reason for one in recomputed if one.reason), "")
+    if reason:
+        return replace(facts, reason=reason)
+    derived = recomputed[-1].columns if recomputed else facts.columns
+    tables = [row_schema(derived).empty_table()]
+    for one in recomputed:
+        assert one.rows is not None
+        tables.append(within(one.rows, _stable_parts(facts)))
+    return replace(
+        facts,
+        derived=derived,
+        recomputed=pa.concat_tables(tables),
+        engines={box: engine for one in recomputed for box, engine in one.engines.items()},
+        failed={box: count for one in recomputed for box, count in one.failed.items()},
+    )
 
 
 def _read(home: Home, subject: Subject) -> Facts:
     status, window = subject.status, subject.window
-    columns = columns_of(status.stream)
+    columns = declare_columns(f"stream {status.stream.name}", status.stream.columns)
     segments = home.catalog.segments(subject.stream, window, producer=status.producer)
+    stored = final_rows(home.storage, segments, columns, window)
     return Facts(
         subject=subject,
         columns=columns,
         segments=segments,
         events=home.catalog.history(subject.stream, status.producer, window),
-        stable=final_rows(home.storage, segments, columns, window),
+        stable=stored.rows,
+        stored_types=stored.types,
         recalled_at=frozenset(
             recall.version
             for recall in home.catalog.recalls(subject.stream)
@@ -187,12 +181,10 @@ def _is_computed_here(home: Home, status: LineStatus) -> bool:
     return any(p.participant == home.participant and not p.is_import for p in by)
 
 
-def _made(home: Home, read: Sequence[Facts], plans: Plans) -> Made:
-    """What each plan made of the windows that can be computed again here."""
+def _made(read: Sequence[Facts]) -> Made:
+    """The stable ranges of the windows, by the plan that made them."""
     made: dict[PlanId, dict[StreamName, list[Range]]] = {}
     for facts in read:
-        if _not_here(home, facts, plans):
-            continue
         for segment in facts.segments:
             part = segment.range.intersection(facts.window)
             if part is not None and segment.stability is Stability.STABLE:
@@ -200,7 +192,8 @@ def _made(home: Home, read: Sequence[Facts], plans: Plans) -> Made:
     return made
 
 
-# ------------------------------------------------------------ what is kept, what is put aside
+def _stable_parts(facts: Facts) -> Sequence[Range]:
+    return merged(facts.ranges(Stability.STABLE))
 
 
 def _computable(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from pathlib import Path
 
 import pytest
@@ -140,21 +139,6 @@ def test_two_at_once_do_not_write_into_one_project(netmon: Checked) -> None:
         pytest.raises(Unavailable, match="another check writes into"),
     ):
         netmon.run(stream="busy_sources")
-
-
-ORACLE = (
-    "transpiled", "transpiled_types", "transpile", "transpile_aggregates", "transpile_functions",
-    "differences", "duck_tables", "recompute",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ORACLE)
-def test_what_duckdb_computes_shares_no_code_with_spark(name: str) -> None:
-    tree = ast.parse((REPOSITORY / "pipelines" / "quality" / f"{name}.py").read_text())
-    imported = {
-        node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)
-    } | {alias.name for n in ast.walk(tree) if isinstance(n, ast.Import) for alias in n.names}
-    assert not {module for module in imported if "spark" in module}
 
 
 def test_every_vendored_file_has_its_licence() -> None:

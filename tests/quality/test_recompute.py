@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -13,17 +14,29 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from medusa_core.columns import Column
+from medusa_core.columns import Column, declare_columns
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
-from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Port, Source
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Map,
+    Network,
+    Output,
+    Port,
+    Source,
+    inputs_of,
+    ports_of,
+)
 from pipelines.base.settings import Settings
-from pipelines.language.check import check_network
 from pipelines.language.load import load_network
-from pipelines.quality.batch_boxes import spark_batch
 from pipelines.quality.differences import differences
-from pipelines.quality.recompute import DUCKDB, Recomputation
-from pipelines.quality.window_inputs import needed
-from pipelines.storage.arrow_schema import STIME, arrow_type, record_schema
+from pipelines.quality.port_columns import port_columns
+from pipelines.quality.ranges import needed
+from pipelines.quality.recompute import DUCKDB, Recomputation, recompute
+from pipelines.quality.spark_boxes import spark_batch
+from pipelines.quality.spark_types import column_type
+from pipelines.quality.stored_rows import STIME, arrow_type, row_schema, within
 from pipelines.storage.csv_export import export_csv
 from tests.language.conftest import COLUMNS
 from tests.language.conftest import records as records
@@ -44,30 +57,28 @@ def no_spark(*given: object) -> NoReturn:
 def test_duckdb_gives_the_expected_rows_of_every_shipped_network(
     network: str, folder: str, inputs: dict[str, str], answers: dict[str, str], tmp_path: Path
 ) -> None:
-    checked = check_network(load_network(network))
+    loaded = load_network(network)
     sources = {
-        name: as_records(DATA / folder / f"{file}.parquet", checked.columns[Port(name)])
+        name: as_records(DATA / folder / f"{file}.parquet", loaded.source(name))
         for name, file in inputs.items()
     }
-    with Recomputation(checked=checked, sources=sources, batch=no_spark) as run:
+    with Recomputation(loaded, sources, no_spark) as run:
         for output, answer in answers.items():
-            port = checked.network.port(checked.network.output(output).input, "output")
-            columns = checked.columns[port]
-            export_csv(tmp_path / f"{output}.csv", columns, [run.rows(port, ALL)])
+            port = loaded.port(loaded.output(output).input, "output")
+            export_csv(tmp_path / f"{output}.csv", run.columns[port], [run.rows(port, [ALL])])
             expected = DATA / folder / "expected" / f"{answer}.csv"
             assert (tmp_path / f"{output}.csv").read_bytes() == expected.read_bytes()
     assert set(run.engines.values()) == {DUCKDB}
 
 
-def as_records(path: Path, columns: tuple[Column, ...]) -> pa.Table:
+def as_records(path: Path, source: Source) -> pa.Table:
     """Recorded rows with `_stime`, which is their column ts_us."""
+    columns = declare_columns(source.name, source.columns)
     table = pq.read_table(path)
-    cells = [table.column(c.name).cast(arrow_type(c.type)) for c in columns]
+    cells = [table.column(c.name).cast(arrow_type(column_type(c))) for c in columns]
     stime = table.column("ts_us").cast(pa.int64())
-    return pa.table([*cells, stime], schema=record_schema(columns))
+    return pa.table([*cells, stime], schema=row_schema(columns))
 
-
-# ------------------------------------------------------------ generated networks
 
 PREDICATES = (
     "small > other", "flag or 100 / other > 20", "text like '%a%'", "real >= ratio",
@@ -128,20 +139,31 @@ def networks(draw: st.DrawFn) -> Network:
 def test_duckdb_gives_what_spark_gives_for_generated_networks(
     records: SparkSession, network: Network
 ) -> None:
-    checked = check_network(network)
     # Before the epoch and behind it, several records at one time, one on a window's edge.
     given = records.sql(
         f"SELECT *, CAST((monotonically_increasing_id() - 48) DIV 2 * 333000 AS bigint) AS {STIME} "
         "FROM records"
-    ).toArrow().cast(record_schema(tuple(COLUMNS.values())))  # fmt: skip
-    wanted = spark_batch(lambda: records)(checked, {"records": given})
-    with Recomputation(checked=checked, sources={"records": given}, batch=no_spark) as run:
+    ).toArrow().cast(row_schema(tuple(COLUMNS.values())))  # fmt: skip
+    wanted = by_spark(records, network, given)
+    with Recomputation(network, {"records": given}, no_spark) as run:
         for output in network.outputs:
             port = network.port(output.input, "output")
-            found = differences(wanted[output.name], run.rows(port, ALL), checked.columns[port],
-                                1_000_000)  # fmt: skip
+            made, columns = run.rows(port, [ALL]), run.columns[port]
+            found = differences(wanted[port], made, columns, 1_000_000)
             assert found.shown.empty, f"{network}\n{found.shown['row'].to_list()[:4]}"
     assert set(run.engines.values()) == {DUCKDB}
+
+
+def by_spark(records: SparkSession, network: Network, given: pa.Table) -> dict[Port, pa.Table]:
+    """The rows of every port, each box computed by Spark."""
+    columns, batch = port_columns(network), spark_batch(lambda: records)
+    tables = {Port("records"): given}
+    for name in network.order:
+        box = network.box(name)
+        behind = network.port(inputs_of(box)[0], name)
+        made = columns[Port(name, ports_of(box)[0])]
+        tables |= batch(box, columns[behind], made, tables[behind]).ports
+    return tables
 
 
 @pytest.mark.parametrize(
@@ -163,3 +185,28 @@ def test_no_more_records_are_needed_than_the_windows_hold(part: Range, need: Ran
         outputs=(Output(name="o", input="w"),),
     )
     assert needed(network, Port("w"), part) == {"s": need}
+
+
+def test_only_the_records_that_the_named_ranges_need_are_read() -> None:
+    network = Network(
+        name="small",
+        sources=(Source(name="s", columns={"x": "bigint"}, time="x"),),
+        boxes=(
+            Aggregate(name="w", input="s", size="30us", advance="10us", columns={"n": "count(*)"}),
+        ),
+        outputs=(Output(name="o", input="w"),),
+    )
+    whole = pa.table([range(1_000), range(1_000)], schema=row_schema((Column("x", "bigint"),)))
+    read: list[Range] = []
+
+    def records(name: str, columns: object, parts: Sequence[Range]) -> pa.Table:
+        read.extend(parts)
+        return within(whole, parts)
+
+    wanted = [Range(100, 110), Range(110, 120), Range(500, 520)]
+    with Recomputation(network, {"s": whole}, no_spark) as run:
+        expected = run.rows(Port("w"), wanted)
+    with recompute(network, {Port("w"): wanted}, records, no_spark) as run:
+        assert run.rows(Port("w"), wanted).sort_by(STIME) == expected.sort_by(STIME)
+    assert read == [Range(80, 120), Range(480, 520)]
+    assert expected["n"].to_pylist() == [30] * 4

@@ -1,4 +1,7 @@
-"""Expressions in DuckDB against Spark: equal values, and failures on the same records."""
+"""The oracle's two engines against each other: equal values, and failures on the same records.
+
+Spark evaluates the expressions as they are written; nothing of the compiler takes part.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +13,19 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
 from medusa_core.columns import Column
-from pipelines.language.aggregates import compile_aggregate
 from pipelines.language.expressions import compile_expression
 from pipelines.language.parsing import parse
 from pipelines.quality.duck_tables import arrow_of, make_table
-from pipelines.quality.transpile_aggregates import CarryingAggregates
-from pipelines.quality.transpile_functions import CarryingScalars
-from pipelines.quality.transpiled import Carried, NotCarried, duckdb_type
-from pipelines.storage.arrow_schema import STIME
+from pipelines.quality.expression_types import ExpressionTypes
+from pipelines.quality.spark_expressions import AS_WRITTEN, SparkExpressions, raises
+from pipelines.quality.stored_rows import STIME
+from pipelines.quality.transpile_aggregates import AggregateTranspiler
+from pipelines.quality.transpile_functions import ScalarTranspiler
+from pipelines.quality.transpiled import NotTranspiled, Transpiled, duckdb_type
 from tests.language.conftest import COLUMNS
 from tests.language.conftest import records as records
 from tests.language.generated_expressions import compiled_text, expressions
 
-REGROUPING = "org.apache.spark.sql.catalyst.optimizer.ReorderAssociativeOperator"
 Both = tuple[SparkSession, duckdb.DuckDBPyConnection]
 
 
@@ -32,52 +35,69 @@ def both(records: SparkSession) -> Both:
     table = records.sql(
         f"SELECT *, CAST(monotonically_increasing_id() * 7 - 300 AS bigint) AS {STIME} FROM records"
     ).toArrow()
-    records.createDataFrame(table).coalesce(1).createOrReplaceTempView("timed")
+    spark = records.newSession()
+    for name, value in AS_WRITTEN.items():
+        spark.conf.set(name, value)
+    spark.createDataFrame(table).coalesce(1).createOrReplaceTempView("timed")
     connection = duckdb.connect()
     make_table(connection, "timed", table, tuple(COLUMNS.values()))
-    return records, connection
+    return spark, connection
 
 
-def carried(text: str) -> Carried | None:
+def transpiled(text: str) -> Transpiled | None:
     """The expression in DuckDB; None if it is left to Spark."""
     try:
-        return CarryingScalars(COLUMNS).carry(parse(text, "m"))
-    except NotCarried:
+        return ScalarTranspiler(COLUMNS).transpile(parse(text, "m"))
+    except NotTranspiled:
         return None
 
 
+def in_spark(spark: SparkSession, texts: list[str]) -> pa.Table:
+    """Value (NULL where it fails) and failure of each expression, by event time.
+
+    The text for Spark has the type and, where neither fails, the value of the plain text.
+    """
+    listed = []
+    for at, text in enumerate(texts):
+        written = SparkExpressions(COLUMNS).text(parse(text, "m"))
+        fails = raises([written])
+        listed += [f"IF({fails}, NULL, {written}) AS v{at}", f"{fails} AS f{at}",
+                   f"IF({fails} OR {raises([f'({text})'])}, NULL, ({text})) AS p{at}"]  # fmt: skip
+    frame = spark.sql(f"SELECT {STIME}, {', '.join(listed)} FROM timed")
+    types = dict(frame.dtypes)
+    for at, text in enumerate(texts):
+        expected = str(ExpressionTypes(COLUMNS).of(parse(text, "m")))
+        assert (types[f"v{at}"], types[f"p{at}"]) == (expected, expected), text
+    found = frame.toArrow().sort_by(STIME)
+    for at, text in enumerate(texts):
+        pairs = zip(same(found[f"v{at}"]), same(found[f"p{at}"]), strict=True)
+        assert all(plain in (None, value) for value, plain in pairs), text
+    return found
+
+
 def compare(both: Both, texts: list[str]) -> int:
-    """Hold both engines against each other on every record; how many texts were carried over."""
+    """Compare both engines on every record; how many of the texts are transpiled."""
     spark, connection = both
-    batch = [(text, done) for text in texts if (done := carried(text)) is not None]
-    ours, theirs, columns = [], [], []
-    for at, (text, done) in enumerate(batch):
-        compiled = compile_expression(text, COLUMNS, where="m")
-        assert done.type == compiled.type, text
-        ours += [f"CAST({done.sql} AS {duckdb_type(done.type)}) AS v{at}",
-                 f"({done.fails or 'false'}) AS f{at}"]  # fmt: skip
-        theirs += [f"{compiled.sql} AS v{at}", f"({compiled.error or 'false'}) AS f{at}"]
-        columns += [Column(f"v{at}", done.type), Column(f"f{at}", "boolean")]
-    if not batch:
+    wanted = in_spark(spark, texts)
+    done = {at: one for at, text in enumerate(texts) if (one := transpiled(text)) is not None}
+    if not done:
         return 0
-    selected = f"{STIME}, {', '.join(ours)} FROM timed ORDER BY {STIME}"
+    columns, listed = [], []
+    for at, one in done.items():
+        listed += [f"CAST({one.sql} AS {duckdb_type(one.type)}) AS v{at}",
+                   f"({one.fails or 'false'}) AS f{at}"]  # fmt: skip
+        columns += [Column(f"v{at}", str(one.type)), Column(f"f{at}", "boolean")]
+    selected = f"{STIME}, {', '.join(listed)} FROM timed ORDER BY {STIME}"
     made = arrow_of(connection.sql(f"SELECT {selected}"), tuple(columns))
-    selected = f"{STIME}, {', '.join(theirs)} FROM timed"
-    # Spark regroups sums that overflow on the way; what is promised is the expression as written.
-    spark.conf.set("spark.sql.optimizer.excludedRules", REGROUPING)
-    try:
-        wanted = spark.sql(f"SELECT {selected}").toArrow().sort_by(STIME)
-    finally:
-        spark.conf.unset("spark.sql.optimizer.excludedRules")
     source = connection.execute(f"SELECT * FROM timed ORDER BY {STIME}").fetchall()
-    for at, (text, done) in enumerate(batch):
+    for at, one in done.items():
         failed, should = made[f"f{at}"].to_pylist(), wanted[f"f{at}"].to_pylist()
         values = zip(same(made[f"v{at}"]), same(wanted[f"v{at}"]), strict=True)
         for number, (value, expected) in enumerate(values):
-            told = f"{text}\non {source[number]}\n{done}"
-            assert failed[number] == should[number], told
-            assert should[number] or value == expected, f"{value} {expected} {told}"
-    return len(batch)
+            where = f"{texts[at]}\non {source[number]}\n{one}"
+            assert failed[number] == should[number], where
+            assert should[number] or value == expected, f"{value} {expected} {where}"
+    return len(done)
 
 
 def same(column: pa.ChunkedArray) -> list[object]:
@@ -96,13 +116,13 @@ def same(column: pa.ChunkedArray) -> list[object]:
     phases=[Phase.generate],  # a failure names its expression; each try costs a Spark job
 )
 @given(texts=st.lists(expressions(), min_size=50, max_size=50))
-def test_what_is_carried_over_gives_the_same_and_fails_on_the_same_records(
+def test_both_engines_give_the_same_and_fail_on_the_same_records(
     both: Both, texts: list[str]
 ) -> None:
     assert compare(both, list(dict.fromkeys(map(compiled_text, texts)))) > 0
 
 
-CARRIED = r"""
+TRANSPILED = r"""
     small + 1; small + big; big - 1L; small * other; big * large; money + 1; money - small;
     money * money; real + money; real * 2; small / other; big / 2L; real / ratio; small % other;
     big % large; real % ratio; small div other; big div large; -small; -big; -money; -real;
@@ -137,9 +157,9 @@ CARRIED = r"""
 """
 
 
-def test_everything_that_is_listed_here_is_carried_over_and_gives_the_same(both: Both) -> None:
-    texts = [text.strip() for text in CARRIED.split(";") if text.strip()]
-    assert [text for text in texts if carried(text) is None] == []
+def test_everything_that_is_listed_here_is_transpiled_and_gives_the_same(both: Both) -> None:
+    texts = [text.strip() for text in TRANSPILED.split(";") if text.strip()]
+    assert [text for text in texts if transpiled(text) is None] == []
     assert compare(both, texts) == len(texts)
 
 
@@ -150,9 +170,9 @@ def test_everything_that_is_listed_here_is_carried_over_and_gives_the_same(both:
      "wide * wide", "hash(text)", "cast(wide as double)", "reverse(text)", "split(text, ',')[0]",
      "substring_index(text, 'ab', 1)", "cast(text as timestamp)"],
 )  # fmt: skip
-def test_what_the_engines_may_see_otherwise_is_left_to_spark(text: str) -> None:
+def test_what_may_differ_between_the_engines_is_left_to_spark(text: str) -> None:
     compile_expression(text, COLUMNS, where="m")
-    assert carried(text) is None
+    assert transpiled(text) is None
 
 
 AGGREGATES = r"""
@@ -168,42 +188,29 @@ AGGREGATES = r"""
 """
 
 
-def test_aggregates_that_are_carried_over_give_the_same_for_every_group(both: Both) -> None:
-    usable: dict[str, list[str]] = {}
-    for text in (text.strip() for text in AGGREGATES.split(";")):
-        compiled = compile_aggregate(text, COLUMNS, where="m", group_by=("word",))
-        # Those that fail on no record are asked for at once: a question each costs a Spark job.
-        usable.setdefault(compiled.record_error or "false", []).append(text)
-    assert len(usable) > 2
-    for bad, texts in usable.items():
-        compare_aggregates(both, texts, bad)
-
-
-def compare_aggregates(both: Both, texts: list[str], bad_in_spark: str) -> None:
-    """Hold both engines against each other on every group."""
+def test_aggregates_that_are_transpiled_give_the_same_for_every_group(both: Both) -> None:
     spark, connection = both
-    ours, theirs, columns, bad = [], [], [Column("word", "string")], "false"
-    for at, text in enumerate(texts):
-        carrying = CarryingAggregates(COLUMNS)
-        done = carrying.carry(parse(text, "m"))
-        compiled = compile_aggregate(text, COLUMNS, where="m", group_by=("word",))
-        assert done.type == compiled.type, text
-        bad = " OR ".join(carrying.record_fails) or "false"
-        ours += [f"CAST({done.sql} AS {duckdb_type(done.type)}) AS v{at}",
-                 f"({done.fails or 'false'}) AS f{at}"]  # fmt: skip
-        theirs += [f"{compiled.sql} AS v{at}", f"({compiled.error or 'false'}) AS f{at}"]
-        columns += [Column(f"v{at}", done.type), Column(f"f{at}", "boolean")]
-    grouped = f"{', '.join(ours)}, 0 AS {STIME} FROM timed WHERE NOT ({bad}) GROUP BY word"
-    made = arrow_of(connection.sql(f"SELECT word, {grouped}"), tuple(columns))
-    grouped = f"{', '.join(theirs)} FROM timed WHERE NOT ({bad_in_spark}) GROUP BY word"
-    wanted = spark.sql(f"SELECT word, {grouped}").toArrow()
-    for at, text in enumerate(texts):
-        assert rows_of(made, at) == rows_of(wanted, at), text
+    texts = [text.strip() for text in AGGREGATES.split(";")]
+    for text in texts:
+        transpiler, written = AggregateTranspiler(COLUMNS), SparkExpressions(COLUMNS)
+        tree = parse(text, "m")
+        one = transpiler.transpile(tree)
+        bad = " OR ".join(transpiler.record_fails) or "false"
+        value = f"CAST({one.sql} AS {duckdb_type(one.type)}) AS v, ({one.fails or 'false'}) AS f"
+        columns = (Column("word", "string"), Column("v", str(one.type)), Column("f", "boolean"))
+        grouped = f"{value}, 0 AS {STIME} FROM timed WHERE NOT ({bad}) GROUP BY word"
+        made = arrow_of(connection.sql(f"SELECT word, {grouped}"), columns)
+        bad = raises(written.arguments(tree) or ["0"])
+        fails = raises([written.text(tree)])
+        value = f"IF({fails}, NULL, {written.text(tree)}) AS v, {fails} AS f"
+        wanted = spark.sql(f"SELECT word, {value} FROM timed WHERE NOT {bad} GROUP BY word")
+        assert dict(wanted.dtypes)["v"] == str(one.type), text
+        assert rows_of(made) == rows_of(wanted.toArrow()), text
 
 
-def rows_of(table: pa.Table, at: int) -> list[tuple[str, ...]]:
+def rows_of(table: pa.Table) -> list[tuple[str, ...]]:
     """Values and failures by group, in an order, without the value where it is lost."""
-    failed = table[f"f{at}"].to_pylist()
-    rows = zip(table["word"].to_pylist(), same(table[f"v{at}"]), failed, strict=True)
+    failed = table["f"].to_pylist()
+    rows = zip(table["word"].to_pylist(), same(table["v"]), failed, strict=True)
     shown = ((repr(word), "lost" if lost else repr(value), lost) for word, value, lost in rows)
     return sorted((word, value, str(lost)) for word, value, lost in shown)

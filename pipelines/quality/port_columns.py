@@ -1,0 +1,63 @@
+"""The columns of every port of a network, derived from the columns that its sources declare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from medusa_core.columns import Column
+from medusa_core.network import (
+    Aggregate,
+    Box,
+    Filter,
+    Function,
+    Map,
+    Network,
+    Port,
+    Union,
+    inputs_of,
+    ports_of,
+)
+from pipelines.language.parsing import parse
+from pipelines.quality.expression_types import ExpressionTypes
+from pipelines.quality.spark_types import type_named
+
+Columns: TypeAlias = tuple[Column, ...]
+
+_WINDOW_START = Column("window_start", "timestamp")
+
+
+def port_columns(network: Network) -> Mapping[Port, Columns]:
+    """Port -> its columns with the types that Spark gives them; NoSuchType if one has none."""
+    found = {Port(source.name): _declared(source.columns) for source in network.sources}
+    for name in network.order:
+        box = network.box(name)
+        inputs = [found[network.port(reference, name)] for reference in inputs_of(box)]
+        columns = _columns(box, inputs)
+        found |= {Port(name, port): columns for port in ports_of(box)}
+    return found
+
+
+def _columns(box: Box, inputs: Sequence[Columns]) -> Columns:
+    match box:
+        case Filter() | Union():
+            return inputs[0]
+        case Map():
+            return _typed(box.columns, inputs[0])
+        case Aggregate():
+            group = (c for name in box.group_by for c in inputs[0] if c.name == name)
+            return (_WINDOW_START, *group, *_typed(box.columns, inputs[0]))
+        case Function():
+            return _declared(box.columns)
+
+
+def _typed(expressions: Mapping[str, str], columns: Columns) -> Columns:
+    types = ExpressionTypes({c.name: c for c in columns})
+    return tuple(
+        Column(name, str(types.of(parse(text, f"column {name!r}"))))
+        for name, text in expressions.items()
+    )
+
+
+def _declared(columns: Mapping[str, str]) -> Columns:
+    return tuple(Column(name, str(type_named(text))) for name, text in columns.items())

@@ -1,0 +1,158 @@
+"""Boxes that DuckDB cannot compute, computed by one fresh Spark batch over all their records.
+
+Nothing of the compiler takes part: Spark evaluates the expressions as their author wrote them
+(`spark_expressions`). So what the compiler makes of them is checked by Spark itself, and steps,
+panes, corrections and promotions are checked to come to the same as one batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from medusa_core.errors import Diverged
+from medusa_core.network import Aggregate, Box, Filter, Function, Map, Port, ports_of
+from pipelines.language.parsing import parse
+from pipelines.quality.port_columns import Columns
+from pipelines.quality.spark_expressions import AS_WRITTEN, SparkExpressions, quoted, raises
+from pipelines.quality.stored_rows import STIME, row_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_FAILS, _CASE, _WINDOW = "_fails", "_case", "_window"
+_EVENT_TIME = "stime"
+"""The name of event time in the frames that functions of users get and give."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoxRows:
+    """The rows of each port of a box, and how many records or groups it failed on."""
+
+    ports: Mapping[Port, pa.Table]
+    failed: int = 0
+
+
+SparkBatch: TypeAlias = Callable[[Box, Columns, Columns, pa.Table], BoxRows]
+"""Computes a box: its input's columns, its output's columns, the rows of the input."""
+
+
+def spark_batch(session: Callable[[], SparkSession]) -> SparkBatch:
+    """Computes boxes in a session of its own beside a session that is opened for the first box."""
+    own: list[SparkSession] = []
+
+    def compute(box: Box, given: Columns, made: Columns, rows: pa.Table) -> BoxRows:
+        from pipelines.spark.failures import spark_errors
+
+        with spark_errors(f"box {box.name} of a certificate"):
+            if not own:
+                own.append(session().newSession())
+                for name, value in AS_WRITTEN.items():
+                    own[0].conf.set(name, value)
+            frame = own[0].createDataFrame(rows)
+            return _SparkBox(frame, given, made).compute(box)
+
+    return compute
+
+
+@dataclass(frozen=True, slots=True)
+class _SparkBox:
+    """One box over a frame of records."""
+
+    frame: DataFrame
+    given: Columns
+    made: Columns
+    expressions: SparkExpressions = field(init=False)
+
+    def __post_init__(self) -> None:
+        expressions = SparkExpressions({c.name: c for c in self.given})
+        object.__setattr__(self, "expressions", expressions)
+
+    def compute(self, box: Box) -> BoxRows:
+        match box:
+            case Filter():
+                return self.filter(box)
+            case Map():
+                return self.map(box)
+            case Aggregate():
+                return self.aggregate(box)
+            case Function():
+                return self.function(box)
+        raise AssertionError(f"{box.name} needs no engine but DuckDB")
+
+    def filter(self, box: Filter) -> BoxRows:
+        cases = enumerate(self.text(text) for text in box.cases.values())
+        whens = " ".join(f"WHEN {text} THEN {at}" for at, text in cases)
+        case = f"CASE {whens} ELSE {len(box.cases)} END"
+        chosen = self.frame.selectExpr("*", f"IF({raises([case])}, -1, {case}) AS {_CASE}")
+        rows = chosen.toArrow()
+        ports = {
+            Port(box.name, port): self.rows(rows.filter(pc.equal(rows[_CASE], at)))
+            for at, port in enumerate(ports_of(box))
+        }
+        return BoxRows(ports, int(pc.sum(pc.less(rows[_CASE], 0)).as_py() or 0))
+
+    def map(self, box: Map) -> BoxRows:
+        texts = {name: self.text(text) for name, text in box.columns.items()}
+        fails = f"{raises(texts.values())} AS {_FAILS}"
+        return self.result(box, self.frame.selectExpr(*_unless_raised(texts), STIME, fails))
+
+    def aggregate(self, box: Aggregate) -> BoxRows:
+        trees = {name: parse(text, "expression") for name, text in box.columns.items()}
+        texts = {name: self.expressions.text(tree) for name, tree in trees.items()}
+        evaluated = [text for tree in trees.values() for text in self.expressions.arguments(tree)]
+        tried = self.frame.selectExpr("*", f"{raises(evaluated or ['0'])} AS {_FAILS}")
+        failed = tried.where(_FAILS).count() if evaluated else 0
+        last = f"({STIME} - pmod({STIME}, {box.advance_us}L))"
+        windows = -(-box.size_us // box.advance_us)
+        starts = f"transform(sequence(0, {windows - 1}), n -> {last} - n * {box.advance_us}L)"
+        windowed = tried.where(f"NOT {_FAILS}").selectExpr("*", f"explode({starts}) AS {_WINDOW}")
+        windowed = windowed.where(f"{_WINDOW} + {box.size_us}L > {STIME}").drop(_FAILS)
+        windowed.createOrReplaceTempView("windowed")
+        group = [quoted(name) for name in box.group_by]
+        values = ", ".join((*group, *_unless_raised(texts)))
+        grouped = windowed.sparkSession.sql(
+            f"SELECT timestamp_micros({_WINDOW}) AS window_start, {values}, "
+            f"{_WINDOW} + {box.size_us - 1}L AS {STIME}, {raises(texts.values())} AS {_FAILS} "
+            f"FROM windowed GROUP BY {', '.join((_WINDOW, *group))}"
+        )
+        found = self.result(box, grouped)
+        return BoxRows(found.ports, found.failed + failed)
+
+    def function(self, box: Function) -> BoxRows:
+        made = box.function(self.frame.withColumnRenamed(STIME, _EVENT_TIME))
+        frame = made.select(*(c.name for c in self.made), _EVENT_TIME)
+        return self.result(box, frame.withColumnRenamed(_EVENT_TIME, STIME))
+
+    def text(self, expression: str) -> str:
+        """An expression of the box as text for Spark."""
+        return self.expressions.text(parse(expression, "expression"))
+
+    def result(self, box: Box, frame: DataFrame) -> BoxRows:
+        """The rows of a box with one port: those that did not fail."""
+        types = dict(frame.dtypes)
+        for column in self.made:
+            if types[column.name] != column.type:
+                raise Diverged(
+                    f"column {column.name} of box {box.name} is {types[column.name]} in Spark, but "
+                    f"{column.type} by the rules of certificates or by its declaration"
+                )
+        rows, failed = frame.toArrow(), 0
+        if _FAILS in types:
+            failed = int(pc.sum(rows[_FAILS]).as_py() or 0)
+            rows = rows.filter(pc.invert(rows[_FAILS]))
+        return BoxRows({Port(box.name): self.rows(rows)}, failed)
+
+    def rows(self, found: pa.Table) -> pa.Table:
+        """Rows in the form of stored rows."""
+        schema = row_schema(self.made)
+        return found.select(schema.names).cast(schema)
+
+
+def _unless_raised(texts: Mapping[str, str]) -> Iterable[str]:
+    """The values, each NULL where it raises an error."""
+    return (f"IF({raises([text])}, NULL, {text}) AS {quoted(name)}" for name, text in texts.items())
