@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import IMPORT_PREFIX
+from medusa_core.headroom import Headroom
 from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
 from medusa_core.wait_budget import Patience, together
@@ -50,6 +51,7 @@ class Said(DriverSaid, Protocol):
     def polled(self, stream: StreamName, polled: Polled) -> None: ...
     def delivered(self, turn: Turn) -> None: ...
     def trimmed(self, line: TrimmedLine) -> None: ...
+    def headroom(self, headrooms: Sequence[Headroom]) -> None: ...
     def error(self, error: Exception) -> None: ...
 
 
@@ -117,6 +119,8 @@ class ParticipantLoop:
         self._agreements = agreements
         self.meter = meter
         self._now_s = now_s
+        self._turn_began_s: float | None = None
+        self._idle_since_s: float | None = None
         self._imports = [
             (StreamName(a.fragment.removeprefix(IMPORT_PREFIX)), 0)
             for a in assignments
@@ -135,6 +139,7 @@ class ParticipantLoop:
         AssignmentsChanged if this loop was made for others than now stand in the log.
         """
         began_s = self._now_s()
+        turn_ms = self._last_turn_ms(began_s)
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
         self.meter.turn()
@@ -149,7 +154,7 @@ class ParticipantLoop:
         away: Unavailable | None = None
         for driver in self._drivers:
             try:
-                applied += driver.tick(lead_ms)
+                applied += driver.tick(lead_ms, turn_ms)
             except Unavailable as error:
                 away = away or error
         self._importer.tell_paths(
@@ -159,6 +164,7 @@ class ParticipantLoop:
         self._importer.tell_room(self._room_ms(patience))
         if self._chooser is not None:
             self._chooser.tell_patience(patience)
+        self._said.headroom([found for driver in self._drivers for found in driver.headrooms])
         self.meter.did(kind=Kind.DECIDING)
         if away is not None:
             raise away
@@ -170,6 +176,14 @@ class ParticipantLoop:
             landed=landed,
             chosen=chosen,
         )
+
+    def _last_turn_ms(self, now_s: float) -> float:
+        """How long the last turn kept the loop; another one begins now."""
+        began_s, ended_s = self._turn_began_s, self._idle_since_s
+        self._turn_began_s, self._idle_since_s = now_s, None
+        if began_s is None:
+            return 0.0
+        return ((now_s if ended_s is None else ended_s) - began_s) * 1_000
 
     def _room_ms(self, patience: Mapping[StreamName, Patience]) -> int | None:
         """How long until something must be answered, what comes meanwhile included; None: nothing
@@ -241,18 +255,21 @@ class ParticipantLoop:
                 has_more = self._keep_house(is_idle=is_idle)
                 self.meter.did(kind=Kind.HOUSEKEEPING)
                 if not has_more and is_idle:
+                    self._idle_since_s = self._now_s()
                     wait(self._wakes_in_ms())
                     self.meter.did()
                 self.meter.look()
             except Conflict as error:
                 if was_lost:
                     raise
+                self._turn_began_s = None  # such a turn says nothing about others
                 self._said.error(error)
                 was_lost = True
                 conflicts += 1
                 if conflicts > 1:
                     pause()  # whoever is in the way again and again is not hurried
             except (Unavailable, OutcomeUnknown) as error:
+                self._turn_began_s = None
                 self._said.error(error)
                 pause()
                 with contextlib.suppress(Unavailable):

@@ -227,6 +227,9 @@ class Teller:
     def trimmed(self, line: object) -> None:
         """See `pipelines.participant.loop.Said`."""
 
+    def headroom(self, headrooms: object) -> None:
+        """See `pipelines.participant.loop.Said`."""
+
     def error(self, error: Exception) -> None:
         """See `pipelines.participant.loop.Said`."""
         if isinstance(error, Refused):
