@@ -2,7 +2,7 @@
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
-                    |market [--help]
+                    |market|headroom [--help]
 
 Exit code 0 also where a promise is missed: a busy machine is no fault. 1 where results differ.
 """
@@ -110,6 +110,7 @@ MEASUREMENTS = (
     "dpc",
     "market",
     "metering",
+    "headroom",
 )
 """What is measured apart from the comparisons, each by a module of its own."""
 

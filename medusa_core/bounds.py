@@ -8,26 +8,18 @@ age), so that a chain of fragments waits at the same time and not one after the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
 from medusa_core.errors import Refused
+from medusa_core.step_costs import Cost
 
 WAIT_SHARE_MAX = 0.9
 """A fragment never waits for more than this part of the bound: costs are estimates."""
 
-WAKE_MS = 100
-"""What a step costs around itself, at least: a timer, the loop's other work, knowledge, commit."""
-
-RECORD_US = 4.0
-"""What a record adds to a step, as long as no larger step has been seen."""
-
-STEPS_PER_COST = 256
-"""From how many of its last steps it is estimated what a fragment's next one costs."""
-
-FEW_STEPS = 4
-"""Of fewer steps the slowest is believed."""
+WAIT_SHARE_MIN = 0.1
+"""Nor for less than this part: who waits for nothing answers without whatever is on its way."""
 
 PATH_COSTS_MIN = 2
 """A bound that is not as many times the cost of its path could not be kept."""
@@ -103,65 +95,17 @@ def strictest(bounds: Iterable[Bound | None]) -> Bound | None:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cost:
-    """What a fragment's steps have cost lately: all but the slowest hundredth stay below `step_ms`.
+def wait_ms(bound: Bound, cost: Cost, rest_ms: int) -> int:
+    """How long a fragment waits for a missing input, age that was carried to it included.
 
-    `record_us` is what one record more adds, in microseconds; `wake_ms` what a step costs around
-    itself.
+    `rest_ms` is what the path behind it costs. Where the bound leaves less than inputs usually take
+    to be all there, this machine is too busy for it: it waits for them, since answers without
+    inputs that are on their way would double the work (design 9).
     """
-
-    step_ms: int = 500
-    record_us: float = RECORD_US
-    wake_ms: int = WAKE_MS
-
-    @property
-    def path_ms(self) -> int:
-        """What this fragment adds to a path: waking up, the step, its commit."""
-        return self.step_ms + self.wake_ms
-
-    def of_ms(self, records: int) -> int:
-        """What a step over so many records is expected to take."""
-        return self.step_ms + int(records * self.record_us / 1_000)
-
-    def records_within(self, ms: int) -> int:
-        """How many records a step may read to be done within a time."""
-        return max(int((ms - self.step_ms) * 1_000 / self.record_us), 0)
-
-
-def cost_of(steps: Sequence[tuple[float, int]]) -> Cost:
-    """The cost of steps like these: each its milliseconds and its records.
-
-    A step's fixed part is what all but the slowest hundredth of the small ones took (and one, the
-    first of a process, is always left out); what a record adds is seen in the large ones, by the
-    same rule, else guessed.
-    """
-    if not steps:
-        return Cost()
-    median = sorted(records for _, records in steps)[len(steps) // 2]
-    usual = sorted(ms for ms, records in steps if records <= 2 * median)
-    step_ms = max(int(usual[len(usual) - 1 - _slow(len(usual))]), 1)
-    large = [(ms, records) for ms, records in steps if records > 2 * median]
-    rates = sorted(max(ms - step_ms, 0) * 1_000 / (records - median) for ms, records in large)
-    record_us = rates[len(rates) - 1 - _slow(len(rates))] if rates else 0.0
-    return Cost(step_ms=step_ms, record_us=record_us if record_us > 0 else RECORD_US)
-
-
-def wake_of(around_ms: Sequence[float]) -> int:
-    """What steps cost around themselves, by what the last of them did: the same rule."""
-    usual = sorted(around_ms)
-    return max(WAKE_MS, int(usual[len(usual) - 1 - _slow(len(usual))])) if usual else WAKE_MS
-
-
-def _slow(steps: int) -> int:
-    """How many of the slowest are left out: a hundredth, but one at least, if there are enough."""
-    return max(steps // 100, 1) if steps >= FEW_STEPS else 0
-
-
-def wait_ms(bound: Bound, own_ms: int, rest_ms: int) -> int:
-    """How long a fragment waits for a missing input, age that was carried to it included."""
-    left_ms = bound.bound_ms - own_ms - rest_ms
-    return max(min(left_ms, int(bound.bound_ms * WAIT_SHARE_MAX)), 0)
+    bound_ms = bound.bound_ms
+    least_ms = max(cost.gather_ms, int(bound_ms * WAIT_SHARE_MIN))
+    left_ms = max(bound_ms - cost.answer_ms - rest_ms, least_ms)
+    return min(left_ms, int(bound_ms * WAIT_SHARE_MAX))
 
 
 def check_path(output: str, bound: Bound, path_ms: int, width_ms: float) -> None:

@@ -64,7 +64,7 @@ def decide(knowledge: Knowledge, now_ms: int, lane: Lane = Lane.LIVE) -> list[De
         bound = fragment.bound
         blocks_ms = 0
         if bound is not None:
-            blocks_ms = wait_ms(bound, fragment.cost.path_ms, rests[fragment.fragment.id])
+            blocks_ms = wait_ms(bound, fragment.cost, rests[fragment.fragment.id])
         found = _at_frontier(fragment, knowledge.limits, bound, blocks_ms, now_ms)
         if isinstance(found, Wait):
             waits.append(found)
@@ -165,6 +165,7 @@ def _answer(
         "bound_ms": bound.bound_ms,
         "wait_ms": blocks_ms,
         "step_ms": fragment.cost.step_ms,
+        "answer_ms": fragment.cost.answer_ms,
         "fresh_ms": lacks.fresh_ms,
         "now_ms": now_ms,
     }

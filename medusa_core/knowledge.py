@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from medusa_core.bounds import Bound, Cost, strictest
+from medusa_core.bounds import Bound, strictest
 from medusa_core.fragments import Fragment
 from medusa_core.frozen import freeze
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
 from medusa_core.segments import Producer, Read, Segment
+from medusa_core.step_costs import NOT_MEASURED, Cost
 
 RECORDS_PER_STEP_MAX = 250_000
 BUCKETS_PER_STEP_MAX = 1_024
@@ -133,7 +134,7 @@ class FragmentKnowledge:
     outputs: Mapping[StreamName, OutputKnowledge]
     tentative: tuple[TentativeKnowledge, ...] = ()
     until_us: int = FOREVER_US
-    cost: Cost = field(default_factory=Cost)
+    cost: Cost = NOT_MEASURED
     is_corrected_apart: bool = False
     width_us: int = field(init=False)
     bound: Bound | None = field(init=False)

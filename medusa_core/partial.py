@@ -134,6 +134,20 @@ def fresh(fragment: FragmentKnowledge, part: Range) -> int | None:
     return min(found) + fragment.lag_ms if found else None
 
 
+def gathered_ms(fragment: FragmentKnowledge, part: Range) -> int | None:
+    """How long it took until all inputs of `part` were here, from when the first was fresh.
+
+    None if nothing is there.
+    """
+    fresh_ms = fresh(fragment, part)
+    arrived_ms = [
+        segment.arrived_ms
+        for name, needed in fragment.fragment.needed_by_all(part).items()
+        for segment in fragment.inputs[name].overlapping(needed)
+    ]
+    return None if fresh_ms is None or not arrived_ms else max(max(arrived_ms) - fresh_ms, 0)
+
+
 def ages_of(fragment: FragmentKnowledge, part: Range, bound: Bound) -> tuple[Aged, ...]:
     """The pieces of a range whose ages differ little, each as old as the oldest in it."""
     pieces: list[Aged] = []

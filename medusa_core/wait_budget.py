@@ -39,7 +39,7 @@ def patience_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, P
         dict.fromkeys(
             known.inputs,
             Patience(
-                wait_ms(known.bound, known.cost.path_ms, rests[known.fragment.id]),
+                wait_ms(known.bound, known.cost, rests[known.fragment.id]),
                 known.bound.during_failure,
             ),
         )

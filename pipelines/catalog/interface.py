@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Protocol
 
-from medusa_core.bounds import Bound, Cost
+from medusa_core.bounds import Bound
 from medusa_core.certificates import Certificate, LineEvent
 from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
@@ -45,6 +45,7 @@ from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.states import Transition
+from medusa_core.step_costs import Cost
 from medusa_core.trims import Trimmed
 
 

@@ -35,6 +35,7 @@ from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
 from pipelines.report.answer_figures import Mark, read_answers
 from pipelines.report.answer_page import write_answer_page
+from pipelines.report.headroom_facts import headroom_sentence, read_headroom
 from pipelines.report.next_steps import near
 
 STREAM = StreamName("scanning_sources")
@@ -96,6 +97,12 @@ class _Story:
             f"{delay_s:.1f} s of {self.bound_ms / 1_000:g} s"
         )
 
+    def tell_headroom(self) -> None:
+        """That the machine is too busy for the bound, if it is, before an answer shows it."""
+        for fact in read_headroom(self.federation.settings.directory, COMPUTES):
+            if not fact["is_kept"]:
+                self.tell(headroom_sentence(fact))
+
     def tell_states(self) -> None:
         """Each change of state that has come since the last look."""
         changes = self.catalog.transitions()
@@ -149,6 +156,7 @@ def _play(story: _Story) -> tuple[int, tuple[Mark, ...]]:
     first = _first_in_time(story)
     story.from_us, story.states = first.range.from_us, len(story.catalog.transitions())
     story.tell_answer(story.answers()[-1])
+    story.tell_headroom()
     story.tell(f"medusa fault cut {COMPUTES} {CUT}: {federation.fault('cut', COMPUTES, CUT)}")
     cut = Mark(story.catalog.read_clock_ms(), "cut")
     _tell_tentative(story, cut.at_ms)

@@ -26,6 +26,7 @@ from pipelines.participant.assembly import (
     OwnSession,
     drivers_of,
     has_ended,
+    has_promised,
     load_works,
     loop_of,
     wait_for_leases,
@@ -93,7 +94,7 @@ def _run(settings: Settings, order: RunOrder) -> None:
     is_live = order.lane is Lane.LIVE
     with (
         recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
-        _running(settings, order) as (seat, loop, session),
+        _running(settings, order, warms_up=is_live) as (seat, loop, session),
         ExitStack() as stack,
     ):
         drives()
@@ -172,7 +173,7 @@ def _no_engine(work: Work) -> Callable[[], StepEngine]:
 
 @contextmanager
 def _running(
-    settings: Settings, order: RunOrder
+    settings: Settings, order: RunOrder, *, warms_up: bool = False
 ) -> Iterator[tuple[Seat, ParticipantLoop, OwnSession]]:
     participant = chosen_participant(settings, order.participant)
     with ExitStack() as stack:
@@ -198,6 +199,12 @@ def _running(
         leases = LeaseKeeper(seat.home.catalog, holder, lease_ms=order.lease_ms, lane=order.lane)
         stack.enter_context(leases)
         wait_for_leases(
-            seat, leases, order.lease_ms, said, get_ready=get_ready, stands_by=order.stands_by
+            seat,
+            leases,
+            order.lease_ms,
+            said,
+            get_ready=get_ready,
+            gets_ready_first=order.stands_by or (warms_up and has_promised(seat)),
+            stands_by=order.stands_by,
         )
         yield seat, loop_of(seat, leases, session, said, stack, order.limits, engines), session

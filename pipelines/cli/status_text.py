@@ -13,6 +13,7 @@ from typing import Any
 from medusa_core.grid import floor_us
 from pipelines.base.text_table import facts, printable
 from pipelines.base.time_text import counted, duration, iso, size_of
+from pipelines.report.headroom_facts import headroom_sentence
 
 WIDTH = 100
 SECOND_US = 1_000_000
@@ -36,6 +37,8 @@ CORRECTIONS = (Column("stream", 36), Column("by", 9), Column("tentative through"
                Column("corrected through", 24))  # fmt: skip
 STATES = (Column("fragment", 29), Column("p", 2, True), Column("by", 9), Column("state", 13),
           Column("since", 12), Column("because", 25))  # fmt: skip
+BOUNDS = (Column("bound of", 36), Column("bound", 8, True), Column("an answer takes", 15, True),
+          Column("inputs are waited for", 21, True), Column("left", 8, True))  # fmt: skip
 SOURCES = (Column("source", 22), Column("fed by", 9), Column("files wait", 10, True),
            Column("records wait", 12, True), Column("behind by", 10),
            Column("told", 14))  # fmt: skip
@@ -63,6 +66,9 @@ def status_text(document: Mapping[str, Any]) -> str:
     changed = [state for state in document["fragments"] if state["since"]]
     if changed:
         parts.append(fixed(STATES, [_state(state) for state in changed]))
+    if document["bounds"]:
+        parts.append(fixed(BOUNDS, [_bound(fact) for fact in document["bounds"]]))
+    parts += [_wrapped(headroom_sentence(f), 0) for f in document["bounds"] if not f["is_kept"]]
     parts += load_parts(document["load"])
     parts += market_parts(document["market"])
     if document["sources"]:
@@ -182,6 +188,16 @@ def _state(state: Mapping[str, Any]) -> Sequence[str]:
         state["state"],
         f"{_span(state['since_ago_ms'])} ago",
         state["because"],
+    )
+
+
+def _bound(fact: Mapping[str, Any]) -> Sequence[str]:
+    return (
+        ", ".join(fact["streams"]),
+        _span(fact["bound_ms"]),
+        _span(fact["needed_ms"]),
+        _span(fact["wait_ms"]),
+        _span(fact["bound_ms"] - fact["needed_ms"]),
     )
 
 

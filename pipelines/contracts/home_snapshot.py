@@ -11,11 +11,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, create_engine, text
 
-from medusa_core.bounds import Cost
 from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
 from medusa_core.segments import Producer
+from medusa_core.step_costs import Cost
 from pipelines.catalog.interface import Assignment, PlanRecord, StreamRecord
 from pipelines.catalog.postgres.costs import step_costs_of
 from pipelines.catalog.postgres.database_errors import errors_of_catalog

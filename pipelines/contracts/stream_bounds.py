@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from medusa_core.bounds import Bound, Cost, Policy, check_path, strictest
+from medusa_core.bounds import Bound, Policy, check_path, strictest
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network
 from medusa_core.paths import IMPORT_MS
+from medusa_core.step_costs import Cost
 from pipelines.contracts.fields import duration_us_of, text_of
 from pipelines.contracts.yaml_values import Value
 

@@ -40,6 +40,11 @@ SEGMENTS_PER_NEWS_MAX = 1_024
 ROOM_PART = 0.5
 """Of the time until something must be answered that importing may take: its cost is a guess."""
 
+SEGMENTS_MIN = 16
+"""So much news of a line may always be requested. With one segment a turn, on a busy machine an
+input that its partner has published in time was imported later and later, and answers were made
+without it, which kept the machine busy."""
+
 SEGMENT_MS = 5.0
 """What a segment costs to import, before any has been."""
 
@@ -169,11 +174,12 @@ class Importer:
         self._segment_ms = (self._segment_ms + cost_ms) / 2
 
     def _fits(self) -> int:
-        """How many segments may be asked for now; one at least, so that news goes on."""
+        """How many segments may be requested now."""
         if self._room_ends_s is None:
             return self._segments_max
         left_ms = (self._room_ends_s - self._now_s()) * 1_000
-        return max(min(int(left_ms / max(self._segment_ms, 0.1)), self._segments_max), 1)
+        fits = max(int(left_ms / max(self._segment_ms, 0.1)), SEGMENTS_MIN)
+        return min(fits, self._segments_max)
 
     def _acknowledge(self, standing: ImportStanding) -> None:
         """Tell the partner how far the copy is final.

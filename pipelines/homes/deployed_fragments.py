@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from medusa_core.decide import Decision, decide
 from medusa_core.fragments import Fragment
-from medusa_core.knowledge import Limits
+from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import NetworkName
 from medusa_core.plans import network_of_document
 from pipelines.catalog.interface import Catalog
@@ -43,8 +44,21 @@ def networks_in_force(catalog: Catalog) -> Mapping[str, NetworkName]:
 
 def decisions_of(catalog: Catalog) -> list[Decision]:
     """What the home's driver would do now; nothing is done."""
-    knowledge = catalog.read_knowledge(fragments_in_force(catalog), Limits())
+    knowledge = costed_knowledge(catalog)
     return decide(knowledge, knowledge.clock_ms)
+
+
+def costed_knowledge(catalog: Catalog) -> Knowledge:
+    """What the home's driver knows, and what its steps cost as far as the catalog tells."""
+    knowledge = catalog.read_knowledge(fragments_in_force(catalog), Limits())
+    if all(known.bound is None for known in knowledge.fragments):
+        return knowledge
+    costs = catalog.step_costs()
+    fragments = (
+        replace(known, cost=costs.get(known.fragment.id, known.cost))
+        for known in knowledge.fragments
+    )
+    return replace(knowledge, fragments=tuple(fragments))
 
 
 @lru_cache(maxsize=64)

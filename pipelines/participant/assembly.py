@@ -237,22 +237,24 @@ def wait_for_leases(
     said: Said,
     *,
     get_ready: Callable[[], None] | None = None,
+    gets_ready_first: bool = False,
     stands_by: bool = False,
 ) -> None:
     """Take every lease of this participant; a predecessor that was killed is waited for.
 
-    `get_ready` is called once, as soon as there is something to wait for; one that `stands_by`
-    calls it in any case and waits for as long as another driver holds a lease, also while the
-    catalog is away. Raises Conflict if another driver still holds one after the time in which a
-    dead one's would have ended.
+    `get_ready` is called once: before the first attempt with `gets_ready_first`, else as soon as
+    there is something to wait for. One that `stands_by` waits for as long as another driver holds a
+    lease, also while the catalog is away. Raises Conflict if another driver still holds one after
+    the time in which a dead one's would have ended.
     """
+    is_ready = get_ready is None
     ends_s = time.monotonic() + 1.5 * lease_ms / 1000
-    is_ready = False
     while True:
         try:
-            if stands_by and not is_ready and get_ready is not None:
+            if gets_ready_first and not is_ready and get_ready is not None:
                 get_ready()
                 is_ready = True
+                ends_s = time.monotonic() + 1.5 * lease_ms / 1000
             wanted = leases_wanted(newest_assignments(seat.home.catalog, seat.home.participant))
             leases.take(wanted)
         except Conflict as error:
@@ -260,7 +262,7 @@ def wait_for_leases(
             if is_too_late and not stands_by:
                 raise
             said.error(error)
-            if not is_ready and get_ready is not None:
+            if get_ready is not None and not is_ready:
                 get_ready()
                 is_ready = True
             else:
@@ -274,6 +276,20 @@ def wait_for_leases(
                 seat.revive()
         else:
             return
+
+
+def has_promised(seat: Seat) -> bool:
+    """Whether a bound is declared for an output that is computed here.
+
+    A step whose plan has to be made first takes seconds, which a bound may not leave.
+    """
+    bounds = seat.home.catalog.bounds()
+    return any(
+        bounds.get(name, (None, 0))[0] is not None
+        for work in load_works(seat)
+        for fragment in work.fragments
+        for name in fragment.outputs
+    )
 
 
 def has_ended(seat: Seat) -> bool:

@@ -6,20 +6,19 @@ docs/architecture.md; every number is a place at which the driver may die.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
-from medusa_core.bounds import STEPS_PER_COST, Cost, wake_of
 from medusa_core.columns import Column
 from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
+from medusa_core.headroom import Headroom, headrooms
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
 from medusa_core.market.loads import Kind
 from medusa_core.names import PlanId, StreamName
@@ -28,6 +27,7 @@ from medusa_core.paths import paths_ms
 from medusa_core.plans import Plan
 from medusa_core.segments import Stability
 from medusa_core.states import State, Transition, state_of
+from medusa_core.step_costs import Cost
 from medusa_core.wait_budget import Patience, patience_of
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.failpoints import reached
@@ -35,6 +35,7 @@ from pipelines.catalog.interface import Catalog
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork
 from pipelines.participant.attribution import work_of
+from pipelines.participant.loop_times import LoopTimes
 from pipelines.participant.retries import Retries
 from pipelines.sources.closing import Closing, close_together
 from pipelines.sources.landing import close_buckets
@@ -118,8 +119,8 @@ class Driver:
     their engine; their buckets are computed, and labelled, under this one.
 
     After a tick `wakes_in_ms` is when there is something to do even if nothing happens, and
-    `paths_ms` what the path behind each input costs, and `patience` how long each may be waited
-    for.
+    `paths_ms` what the path behind each input costs, `patience` how long each may be waited for,
+    and `headrooms` what the bounds leave.
     """
 
     def __init__(
@@ -157,11 +158,11 @@ class Driver:
         self._retries = Retries(said.alarm if said else lambda of, because: None)
         self._asked_ms: int | None = None
         self._read_ms = 0
-        self._around_ms: deque[float] = deque(maxlen=STEPS_PER_COST)
-        self._wake_ms = wake_of(())
+        self._times = LoopTimes()
         self.wakes_in_ms: int | None = None
         self.paths_ms: Mapping[StreamName, int] = {}
         self.patience: Mapping[StreamName, Patience] = {}
+        self.headrooms: tuple[Headroom, ...] = ()
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
@@ -175,13 +176,13 @@ class Driver:
                 if k.plan in mine
             ),
             fragments=tuple(
-                self._own(k)
+                self._own(k, knowledge.clock_ms)
                 for k in knowledge.fragments
                 if k.plan in mine or any(t.segment.plan in mine for t in k.tentative)
             ),
         )
 
-    def _own(self, known: FragmentKnowledge) -> FragmentKnowledge:
+    def _own(self, known: FragmentKnowledge, now_ms: int) -> FragmentKnowledge:
         """What is this plan's of a fragment: of one that has another by now, the corrections."""
         mine = self._stands_for
         return replace(
@@ -189,8 +190,15 @@ class Driver:
             plan=self._plan_id,
             tentative=tuple(t for t in known.tentative if t.segment.plan in mine),
             until_us=known.until_us if known.plan in mine else BEGINNING_US,
-            cost=replace(self._costs.get(known.fragment.id, known.cost), wake_ms=self._wake_ms),
+            cost=self._cost_of(known, now_ms),
         )
+
+    def _cost_of(self, known: FragmentKnowledge, now_ms: int) -> Cost:
+        """What its steps cost here, where a bound asks for it."""
+        metered = self._costs.get(known.fragment.id, known.cost)
+        if known.bound is None:
+            return metered
+        return self._times.cost(known.fragment.id, metered, now_ms)
 
     def decide(self) -> list[Decision]:
         """What it would do now (1, 2)."""
@@ -202,6 +210,7 @@ class Driver:
         self.wakes_in_ms = max(min(dues) - knowledge.clock_ms, 0) if dues else None
         self.paths_ms = paths_ms(knowledge.fragments)
         self.patience = patience_of(knowledge.fragments)
+        self.headrooms = headrooms(knowledge.fragments)
         return decisions
 
     def _costed(self, knowledge: Knowledge) -> Knowledge:
@@ -211,7 +220,8 @@ class Driver:
         now_ms = knowledge.clock_ms
         if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < COSTS_EVERY_MS:
             self._costs, self._asked_ms = self._catalog.step_costs(), now_ms
-            return replace(knowledge, fragments=tuple(map(self._own, knowledge.fragments)))
+            costed = (self._own(known, now_ms) for known in knowledge.fragments)
+            return replace(knowledge, fragments=tuple(costed))
         return knowledge
 
     def _note_states(self, knowledge: Knowledge) -> None:
@@ -233,20 +243,22 @@ class Driver:
                 self._said.transitioned(transition)
             self._states[of] = state
 
-    def tick(self, lead_ms: float = 0.0) -> list[Applied]:
+    def tick(self, lead_ms: float = 0.0, turn_ms: float = 0.0) -> list[Applied]:
         """A turn, as `turn`; raises Unavailable if something kept a step from being made."""
-        turned = self.turn(lead_ms)
+        turned = self.turn(lead_ms, turn_ms)
         if turned.away is not None:
             raise turned.away
         return turned.applied
 
-    def turn(self, lead_ms: float = 0.0) -> Turned:
+    def turn(self, lead_ms: float = 0.0, turn_ms: float = 0.0) -> Turned:
         """One round: decide, then apply in order. Nothing is applied when there is nothing to do.
 
         A fragment whose step lacks something is put off, and the others go on. Raises Unavailable
         if the catalog cannot be read.
-        `lead_ms` is what the loop has done since it woke up.
+        `lead_ms` is how long the loop has worked since it woke up, `turn_ms` how long its last
+        turn took.
         """
+        self._times.note_turn(turn_ms, lead_ms)
         self._meter.turn()
         work = []
         for decision in self.decide():
@@ -261,20 +273,10 @@ class Driver:
         away: list[Unavailable] = []
         if len(work) <= ONE_BY_ONE_MAX:
             self._apply(work, applied, away)
-            self._note_around(lead_ms, applied)
         else:
             self._apply_many(work, applied, away)
+        self._times.note_steps(applied, self._read_ms)
         return Turned(applied, away[0] if away else None)
-
-    def _note_around(self, lead_ms: float, applied: Sequence[Applied]) -> None:
-        """Learn from a tick's first step what one costs around itself: a bound leaves that."""
-        if not applied or not isinstance(applied[0].decision, ComputeStep):
-            return
-        first = applied[0]
-        if not first.committed.again:
-            whole_ms = lead_ms + first.committed.committed_at_ms - self._read_ms
-            self._around_ms.append(whole_ms - sum(first.commit.metrics.phases_ms.values()))
-            self._wake_ms = wake_of(self._around_ms)
 
     def _apply(
         self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import IMPORT_PREFIX
+from medusa_core.headroom import Headroom
 from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
 from medusa_core.restart import back_off_ms
@@ -52,6 +53,7 @@ class Said(DriverSaid, Protocol):
     def polled(self, stream: StreamName, polled: Polled) -> None: ...
     def delivered(self, turn: Turn) -> None: ...
     def trimmed(self, line: TrimmedLine) -> None: ...
+    def headroom(self, headrooms: Sequence[Headroom]) -> None: ...
     def error(self, error: Exception) -> None: ...
 
 
@@ -120,6 +122,8 @@ class ParticipantLoop:
         self._agreements = agreements
         self.meter = meter
         self._now_s = now_s
+        self._turn_began_s: float | None = None
+        self._idle_since_s: float | None = None
         self._imports = [
             (StreamName(a.fragment.removeprefix(IMPORT_PREFIX)), 0)
             for a in assignments
@@ -145,6 +149,7 @@ class ParticipantLoop:
         AssignmentsChanged if this loop was made for others than now stand in the log.
         """
         began_s = self._now_s()
+        turn_ms = self._last_turn_ms(began_s)
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
         self.meter.turn()
@@ -158,7 +163,7 @@ class ParticipantLoop:
         applied: list[Applied] = []
         away: Unavailable | None = None
         for driver in self._drivers:
-            turned = driver.turn(lead_ms)
+            turned = driver.turn(lead_ms, turn_ms)
             applied += turned.applied
             away = away or turned.away
         self._importer.tell_paths(
@@ -168,6 +173,7 @@ class ParticipantLoop:
         self._importer.tell_room(self._room_ms(patience))
         if self._chooser is not None:
             self._chooser.tell_patience(patience)
+        self._said.headroom([found for driver in self._drivers for found in driver.headrooms])
         self.meter.did(kind=Kind.DECIDING)
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
         return Ticked(
@@ -178,6 +184,14 @@ class ParticipantLoop:
             chosen=chosen,
             away=away,
         )
+
+    def _last_turn_ms(self, now_s: float) -> float:
+        """How long the last turn kept the loop; another one begins now."""
+        began_s, ended_s = self._turn_began_s, self._idle_since_s
+        self._turn_began_s, self._idle_since_s = now_s, None
+        if began_s is None:
+            return 0.0
+        return ((now_s if ended_s is None else ended_s) - began_s) * 1_000
 
     def _room_ms(self, patience: Mapping[StreamName, Patience]) -> int | None:
         """How long until something must be answered, what comes meanwhile included; None: nothing
@@ -248,12 +262,14 @@ class ParticipantLoop:
                     self._said.alarm(self._catalog.participant, None)
                     failures = 0
                 if not has_more:
+                    self._idle_since_s = self._now_s()
                     wait(self._wakes_in_ms())
                     self.meter.did()
                 self.meter.look()
             except Conflict as error:
                 if was_lost:
                     raise
+                self._turn_began_s = None  # such a turn says nothing about others
                 self._said.error(error)
                 was_lost = True
                 conflicts += 1
@@ -261,6 +277,7 @@ class ParticipantLoop:
                     pause(PAUSE_MS)  # whoever is in the way again and again is not hurried
             except (Unavailable, OutcomeUnknown) as error:
                 failures += 1
+                self._turn_began_s = None
                 self._said.error(error)
                 self._said.alarm(self._catalog.participant, str(error))
                 pause(back_off_ms(failures, first_ms=PAUSE_MS, most_ms=PAUSE_MS_MAX))

@@ -1,7 +1,7 @@
 """A driver that waits for its leases gets ready meanwhile: Spark runs, plans are made and tried.
 
 Of a takeover, opening Spark and planning a fragment for the first time take longest, and neither
-needs the lease: nothing is read or written but empty relations.
+needs the lease: nothing is read or written but made-up records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def warm_up(works: tuple[Work, ...], engine_of: Callable[[Work], Callable[[], StepEngine]]) -> int:
-    """Make the plans of everything that is computed here and run them over nothing.
+    """Make the plans of everything that is computed here and run them over made-up records.
 
     Returns how many fragments are ready; where nothing is computed, Spark is not opened.
     """

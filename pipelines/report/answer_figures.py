@@ -21,6 +21,7 @@ from pipelines.homes.deployed_fragments import fragments_in_force
 from pipelines.homes.home import Home
 from pipelines.report.answer_laws import Law, laws_of
 from pipelines.report.corrected_rows import Corrections, read_corrections
+from pipelines.report.headroom_facts import Fact, bound_facts
 
 VERSIONS_READ_MAX = 20_000
 TRANSITIONS_READ_MAX = 10_000
@@ -50,7 +51,7 @@ class AnswerFigures:
     """A window of a line: answers in the order of event time, and what else is known of them.
 
     `bound_ms` is None where none is declared; `certificates` are the newest of each suite that are
-    about a part of the window.
+    about a part of the window. `headroom` is what the bound leaves now, if a driver runs.
     """
 
     line: LineStatus
@@ -63,6 +64,7 @@ class AnswerFigures:
     laws: tuple[Law, ...]
     certificates: tuple[Certificate, ...]
     clock_ms: int
+    headroom: Fact | None = None
 
     @property
     def stream(self) -> StreamName:
@@ -115,7 +117,14 @@ def read_answers(
         laws=laws_of(answers, events, bound_ms),
         certificates=_certificates(catalog, line, window),
         clock_ms=catalog.read_clock_ms(),
+        headroom=_headroom(home, line.stream.name),
     )
+
+
+def _headroom(home: Home, stream: StreamName) -> Fact | None:
+    is_driven = any(record.is_held for record in home.catalog.leases())
+    facts = bound_facts(home, is_driven=is_driven)
+    return next((fact for fact in facts if stream in fact["streams"]), None)
 
 
 def _window(line: LineStatus, from_us: int | None, to_us: int | None) -> Range:

@@ -16,6 +16,7 @@ from pipelines.base.time_text import clock, counted, duration, iso
 from pipelines.homes.home import Home
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
 from pipelines.report.answer_figures import AnswerFigures, Mark
+from pipelines.report.headroom_facts import headroom_sentence
 from pipelines.report.html_file import fact_list, html_page, legend, section, write_whole
 from pipelines.report.markup import Markup, table, tag
 from pipelines.storage.stable_rows import plain
@@ -87,6 +88,23 @@ def _summary(figures: AnswerFigures) -> Iterator[Markup]:
         f"Event time from {iso(window.from_us)} to {iso(window.to_us)}, in buckets of "
         f"{duration(width_us)}. An answer is tentative while an input that it needs is missing; it "
         "is corrected once the input is back, and what is stable never changes.",
+    )
+    yield from _headroom(figures)
+
+
+def _headroom(figures: AnswerFigures) -> Iterator[Markup]:
+    """What the bound leaves now: a warning where that is nothing."""
+    fact = figures.headroom
+    if fact is None:
+        return
+    if not fact["is_kept"]:
+        yield tag("p", tag("strong", headroom_sentence(fact), class_="no"), ".")
+        return
+    needed, waits = (duration(fact[name] * 1_000) for name in ("needed_ms", "wait_ms"))
+    yield tag(
+        "p",
+        f"Now an answer without an input takes up to {needed}, and a missing input is waited for "
+        f"at most {waits}.",
     )
 
 

@@ -98,9 +98,11 @@ class KeptJobs:
         return self._to_take(step, self._kept) if step.cause is Cause.CORRECTION else None
 
     def warm_up(self) -> None:
-        """Make the plan of answers and run it over nothing, so that the first is quick."""
+        """Make the plans of answers and of their corrections and run them over made-up records, so
+        that the first of each is quick."""
         if self._kept is not None:
             columns = dict(self._columns)
+            self._taking.warm_up(columns | {p.taken: p.columns for p in self._kept.panes})
             columns |= {kept: self._columns[s] for s, kept in self._kept.kept.items()}
             self._giving.warm_up(columns)
 

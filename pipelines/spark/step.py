@@ -262,7 +262,8 @@ class StepEngine:
         return self._rows_out_per_record.get(fragment.id, rows_out_guess(fragment))
 
     def warm_up(self, fragment: Fragment) -> None:
-        """Make the fragment's plan and run it over empty inputs, so that its first step is quick.
+        """Make the fragment's plans and run them over made-up records, so that its first step of
+        each kind is quick.
 
         A fragment that is planned anew at every step is left alone: there is nothing to keep.
         """

@@ -26,6 +26,7 @@ from pipelines.exchange.chooser import choices_of
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.home import Home
 from pipelines.market.rounds.round_report import market_facts
+from pipelines.report.headroom_facts import bound_facts
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts
@@ -55,7 +56,7 @@ def home_status(home: Home) -> dict[str, Any]:
     clock_ms = catalog.read_clock_ms()
     assignments, streams, last = catalog.assignments(), catalog.streams(), catalog.steps(1)
     counts, here = catalog.step_counts(), catalog.participant
-    disputed = catalog.disputed()
+    disputed, leases = catalog.disputed(), catalog.leases()
     return {
         "participant": home.participant,
         "directory": str(home.directory),
@@ -64,12 +65,13 @@ def home_status(home: Home) -> dict[str, Any]:
         "alarms": alarm_facts(home.directory, home.participant),
         "participants": _participants(home, assignments, streams),
         "networks": [{"network": p.network, "plan": p.id} for p in catalog.plans()],
-        "leases": [_lease(record) for record in catalog.leases()],
+        "leases": [_lease(record) for record in leases],
         "streams": [
             stream_progress(status, clock_ms, disputed.get(status.stream.name))
             for status in streams
         ],
         "fragments": [_state(s, clock_ms) for s in fragment_states(assignments, catalog)],
+        "bounds": bound_facts(home, is_driven=any(record.is_held for record in leases)),
         "sinks": [_sink(f, clock_ms) for f in sink_facts(catalog.sinks(), streams, here)],
         "sources": backlog_facts(home.directory, catalog.participant, catalog.sources()),
         "quarantine": {

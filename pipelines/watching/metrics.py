@@ -59,6 +59,8 @@ class Metrics:
         self._waiting_records = self._gauge("waiting_records", waiting, "stream")
         behind = "Since when a source has not caught up; 0 once it has."
         self._behind_s = self._gauge("source_behind_seconds", behind, "stream")
+        room = "What a bound leaves beyond what an answer may cost; below 0 it cannot be kept."
+        self._headroom_s = self._gauge("bound_headroom_seconds", room, "stream")
         unclaimed = "Records of a shared feed that are none of its streams'."
         self._unclaimed = counter("unclaimed_records", unclaimed, "stream")
         self._imported = counter("imported_segments", "Segments from partners.", "stream")
@@ -121,6 +123,10 @@ class Metrics:
         if polled.waiting_records is not None:
             self._series(self._waiting_records, stream).set(polled.waiting_records)
         self._series(self._behind_s, stream).set(behind_s)
+
+    def headroom(self, stream: str, left_ms: int) -> None:
+        """What the bound of a stream leaves now."""
+        self._series(self._headroom_s, stream).set(left_ms / 1_000)
 
     def imported(self, stream: str, segments: int) -> None:
         """News of a partner's line came in."""

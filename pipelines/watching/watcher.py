@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,11 +22,13 @@ from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wai
 from medusa_core.errors import Conflict
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
+from medusa_core.headroom import Headroom
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
+from pipelines.report.headroom_facts import HeadroomFile, fact_of, headroom_sentence
 from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
 from pipelines.watching.json_log import JsonLog
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 
 REPEATED_AFTER_S = 60.0
 PROBLEMS_MAX = 256
+
+ROOM_AGAIN = 0.1
+"""What part of a bound must be left before it counts as kept again."""
 
 
 def watcher_of(
@@ -115,6 +120,8 @@ class Watcher:
         self._latest: _Span | None = None
         self._waits: dict[str, str] = {}
         self._problems: dict[tuple[str, str], _Problem] = {}
+        self._headroom = HeadroomFile(directory, participant)
+        self._short: set[str] = set()
         self._metrics: Metrics | None = None
         self._server: MetricsServer | None = None
         if metrics_port is not None:
@@ -288,6 +295,25 @@ class Watcher:
                     "bytes": line.bytes,
                 }
             )
+
+    def headroom(self, headrooms: Sequence[Headroom]) -> None:
+        """What the bounds leave now. It is logged when a bound cannot be kept any more, and when it
+        has room again."""
+        with self._guard:
+            self._headroom.write(headrooms, self._wall())
+            for found in headrooms:
+                if self._metrics:
+                    for stream in found.streams:
+                        self._metrics.headroom(stream, found.left_ms)
+                # Around the limit it would be logged again and again.
+                was_short = found.fragment in self._short
+                is_short = found.left_ms < (found.bound_ms * ROOM_AGAIN if was_short else 0)
+                if is_short is was_short:
+                    continue
+                self._short ^= {found.fragment}
+                fact = fact_of(found)
+                message = headroom_sentence(fact) if is_short else "the bound can be kept again"
+                self._tell({**fact, "event": "headroom", "message": message})
 
     def error(self, error: BaseException, decision: Decision | None = None) -> None:
         """Something went wrong, while a decision was carried out or between."""

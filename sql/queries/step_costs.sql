@@ -1,13 +1,15 @@
--- What the last steps of each fragment of this home cost: milliseconds in all phases, and records.
-SELECT a.fragment, m.records_in,
+-- What the last steps of each fragment of this home cost, the newest first: milliseconds in all
+-- phases, records, and whether the step was without an input.
+SELECT a.fragment, m.records_in, c.cause = 'tentative' AS is_tentative,
     (SELECT coalesce(sum(CAST(p.value AS double precision)), 0)
      FROM jsonb_each_text(m.phases_ms) AS p) AS ms
 FROM (
     SELECT DISTINCT b.fragment FROM medusa.assignment AS b WHERE b.participant = :participant
 ) AS a
 CROSS JOIN LATERAL (
-    SELECT c.commit_id FROM medusa.commit AS c
+    SELECT c.commit_id, c.cause FROM medusa.commit AS c
     WHERE c.fragment = a.fragment AND c.cause IN ('normal', 'tentative', 'correction')
     ORDER BY c.commit_id DESC LIMIT :steps_max
 ) AS c
-JOIN medusa.step_metrics AS m ON m.commit_id = c.commit_id;
+JOIN medusa.step_metrics AS m ON m.commit_id = c.commit_id
+ORDER BY c.commit_id DESC;

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from medusa_core.bounds import Cost
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
+from medusa_core.step_costs import Cost
 from pipelines.contracts.apply_changes import decide_changes
 from pipelines.contracts.federation import Federation
 from pipelines.contracts.replicas import RESTART_MS, warnings_of

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medusa_core.bounds import Bound, Cost, Policy, check_path, cost_of, strictest, wait_ms, wake_of
+from medusa_core.bounds import Bound, Policy, check_path, strictest, wait_ms
 from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep, Decision, Promote, Wait, decide, explain
 from medusa_core.digest import Digest
@@ -33,6 +33,7 @@ from medusa_core.paths import IMPORT_MS, paths_ms, rests_ms
 from medusa_core.reads import reads_of
 from medusa_core.segments import Segment, Stability
 from medusa_core.states import State, state_of
+from medusa_core.step_costs import Cost, MeasuredStep, cost_of, wake_of
 from tests.core.builders import ALPHA, PLAN, SECOND_US, seconds
 
 LEFT, RIGHT, BOTH = StreamName("left"), StreamName("right"), StreamName("both")
@@ -164,9 +165,10 @@ def test_what_comes_one_poll_before_is_used_and_nothing_is_tentative() -> None:
 
 
 def test_an_answer_never_waits_longer_than_nine_tenths_of_the_bound() -> None:
-    assert wait_ms(Bound(bound_ms=10_000), own_ms=10, rest_ms=10) == 9_000
-    assert wait_ms(Bound(bound_ms=10_000), own_ms=2_000, rest_ms=3_000) == 5_000
-    assert wait_ms(Bound(bound_ms=1_000), own_ms=2_000, rest_ms=3_000) == 0
+    quick, slow = Cost(step_ms=5, wake_ms=5), Cost(step_ms=1_900, wake_ms=100)
+    assert wait_ms(Bound(bound_ms=10_000), quick, rest_ms=10) == 9_000
+    assert wait_ms(Bound(bound_ms=10_000), slow, rest_ms=3_000) == 5_000
+    assert wait_ms(Bound(bound_ms=1_000), slow, rest_ms=3_000) == 100, "nor less than a tenth"
 
 
 def test_what_the_rest_of_the_path_costs_is_left_free() -> None:
@@ -336,7 +338,7 @@ def test_corrections_come_behind_new_data_and_cost_no_more_than_the_slack() -> N
     step, *corrections = decided(fragment, 100_000)
     assert isinstance(step, ComputeStep)
     assert step.cause is Cause.NORMAL
-    slack_ms = wait_ms(Bound(bound_ms=X_MS), costly.path_ms, 0)
+    slack_ms = wait_ms(Bound(bound_ms=X_MS), costly, 0)
     spent_ms = 0
     for correction in corrections:
         assert isinstance(correction, ComputeStep)
@@ -443,13 +445,14 @@ def test_the_rest_of_a_path_is_the_dearest_way_behind() -> None:
 
 @given(st.lists(st.tuples(st.floats(0.1, 900), st.integers(0, 1_000)), min_size=1, max_size=80))
 def test_a_cost_is_one_that_steps_have_had(steps: list[tuple[float, int]]) -> None:
-    cost = cost_of(steps)
+    cost = cost_of([MeasuredStep(ms, records) for ms, records in steps])
     assert 1 <= cost.step_ms <= max(1, max(ms for ms, _ in steps))
     assert cost.record_us > 0
 
 
 def test_one_slow_first_step_is_left_out_of_a_cost() -> None:
-    assert cost_of([(9_000.0, 10)] + [(40.0, 10)] * 20).step_ms == 40
+    steps = [MeasuredStep(9_000.0, 10)] + [MeasuredStep(40.0, 10)] * 20
+    assert cost_of(steps).step_ms == 40
 
 
 # states
@@ -482,21 +485,21 @@ def test_whatever_the_age_an_answer_leaves_time_for_itself(
         assert came_ms < decision.until_ms <= fresh_ms + bound_ms - 100
     else:
         assert isinstance(decision, ComputeStep)
-        assert came_ms >= fresh_ms + wait_ms(Bound(bound_ms=bound_ms), 200, 0)
+        assert came_ms >= fresh_ms + wait_ms(Bound(bound_ms=bound_ms), Cost(step_ms=100), 0)
 
 
 def test_one_slow_large_step_is_left_out_of_what_a_record_costs() -> None:
-    small = [(40.0, 10)] * 20
-    catching_up = (9_000.0, 10_010)
-    usual = [(140.0, 10_010)] * 4
+    small = [MeasuredStep(40.0, 10)] * 20
+    catching_up = MeasuredStep(9_000.0, 10_010)
+    usual = [MeasuredStep(140.0, 10_010)] * 4
     assert cost_of([*small, catching_up, *usual]).record_us == 10.0
     assert cost_of([*small, catching_up]).record_us == 896.0, "of few the slowest is believed"
 
 
 def test_a_wait_leaves_what_steps_cost_around_themselves_but_for_the_slowest() -> None:
     assert Cost(step_ms=500).path_ms == 600
-    assert wake_of(()) == wake_of([3.0, 7.0]) == 100, "as little is not believed"
-    assert wake_of([9_000.0, *[350.0] * 9]) == 350
-    around = Cost(step_ms=COST.step_ms, wake_ms=wake_of([350.0] * 9))
+    assert wake_of((), ()) == wake_of([3.0], [7.0]) == 100, "as little is not believed"
+    assert wake_of([9_000.0, *[300.0] * 9], [50.0] * 9) == 350
+    around = Cost(step_ms=COST.step_ms, wake_ms=wake_of([300.0] * 9, [50.0] * 9))
     fragment = replace(known(LEFT_THERE, an_input(RIGHT)), cost=around)
     assert the_wait(fragment, 0).until_ms == X_MS - COST.step_ms - 350

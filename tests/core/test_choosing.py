@@ -125,7 +125,7 @@ def test_the_least_wait_and_the_most_eager_policy_of_what_reads_a_stream_count()
         for bound in bounds
     ]
     least = patience_of(fragments)[READINGS]
-    assert least == Patience(9_000, Policy.PROCESS)
+    assert least == Patience(8_900, Policy.PROCESS), "a step not yet measured may take 1.1 s"
     assert patience_of([known]) == {}
 
 

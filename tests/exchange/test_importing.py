@@ -12,6 +12,7 @@ import pytest
 
 from medusa_core.exchange import READER_LIMIT_MS
 from medusa_core.segments import SegmentFile
+from pipelines.exchange.importer import SEGMENTS_MIN
 from tests.exchange.building import (
     ALPHA,
     BETA,
@@ -104,15 +105,15 @@ def test_news_of_a_long_absence_comes_in_pieces_that_leave_room_for_answers(
 ) -> None:
     for number in range(100):
         alpha.commit(ONE, [alpha.file(f"one/{number}.parquet", b"rows")])
-    reader.importer.tell_room(100)
+    reader.importer.tell_room(400)
     (first,) = reader.poll()
-    assert first.segments == 10, "half of the room, at five milliseconds each"
+    assert first.segments == 40, "half of the room, at five milliseconds each"
     reader.now_s += 1.0
     (late,) = reader.poll()
-    assert late.segments == 1, "no room is left, and it goes on all the same"
+    assert late.segments == SEGMENTS_MIN, "no room is left, and it catches up all the same"
     reader.importer.tell_room(None)
     (rest,) = reader.poll()
-    assert rest.segments == 89
+    assert rest.segments == 60 - SEGMENTS_MIN
 
 
 Spoil = Callable[[Writer, SegmentFile], SegmentFile]

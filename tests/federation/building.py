@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medusa_core.decide import Decision
+from medusa_core.headroom import Headroom
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
@@ -95,6 +96,7 @@ class Heard:
     transitions: list[Transition] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     alarms: list[tuple[str, str | None]] = field(default_factory=list)
+    headrooms: tuple[Headroom, ...] = ()
 
     def decided(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -116,6 +118,9 @@ class Heard:
 
     def trimmed(self, line: TrimmedLine) -> None:
         self.trims.append(line)
+
+    def headroom(self, headrooms: Sequence[Headroom]) -> None:
+        self.headrooms = tuple(headrooms)
 
     def error(self, error: Exception) -> None:
         self.errors.append(error)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from medusa_core.bounds import STEPS_PER_COST, Bound, Cost, cost_of
+from medusa_core.bounds import Bound
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.states import State, Transition
+from medusa_core.step_costs import STEPS_PER_COST, Cost, MeasuredStep, cost_of
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.choices import VERIFIES
 from pipelines.catalog.memory.store import Transaction
@@ -35,12 +36,14 @@ def bounds(work: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
 
 def step_costs(work: Transaction) -> dict[str, Cost]:
     """See `Catalog.step_costs`."""
-    steps: dict[str, list[tuple[float, int]]] = {}
+    steps: dict[str, list[MeasuredStep]] = {}
     for row in sorted(work.rows(tables.COMMITS).values(), key=lambda r: -r.number):
         commit = row.commit
         mine = steps.setdefault(commit.lease.key.fragment, [])
         if commit.cause in _COMPUTED and len(mine) < STEPS_PER_COST:
-            mine.append((sum(commit.metrics.phases_ms.values()), commit.metrics.records_in))
+            took_ms = sum(commit.metrics.phases_ms.values())
+            is_tentative = commit.cause is Cause.TENTATIVE
+            mine.append(MeasuredStep(took_ms, commit.metrics.records_in, is_tentative))
     return {fragment: cost_of(mine) for fragment, mine in steps.items() if mine}
 
 

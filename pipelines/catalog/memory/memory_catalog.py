@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
-from medusa_core.bounds import Bound, Cost
+from medusa_core.bounds import Bound
 from medusa_core.certificates import Certificate, LineEvent
 from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
@@ -39,6 +39,7 @@ from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.states import Transition
+from medusa_core.step_costs import Cost
 from medusa_core.trims import Trimmed
 from pipelines.catalog.interface import (
     Assignment,

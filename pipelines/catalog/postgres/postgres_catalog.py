@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, 
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import ArgumentError
 
-from medusa_core.bounds import Bound, Cost, Policy
+from medusa_core.bounds import Bound, Policy
 from medusa_core.certificates import Certificate, LineEvent
 from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
@@ -44,6 +44,7 @@ from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
 from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.states import Transition
+from medusa_core.step_costs import Cost
 from medusa_core.trims import Trimmed
 from pipelines.catalog import import_rows as imported
 from pipelines.catalog import knowledge_rows as stands

@@ -229,6 +229,9 @@ class Teller:
     def alarm(self, of: str, because: str | None) -> None:
         """See `pipelines.participant.loop.Said`; the errors behind it are events."""
 
+    def headroom(self, headrooms: object) -> None:
+        """See `pipelines.participant.loop.Said`."""
+
     def error(self, error: Exception) -> None:
         """See `pipelines.participant.loop.Said`."""
         if isinstance(error, Refused):

@@ -1,0 +1,185 @@
+"""What steps cost in a home: estimates from the last steps, for planning and for promising.
+
+Two estimates serve two readers. The cost of a path (`path_ms`) is what steps usually take: all but
+the slowest hundredth take less. Corrections are planned with it, and it is summed along a path. The
+cost of an answer (`answer_ms`) is what a single step without an input may take, with the bound at
+stake: it adds the spread of the steps, the work that the loop may be at when the answer falls due,
+and, for steps of a kind that has not been measured here, a prior.
+
+Limit: an estimate is about the machine as it was during the last steps. Load that doubles within
+the wait itself is met by the margin alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+WAKE_MS = 100
+"""What a step costs around itself, at least: a timer, the loop's other work, knowledge, commit."""
+
+RECORD_US = 4.0
+"""What a record adds to a step, as long as no larger step has been seen."""
+
+STEPS_PER_COST = 256
+"""From how many of its last steps it is estimated what a fragment's next one costs."""
+
+FEW_STEPS = 4
+"""Of fewer steps the slowest is believed, and the kind of step counts as not measured."""
+
+NEWEST_STEPS = 8
+"""So many last steps are looked at alone as well: the load may have just begun."""
+
+SPREAD_TIMES = 1.0
+"""How far beyond its usual maximum a step may take, in distances of that from the median."""
+
+UNMEASURED_TIMES = 2.0
+"""What a step of a kind not yet measured may take, in times of what the measured ones may."""
+
+UNKNOWN_STEP_MS = 500
+"""The prior of a step where none has been measured."""
+
+GATHER_TIMES = 2.0
+"""How long inputs may usually take to be all there, in times of the median of complete answers.
+
+A median, since a failure that heals within the wait ends with a complete answer as well.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a fragment's steps have cost lately; all but the slowest hundredth stay below `step_ms`.
+
+    `record_us`: what one record more adds, in microseconds. `wake_ms`: what a step costs around
+    itself. `margin_ms`: how much longer than `step_ms` a step without an input may take.
+    `blocked_ms`: how long the loop is at other work in a turn. `gather_ms`: how long after the
+    first of its inputs the last one usually arrives.
+    """
+
+    step_ms: int = UNKNOWN_STEP_MS
+    record_us: float = RECORD_US
+    wake_ms: int = WAKE_MS
+    margin_ms: int = 0
+    blocked_ms: int = 0
+    gather_ms: int = 0
+
+    @property
+    def path_ms(self) -> int:
+        """What this fragment adds to a path: waking up, the step, its commit."""
+        return self.step_ms + self.wake_ms
+
+    @property
+    def answer_ms(self) -> int:
+        """What an answer may take from when it falls due to its commit."""
+        return self.blocked_ms + self.path_ms + self.margin_ms
+
+    def of_ms(self, records: int) -> int:
+        """What a step over so many records is expected to take."""
+        return self.step_ms + int(records * self.record_us / 1_000)
+
+    def records_within(self, ms: int) -> int:
+        """How many records a step may read to be done within a time."""
+        return max(int((ms - self.step_ms) * 1_000 / self.record_us), 0)
+
+
+NOT_MEASURED = Cost(margin_ms=UNKNOWN_STEP_MS)
+"""The prior of a fragment of which no step has been measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredStep:
+    """A step that was made: the milliseconds of its phases, the records that it read, and whether
+    it was without an input."""
+
+    ms: float
+    records: int
+    is_tentative: bool = False
+
+
+def cost_of(steps: Sequence[MeasuredStep]) -> Cost:
+    """The cost of steps like these, the newest first.
+
+    A step's fixed part is what all but the slowest hundredth of the small ones took (and one, the
+    first of a process, is always left out); what a record adds is seen in the large ones, by the
+    same rule, else guessed.
+    """
+    if not steps:
+        return NOT_MEASURED
+    small, median = _small(steps)
+    step_ms = max(int(usual_ms([step.ms for step in small])), 1)
+    large = [step for step in steps if step.records > 2 * median]
+    rates = [max(s.ms - step_ms, 0) * 1_000 / (s.records - median) for s in large]
+    record_us = usual_ms(rates) if rates else 0.0
+    return Cost(
+        step_ms=step_ms,
+        record_us=record_us if record_us > 0 else RECORD_US,
+        margin_ms=max(int(_may_take_ms(steps)) - step_ms, 0),
+    )
+
+
+def with_own_steps(cost: Cost, own: Sequence[MeasuredStep]) -> Cost:
+    """The cost with the margin that the steps of this process ask for, the newest first.
+
+    What was metered before may be the steps of an engine that had run for long; one that has made
+    no step yet is taken for as dear as a kind of step that has not been measured.
+    """
+    unmeasured_ms = UNMEASURED_TIMES * max(cost.step_ms, UNKNOWN_STEP_MS)
+    may_take_ms = _may_take_ms(own) if own else unmeasured_ms
+    return replace(cost, margin_ms=max(cost.margin_ms, int(may_take_ms) - cost.step_ms))
+
+
+def _small(steps: Sequence[MeasuredStep]) -> tuple[list[MeasuredStep], int]:
+    """The steps of at most twice the median of records, and that median."""
+    median = sorted(step.records for step in steps)[len(steps) // 2]
+    return [step for step in steps if step.records <= 2 * median], median
+
+
+def _may_take_ms(steps: Sequence[MeasuredStep]) -> float:
+    """What the next step without an input may take: as the dearer kind of step, with its spread."""
+    tentative = [step for step in steps if step.is_tentative]
+    others = [step for step in steps if not step.is_tentative]
+    found_ms = [_with_spread_ms(kind) for kind in (tentative, others) if kind]
+    if len(tentative) < FEW_STEPS:
+        return UNMEASURED_TIMES * max(found_ms)
+    return max(found_ms)
+
+
+def _with_spread_ms(steps: Sequence[MeasuredStep]) -> float:
+    small, _ = _small(steps)
+    times_ms = [step.ms for step in small]
+    most_ms = recent_ms(times_ms)
+    return most_ms + SPREAD_TIMES * (most_ms - sorted(times_ms)[len(times_ms) // 2])
+
+
+def usual_ms(times_ms: Sequence[float]) -> float:
+    """What all but the slowest hundredth of some times stay below; at least one is left out, if
+    there are enough."""
+    slow = max(len(times_ms) // 100, 1) if len(times_ms) >= FEW_STEPS else 0
+    return sorted(times_ms)[len(times_ms) - 1 - slow]
+
+
+def recent_ms(times_ms: Sequence[float]) -> float:
+    """The same of times with the newest first, or of the newest alone, if that is more."""
+    return max(usual_ms(times_ms), usual_ms(times_ms[:NEWEST_STEPS]))
+
+
+def wake_of(leads_ms: Sequence[float], around_ms: Sequence[float]) -> int:
+    """What steps cost around themselves: what the loop does before it decides (the newest first),
+    and what a step needs besides its phases."""
+    lead_ms = recent_ms(leads_ms) if len(leads_ms) >= FEW_STEPS else 0.0
+    return max(WAKE_MS, int(lead_ms + (usual_ms(around_ms) if around_ms else 0.0)))
+
+
+def blocked_of(turns_ms: Sequence[float]) -> int:
+    """How long the loop is at other work in a turn, by its last turns, the newest first.
+
+    The first turns catch up with what came before: as few say nothing.
+    """
+    return int(recent_ms(turns_ms)) if len(turns_ms) >= FEW_STEPS else 0
+
+
+def gather_of(times_ms: Sequence[int]) -> int:
+    """How long it usually takes until all inputs are there, by the last complete answers."""
+    if len(times_ms) < NEWEST_STEPS:
+        return 0
+    return int(GATHER_TIMES * sorted(times_ms)[len(times_ms) // 2])

@@ -1,0 +1,132 @@
+"""The headroom of bounds, kept next to the log for `medusa status` and the pages.
+
+Only the driver knows what its loop costs around its steps, so it writes what it estimates to
+`MEDUSA_DIR/logs/<participant>.headroom.json`, at most every second, with the load of its machine.
+Nothing depends on the file: what cannot be written is not missed, what cannot be read or is old is
+not known. Clocks are this machine's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from medusa_core.headroom import Headroom, headrooms
+from medusa_core.names import Participant
+from pipelines.base.time_text import duration
+from pipelines.homes.deployed_fragments import costed_knowledge
+from pipelines.homes.home import Home
+
+WRITE_AFTER_S = 1.0
+OLD_AFTER_S = 30.0
+"""A driver that is at work writes every second; one step may take some."""
+
+Fact = Mapping[str, Any]
+
+
+class HeadroomFile:
+    """The file of one participant's driver; not safe for threads: its owner holds a lock."""
+
+    def __init__(self, directory: Path, participant: Participant) -> None:
+        self._path = _path(directory, participant)
+        self._written_at_s = 0.0
+
+    def write(self, headrooms: Sequence[Headroom], now_s: float) -> None:
+        """Write what is known now, unless it was just written."""
+        if 0 <= now_s - self._written_at_s < WRITE_AFTER_S:
+            return
+        self._written_at_s = now_s
+        document = {"written_at_s": now_s, "bounds": [fact_of(found) for found in headrooms]}
+        unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            unfinished.write_text(json.dumps(document))
+            unfinished.replace(self._path)
+
+
+def fact_of(found: Headroom, *, is_here: bool = True) -> Fact:
+    """A headroom as JSON values; with the load of this machine, if the steps are made here."""
+    return {
+        "fragment": found.fragment,
+        "streams": list(found.streams),
+        "bound_ms": found.bound_ms,
+        "step_ms": found.cost.step_ms,
+        "margin_ms": found.cost.margin_ms,
+        "around_ms": found.cost.wake_ms + found.cost.blocked_ms,
+        "gather_ms": found.cost.gather_ms,
+        "rest_ms": found.rest_ms,
+        "needed_ms": found.needed_ms,
+        "wait_ms": found.wait_ms,
+        "is_kept": found.is_kept,
+        "load": round(os.getloadavg()[0], 1) if is_here else None,
+        "cores": len(os.sched_getaffinity(0)) if is_here else None,
+    }
+
+
+def read_headroom(
+    directory: Path, participant: Participant, now_s: float | None = None
+) -> list[Fact]:
+    """What the driver of a participant estimates now; nothing if none runs on this machine."""
+    now_s = time.time() if now_s is None else now_s
+    try:
+        document = json.loads(_path(directory, participant).read_text())
+        written_at_s, bounds = float(document["written_at_s"]), document["bounds"]
+        is_new = 0 <= now_s - written_at_s < OLD_AFTER_S
+        return [_checked(fact) for fact in bounds] if is_new else []
+    except (OSError, ValueError, TypeError, KeyError):
+        return []
+
+
+def bound_facts(home: Home, *, is_driven: bool) -> list[Fact]:
+    """The headroom of each bound of a home: as its driver on this machine says, else, for a home
+    that `is_driven` from another one, as its steps in the catalog say."""
+    told = read_headroom(home.directory, home.participant)
+    if told or not is_driven:
+        return told
+    return [
+        fact_of(found, is_here=False)
+        for found in headrooms(costed_knowledge(home.catalog).fragments)
+    ]
+
+
+def _checked(fact: Any) -> Fact:
+    """The fact, if it has the fields that the sentence needs; raises KeyError or TypeError."""
+    figures = {name: fact[name] + 0 for name in _FIGURES}
+    names = {"fragment": str(fact["fragment"]), "streams": [str(name) for name in fact["streams"]]}
+    return {**names, **figures, "is_kept": bool(fact["is_kept"])}
+
+
+_FIGURES = ("bound_ms", "step_ms", "margin_ms", "around_ms", "gather_ms", "rest_ms", "needed_ms",
+            "wait_ms", "load", "cores")  # fmt: skip
+
+
+def headroom_sentence(fact: Fact) -> str:
+    """That a bound cannot be kept, with the figures."""
+    parts = [
+        (f"{_ms(fact['step_ms'])} for a step", fact["step_ms"]),
+        (f"{_ms(fact['margin_ms'])} for how much steps differ", fact["margin_ms"]),
+        (f"{_ms(fact['around_ms'])} for the work around it", fact["around_ms"]),
+        (f"{_ms(fact['gather_ms'])} until its inputs are there", fact["gather_ms"]),
+        (f"{_ms(fact['rest_ms'])} for the rest of the path", fact["rest_ms"]),
+    ]
+    figures = ", ".join(text for text, ms in parts if ms)
+    if fact["load"] is not None:
+        figures += f"; load {fact['load']:g} on {fact['cores']} cores"
+    return (
+        f"{', '.join(fact['streams'])}: the bound of {_ms(fact['bound_ms'])} cannot be kept on "
+        f"this machine now: an answer without an input takes up to {_ms(fact['needed_ms'])} "
+        f"({figures})"
+    )
+
+
+def _ms(length_ms: int) -> str:
+    return duration(length_ms * 1_000)
+
+
+def _path(directory: Path, participant: Participant) -> Path:
+    return directory / "logs" / f"{participant}.headroom.json"
