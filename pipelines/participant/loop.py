@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import IMPORT_PREFIX
+from medusa_core.fragments import landing_fragment
 from medusa_core.headroom import Headroom
 from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
@@ -32,7 +33,6 @@ from pipelines.participant.attribution import import_works, landing_works
 from pipelines.participant.driver import Applied, Driver
 from pipelines.participant.driver import Said as DriverSaid
 from pipelines.participant.housekeeper import Housekeeper, TrimmedLine
-from pipelines.sources.landing import landing_fragment
 from pipelines.sources.live.live_source import LiveSource, Polled
 
 if TYPE_CHECKING:
