@@ -1,1 +1,1 @@
-"""What every room of `pipelines` stands on: files, clock, settings, processes, text."""
+"""Settings, clock, files, processes, logs; times and tables as text."""
