@@ -30,12 +30,12 @@ from pipelines.cli.demo_federation import (
     wait_until,
 )
 from pipelines.cli.demo_verdict import tell_verdict
+from pipelines.homes.headroom_file import headroom_sentence, read_headroom
 from pipelines.homes.home import open_home
 from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
 from pipelines.report.answer_figures import Mark, read_answers
 from pipelines.report.answer_page import write_answer_page
-from pipelines.report.headroom_facts import headroom_sentence, read_headroom
 from pipelines.report.next_steps import near
 
 STREAM = StreamName("scanning_sources")

@@ -13,7 +13,7 @@ from typing import Any
 from medusa_core.grid import floor_us
 from pipelines.base.text_table import facts, printable
 from pipelines.base.time_text import counted, duration, iso, size_of
-from pipelines.report.headroom_facts import headroom_sentence
+from pipelines.homes.headroom_file import headroom_sentence
 
 WIDTH = 100
 SECOND_US = 1_000_000

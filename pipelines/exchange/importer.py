@@ -30,10 +30,10 @@ from medusa_core.grid import BEGINNING_US
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base.failpoints import reached
+from pipelines.base.foreign_documents import foreign_form
 from pipelines.catalog.interface import Catalog
 from pipelines.exchange.exchange_port import Copies, Exchange
 from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.participant.foreign import foreign_form
 
 SEGMENTS_PER_NEWS_MAX = 1_024
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
+from medusa_core.bound_headroom import Headroom, headrooms
 from medusa_core.columns import Column
 from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
-from medusa_core.headroom import Headroom, headrooms
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
 from medusa_core.market.loads import Kind
 from medusa_core.names import PlanId, StreamName

@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from medusa_core.bound_headroom import Headroom
 from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.fragments import landing_fragment
-from medusa_core.headroom import Headroom
 from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
 from medusa_core.restart import back_off_ms

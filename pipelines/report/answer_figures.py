@@ -18,10 +18,10 @@ from medusa_core.states import Transition
 from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.changes.line_versions import line_of
 from pipelines.homes.deployed_fragments import fragments_in_force
+from pipelines.homes.headroom_file import Fact, bound_facts
 from pipelines.homes.home import Home
 from pipelines.report.answer_laws import Law, laws_of
 from pipelines.report.corrected_rows import Corrections, read_corrections
-from pipelines.report.headroom_facts import Fact, bound_facts
 
 VERSIONS_READ_MAX = 20_000
 TRANSITIONS_READ_MAX = 10_000

@@ -13,10 +13,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from pipelines.base.time_text import clock, counted, duration, iso
+from pipelines.homes.headroom_file import headroom_sentence
 from pipelines.homes.home import Home
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
 from pipelines.report.answer_figures import AnswerFigures, Mark
-from pipelines.report.headroom_facts import headroom_sentence
 from pipelines.report.html_file import fact_list, html_page, legend, section, write_whole
 from pipelines.report.markup import Markup, table, tag
 from pipelines.storage.stable_rows import plain

@@ -24,9 +24,9 @@ from pipelines.catalog.interface import (
 from pipelines.catalog.postgres.rounds import PostgresRounds
 from pipelines.exchange.chooser import choices_of
 from pipelines.homes.deployed_fragments import decisions_of
+from pipelines.homes.headroom_file import bound_facts
 from pipelines.homes.home import Home
 from pipelines.market.rounds.round_report import market_facts
-from pipelines.report.headroom_facts import bound_facts
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts

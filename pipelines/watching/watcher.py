@@ -18,17 +18,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, assert_never
 
+from medusa_core.bound_headroom import Headroom
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait
 from medusa_core.errors import Conflict
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
-from medusa_core.headroom import Headroom
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.report.headroom_facts import HeadroomFile, fact_of, headroom_sentence
+from pipelines.homes.headroom_file import HeadroomFile, fact_of, headroom_sentence
 from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
 from pipelines.watching.json_log import JsonLog

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from medusa_core.bound_headroom import Headroom
 from medusa_core.decide import Decision
-from medusa_core.headroom import Headroom
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition

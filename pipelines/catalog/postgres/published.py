@@ -9,12 +9,12 @@ from medusa_core.exchange import LineNews
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
+from pipelines.base.foreign_documents import foreign_form, of_declared_types
 from pipelines.catalog.postgres.database_errors import errors_of_partner
 from pipelines.catalog.postgres.envelope_rows import answers_of, envelopes_document
 from pipelines.catalog.postgres.news import news_of
 from pipelines.catalog.postgres.postgres_catalog import catalog_engine
 from pipelines.catalog.postgres.queries import query
-from pipelines.participant.foreign import foreign_form, of_declared_types
 
 PATIENCE = {
     "connect_timeout": 3,

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from medusa_core.headroom import Headroom, headrooms
+from medusa_core.bound_headroom import Headroom, headrooms
 from medusa_core.names import Participant
 from pipelines.base.time_text import duration
 from pipelines.homes.deployed_fragments import costed_knowledge
