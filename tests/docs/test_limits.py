@@ -110,7 +110,7 @@ def test_every_participant_of_an_installation_reads_every_stream(urls: HomeUrls)
     catalog = PostgresCatalog(urls.job, a.ALPHA)
     catalog.deploy(a.a_deployment())
     catalog.close()
-    home = PublishedHome(urls.reader)
+    home = PublishedHome(a.ALPHA, urls.reader)
     try:
         for stream in (a.SRC, a.SUMS, a.BIG):
             news = home.line_news(stream, a.ME, Version(0), segments_max=10)
