@@ -395,6 +395,17 @@ def test_a_fragment_that_is_suspended_while_it_corrects_holds_up_no_other() -> N
     ]
 
 
+def test_the_answer_that_has_waited_longest_is_given_first() -> None:
+    newer = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=500)), an_input(RIGHT))
+    older = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=0)), an_input(RIGHT))
+    named = replace(older, fragment=replace(older.fragment, name="z"))
+    assert named.fragment.id > newer.fragment.id, "by name it would be the other way round"
+    knowledge = Knowledge(participant=Participant("alpha"), landings=(), fragments=(newer, named))
+    steps = [d for d in decide(knowledge, X_MS) if isinstance(d, ComputeStep)]
+    assert [step.fresh_ms for step in steps] == [0, 500]
+    assert [step.fragment.fragment.id for step in steps] == [named.fragment.id, newer.fragment.id]
+
+
 def test_a_correction_is_made_even_without_slack() -> None:
     fragment = known(LEFT_THERE, an_input(RIGHT, came(RIGHT, 0, 10, at_ms=9)), computed_s=10)
     answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))

@@ -8,6 +8,7 @@ own; SQL is read from the copy), and the tests that reach the mutant are run unt
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import os
 import signal
@@ -16,8 +17,10 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -31,7 +34,13 @@ CHILD_S_MIN, SLOWER = 20.0, 8.0
 """A mutant has this time, and so many times what its tests took: what never ends is noticed."""
 
 FRESH_TESTS_MAX = 60
+TEST_S = 0.5
+"""What a test with a server may take, where nobody has measured it."""
+
 EXAMPLES_TRACED = 5
+TRACE_S_MAX = 3_600.0
+FURTHER = 3
+"""So many steps further than what a test names is what the rest of its file names."""
 MODULE = "module"
 
 
@@ -56,6 +65,7 @@ class Run:
     def __init__(self, job: Job, root: Path) -> None:
         self._job, self._root = job, root
         self._failed: str | None = None
+        self._functions: dict[CodeType, list[FunctionType]] = {}
 
     def pytest_collection(self) -> None:
         from hypothesis import settings
@@ -73,7 +83,7 @@ class Run:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        gc.unfreeze()
+        self._functions = _loaded_functions(self._root / self._job.room)
         items = {item.nodeid: item for item in session.items}
         with _server(session.config, self._job.room):
             known = self._reached(items)
@@ -88,42 +98,45 @@ class Run:
     # ------------------------------------------------------------ which tests reach what
 
     def _reached(self, items: dict[str, pytest.Item]) -> dict[str, Any]:
+        """What each test reaches; files of tests that are new or have changed are run for it."""
+        if self._job.room == "sql":
+            return _said(items, self._root)
         path = self._job.reach_file
-        if not path.exists():
-            self._in_child(lambda: self._trace(items, path), 3_600)
-        known: dict[str, Any] = json.loads(path.read_text())
-        return known
+        cached: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        hashes = {file: _hash_of(file) for file in {item.path for item in items.values()}}
+        missing = {
+            name: item for name, item in items.items()
+            if cached.get(name, {}).get("file") != hashes[item.path]
+        }  # fmt: skip
+        if missing:
+            self._in_child(lambda: self._trace(missing, cached, hashes), TRACE_S_MAX)
+            cached = json.loads(path.read_text())
+        return {name: cached[name] for name in items if cached[name]["reaches"] is not None}
 
-    def _trace(self, items: dict[str, pytest.Item], path: Path) -> bool:
-        found = {}
-        clock = time.monotonic if self._job.room == "sql" else time.process_time
-        timer = signal.ITIMER_REAL if self._job.room == "sql" else signal.ITIMER_PROF
-        signal.signal(signal.SIGALRM, _too_long)
+    def _trace(
+        self, items: dict[str, pytest.Item], found: dict[str, Any], hashes: dict[Path, str]
+    ) -> bool:
         signal.signal(signal.SIGPROF, _too_long)
-        those = list(items.items())
-        for at, (name, item) in enumerate(those):
+        those = [*items.items(), (None, None)]
+        for (name, item), (_, next_) in pairwise(those):
+            assert name is not None
+            assert item is not None
             _with_few_examples(item)
-            began = clock()
-            signal.setitimer(timer, self._job.test_s_max)
-            with ExitStack() as stack:
-                if self._job.room == "sql":
-                    touched = stack.enter_context(reach.traced_statements())
-                else:
-                    touched = stack.enter_context(
-                        reach.traced_functions(self._root / self._job.room)
-                    )
-                self._failed = None
-                self._one(item, those[at + 1][1] if at + 1 < len(those) else None)
-            signal.setitimer(timer, 0)
-            if self._job.room == "sql":
-                touched = touched | reach.named_in(item.path.read_text())
-            seconds = clock() - began
-            if self._failed is None:
-                found[name] = {"s": round(seconds, 3), "reaches": sorted(touched)}
-        aside = path.with_suffix(".new")
-        path.parent.mkdir(parents=True, exist_ok=True)
+            self._failed = None
+            began = time.process_time()
+            with reach.traced_functions(self._root / self._job.room) as touched:
+                signal.setitimer(signal.ITIMER_PROF, self._job.test_s_max)
+                self._one(item, next_)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            found[name] = {
+                "s": round(time.process_time() - began, 3),
+                "file": hashes[item.path],
+                "reaches": sorted(touched) if self._failed is None else None,
+            }
+        aside = self._job.reach_file.with_suffix(".new")
+        aside.parent.mkdir(parents=True, exist_ok=True)
         aside.write_text(json.dumps(found))
-        aside.replace(path)
+        aside.replace(self._job.reach_file)
         return True
 
     def _one(self, item: pytest.Item, next_: pytest.Item | None) -> None:
@@ -157,7 +170,7 @@ class Run:
 
             def act() -> bool:
                 if mutant.room != "sql":
-                    _patch(self._root, mutant, source)
+                    self._patch(mutant, source)
                 those = [items[name] for name in chosen]
                 for item, next_ in zip(those, [*those[1:], None], strict=True):
                     self._one(item, next_)
@@ -168,6 +181,18 @@ class Run:
             return self._in_child(act, limit_s)
         finally:
             path.write_text(source, encoding="utf-8")
+
+    def _patch(self, mutant: Mutant, source: str) -> None:
+        """Put the mutated code in the place of the function's that is loaded."""
+        file = str(self._root / mutant.path)
+        old = _code_of(compile(source, file, "exec"), mutant.where)
+        new = _code_of(compile(mutant.applied(source), file, "exec"), mutant.where)
+        loaded = [self._functions.get(code, []) for code in old]
+        if len(old) != len(new) or not any(loaded):
+            raise LookupError(f"{mutant.where} is not loaded")
+        for functions, code in zip(loaded, new, strict=True):
+            for function in functions:
+                function.__code__ = code
 
     def _fresh(self, names: list[str], limit_s: float) -> tuple[str, str]:
         """A run that loads the mutated module."""
@@ -224,6 +249,26 @@ class Run:
             _drop_databases()
         with self._job.told.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"id": mutant.id, "verdict": verdict, "how": how}) + "\n")
+
+
+def _said(items: dict[str, pytest.Item], root: Path) -> dict[str, Any]:
+    """What each test reaches by its own text, and by the rest of its file."""
+    methods = reach.queries_of_methods(root / "pipelines" / "catalog")
+    queries = {path.stem: path.read_text() for path in (root / "sql" / "queries").glob("*.sql")}
+    files = {
+        file: sorted(reach.sql_said(file.read_text(), methods, queries))
+        for file in {item.path for item in items.values()}
+    }
+    found = {}
+    for name, item in items.items():
+        text = inspect.getsource(getattr(item, "function", _said))
+        own = sorted(reach.sql_said(text, methods, queries))
+        found[name] = {"s": TEST_S, "reaches": own, "beside": files[item.path]}
+    return found
+
+
+def _hash_of(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()[:16]
 
 
 def _too_long(*_: object) -> None:
@@ -295,21 +340,16 @@ def _drop_databases() -> None:
         connection.close()
 
 
-def _patch(root: Path, mutant: Mutant, source: str) -> None:
-    """Put the mutated code in the place of the function's that is loaded."""
-    file = str(root / mutant.path)
-    old = _code_of(compile(source, file, "exec"), mutant.where)
-    new = _code_of(compile(mutant.applied(source), file, "exec"), mutant.where)
-    if len(old) != len(new) or not old:
-        raise LookupError(f"{mutant.where} is not found in {mutant.path}")
-    changed = dict(zip(old, new, strict=True))
-    count = 0
-    for function in [o for o in gc.get_objects() if type(o) is FunctionType]:
-        if function.__code__.co_filename == file and function.__code__ in changed:
-            function.__code__ = changed[function.__code__]
-            count += 1
-    if not count:
-        raise LookupError(f"{mutant.where} is not loaded")
+def _loaded_functions(package: Path) -> dict[CodeType, list[FunctionType]]:
+    """The functions of a package by their code; afterwards a child looks at no other object."""
+    gc.unfreeze()
+    found: dict[CodeType, list[FunctionType]] = {}
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename.startswith(str(package)):
+            found.setdefault(one.__code__, []).append(one)
+    gc.freeze()
+    gc.disable()
+    return found
 
 
 def _code_of(module: CodeType, where: str) -> list[CodeType]:
@@ -350,19 +390,19 @@ def _order_of(job: Job, known: dict[str, Any], root: Path) -> Callable[[Mutant],
     sql = [path.read_text() for path in (root / "sql").rglob("*.sql") if "migrations" not in
            path.parts]  # fmt: skip
     uses = reach.references(sql)
-    near = {name: reach.distances(test["reaches"], uses) for name, test in known.items()}
-    texts = {path.stem: path.read_text() for path in (root / "sql" / "queries").glob("*.sql")}
+    near = {}
+    for name, test in known.items():
+        near[name] = {o: d + FURTHER for o, d in reach.distances(test["beside"], uses).items()}
+        near[name] |= reach.distances(test["reaches"], uses)
 
     def by_text(mutant: Mutant) -> list[str]:
-        objects = [mutant.where, mutant.where.rsplit(".", 1)[0]]
-        if mutant.where in texts:
-            objects = sorted(reach.named_in(texts[mutant.where]))
-            reaching = [n for n in near if all(near[n].get(o, 1) == 0 for o in objects)]
-            return sorted(reaching, key=lambda name: known[name]["s"])
-        reaching = [n for n in near if any(o in near[n] for o in objects)]
-        return sorted(reaching or list(near), key=lambda name: (
-            min((near[name][o] for o in objects if o in near[name]), default=99),
-            known[name]["s"]))  # fmt: skip
+        objects = (mutant.where, mutant.where.rsplit(".", 1)[0])
+        steps = {
+            name: min((far[o] for o in objects if o in far), default=None)
+            for name, far in near.items()
+        }
+        reaching = [(step, len(near[n]), n) for n, step in steps.items() if step is not None]
+        return [name for _, _, name in sorted(reaching)] or sorted(near)
 
     return by_text
 
