@@ -395,6 +395,14 @@ def test_a_fragment_that_is_suspended_while_it_corrects_holds_up_no_other() -> N
     ]
 
 
+def test_an_answer_reaches_the_next_end_of_a_window_whatever_the_limits() -> None:
+    left = an_input(LEFT, *(came(LEFT, s, s + 10, at_ms=0) for s in (0, 10, 20)))
+    fragment = known(left, an_input(RIGHT), window="30s")
+    (step,) = decided(fragment, X_MS, Limits(buckets_per_step_max=1))
+    assert isinstance(step, ComputeStep)
+    assert step.range == seconds(0, 30), "in the first 20 s no window ends: nothing is lacking"
+
+
 def test_the_answer_that_has_waited_longest_is_given_first() -> None:
     newer = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=500)), an_input(RIGHT))
     older = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=0)), an_input(RIGHT))

@@ -43,7 +43,10 @@ COPIED = ("medusa_core", "pipelines", "tests", "sql", "contracts", "dags", "benc
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """killed, survived, unreached (no test reaches it) or unbuilt (no home can be made)."""
+    """killed, survived, unreached (no test reaches it), unbuilt (no home can be made), or endless.
+
+    An endless one did not end in its time: it may hang, or the machine may be slow.
+    """
 
     mutant: Mutant
     verdict: str

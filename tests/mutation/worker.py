@@ -19,19 +19,23 @@ import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
-from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.mutation import reach
 from tests.mutation.mutants import Edit, Mutant
 
-CHILD_S_MIN, SLOWER = 20.0, 8.0
-"""A mutant has this time, and so many times what its tests took: what never ends is noticed."""
+CHILD_S_MIN, SLOWER, IDLE, LOOK_S = 20.0, 8.0, 20.0, 0.01
+"""A mutant has this time, and so many times what its tests took: what never ends is noticed.
+
+Where no server works for it, CPU counts, and so many times that for one that waits for nothing.
+"""
 
 FRESH_TESTS_MAX = 60
 TEST_S = 0.5
@@ -68,9 +72,15 @@ class Run:
         self._functions: dict[CodeType, list[FunctionType]] = {}
 
     def pytest_collection(self) -> None:
-        from hypothesis import settings
+        from hypothesis import HealthCheck, settings
 
-        settings.register_profile("mutation", deadline=None, derandomize=True, database=None)
+        settings.register_profile(
+            "mutation",
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
         settings.load_profile("mutation")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -102,25 +112,25 @@ class Run:
         if self._job.room == "sql":
             return _said(items, self._root)
         path = self._job.reach_file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files: dict[str, list[pytest.Item]] = {}
+        for item in items.values():
+            files.setdefault(str(item.path.relative_to(self._root)), []).append(item)
+        hashes = {name: _hash_of(self._root / name) for name in files}
         cached: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-        hashes = {file: _hash_of(file) for file in {item.path for item in items.values()}}
-        missing = {
-            name: item for name, item in items.items()
-            if cached.get(name, {}).get("file") != hashes[item.path]
-        }  # fmt: skip
-        if missing:
-            self._in_child(lambda: self._trace(missing, cached, hashes), TRACE_S_MAX)
-            cached = json.loads(path.read_text())
-        return {name: cached[name] for name in items if cached[name]["reaches"] is not None}
+        for name, those in files.items():
+            if cached.get(name, {}).get("hash") != hashes[name]:
+                aside = path.with_suffix(".new")
+                self._in_child(partial(self._trace, those, aside), TRACE_S_MAX)
+                cached[name] = {"hash": hashes[name], "tests": json.loads(aside.read_text())}
+                path.write_text(json.dumps(cached))
+        return {test: found for name in files for test, found in cached[name]["tests"].items()}
 
-    def _trace(
-        self, items: dict[str, pytest.Item], found: dict[str, Any], hashes: dict[Path, str]
-    ) -> bool:
+    def _trace(self, items: list[pytest.Item], path: Path) -> bool:
+        """What the tests of one file reach; none that fails, or takes too long, is run later."""
         signal.signal(signal.SIGPROF, _too_long)
-        those = [*items.items(), (None, None)]
-        for (name, item), (_, next_) in pairwise(those):
-            assert name is not None
-            assert item is not None
+        found = {}
+        for item, next_ in zip(items, [*items[1:], None], strict=True):
             _with_few_examples(item)
             self._failed = None
             began = time.process_time()
@@ -128,15 +138,10 @@ class Run:
                 signal.setitimer(signal.ITIMER_PROF, self._job.test_s_max)
                 self._one(item, next_)
                 signal.setitimer(signal.ITIMER_PROF, 0)
-            found[name] = {
-                "s": round(time.process_time() - began, 3),
-                "file": hashes[item.path],
-                "reaches": sorted(touched) if self._failed is None else None,
-            }
-        aside = self._job.reach_file.with_suffix(".new")
-        aside.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(found))
-        aside.replace(self._job.reach_file)
+            if self._failed is None:
+                seconds = round(time.process_time() - began, 3)
+                found[item.nodeid] = {"s": seconds, "reaches": sorted(touched)}
+        path.write_text(json.dumps(found))
         return True
 
     def _one(self, item: pytest.Item, next_: pytest.Item | None) -> None:
@@ -203,7 +208,7 @@ class Run:
                 check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return "killed", f"no end within {limit_s:.0f} s"
+            return "endless", f"no end within {limit_s:.0f} s"
         return ("survived", f"{len(names)} tests") if ran.returncode == 0 else ("killed", "fresh")
 
     def _in_child(self, act: Callable[[], bool], limit_s: float) -> tuple[str, str]:
@@ -220,29 +225,34 @@ class Run:
             finally:
                 os._exit(code)
         os.close(writer)
-        ended = time.monotonic() + limit_s
-        status = None
-        while status is None and time.monotonic() < ended:
-            done, status_ = os.waitpid(child, os.WNOHANG)
-            status = status_ if done else None
-            if status is None:
-                time.sleep(0.01)
+        status = self._end_of(child, limit_s)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # the child, if it did not end, and what it left
         if status is None:
-            with suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
-        else:
-            with suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)  # what it left behind
         said = os.read(reader, 4_096).decode(errors="replace")
         os.close(reader)
         if status is None:
-            return "killed", f"no end within {limit_s:.0f} s"
+            return "endless", f"no end within {limit_s:.0f} s"
         if status == 0:
             return "survived", ""
         if said.startswith("setup of ") and "psycopg2.errors" in said:
             return "unbuilt", said
         return "killed", said
+
+    def _end_of(self, child: int, limit_s: float) -> int | None:
+        """How a child ended; None if it did not: by its own CPU, unless a server works for it."""
+        process, began = psutil.Process(child), time.monotonic()
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return status
+            times = process.cpu_times()
+            spent_s = times.user + times.system
+            waited_s = time.monotonic() - began
+            if spent_s > limit_s or waited_s > limit_s * (1 if self._job.room == "sql" else IDLE):
+                return None
+            time.sleep(LOOK_S)
 
     def _tell(self, mutant: Mutant, verdict: str, how: str) -> None:
         if self._job.room == "sql":
