@@ -18,7 +18,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -41,6 +41,9 @@ FRESH_TESTS_MAX = 60
 TEST_S = 0.5
 """What a test with a server may take, where nobody has measured it."""
 
+MARKETS_MAX, WHOLE_MAX, REPLICAS_MAX = 30, 8, 6
+"""So many schedules of the simulator look at what no test has noticed."""
+
 EXAMPLES_TRACED = 5
 TRACE_S_MAX = 3_600.0
 FURTHER = 3
@@ -59,8 +62,8 @@ class Job:
     told: Path
     test_s_max: float
     tests_s_max: float
+    schedules: bool
     deadline: float
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Run:
@@ -93,6 +96,8 @@ class Run:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        if self._job.schedules:
+            import pipelines.simulation.faults.schedule_runs  # noqa: F401 - before children are forked
         self._functions = _loaded_functions(self._root / self._job.room)
         items = {item.nodeid: item for item in session.items}
         with _server(session.config, self._job.room):
@@ -156,7 +161,7 @@ class Run:
         items: dict[str, pytest.Item],
         known: dict[str, Any],
     ) -> tuple[str, str]:
-        if not names:
+        if not names and _is_outside(mutant):
             return "unreached", "no test reaches it"
         chosen, seconds = [], 0.0
         for name in names:
@@ -181,9 +186,11 @@ class Run:
                     self._one(item, next_)
                     if self._failed is not None:
                         return False
-                return True
+                self._failed = _violation() if self._job.schedules else None
+                return self._failed is None
 
-            return self._in_child(act, limit_s)
+            verdict, how = self._in_child(act, limit_s)
+            return ("unreached", how) if verdict == "survived" and not names else (verdict, how)
         finally:
             path.write_text(source, encoding="utf-8")
 
@@ -279,6 +286,19 @@ def _said(items: dict[str, pytest.Item], root: Path) -> dict[str, Any]:
 
 def _hash_of(path: Path) -> str:
     return sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _violation() -> str | None:
+    """What a few schedules of the simulator break first; None if nothing."""
+    from pipelines.simulation.faults.schedule_runs import run_schedules
+    from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, WHOLE
+
+    for shape, count in ((MARKETS, MARKETS_MAX), (WHOLE, WHOLE_MAX), (REPLICAS, REPLICAS_MAX)):
+        figures = run_schedules(count, 1, shape=shape, violations_max=1)
+        if figures.violations:
+            seed, law = figures.violations[0]
+            return f"schedule {seed}: {law}"
+    return None
 
 
 def _too_long(*_: object) -> None:
@@ -446,6 +466,7 @@ def main(arguments: Sequence[str]) -> int:
         told=Path(given["told"]),
         test_s_max=given["test_s_max"],
         tests_s_max=given["tests_s_max"],
+        schedules=given["room"] != "sql",
         deadline=time.monotonic() + given["seconds_max"],
     )
     options = [
