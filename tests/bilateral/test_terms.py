@@ -25,6 +25,7 @@ from medusa_core.market.terms import (
     Terms,
     plain,
 )
+from medusa_core.names import Participant
 from pipelines.contracts.yaml_values import Value, parse_yaml
 from pipelines.market.contracts.bilateral_terms import (
     HOLD_MS_MAX,
@@ -175,3 +176,11 @@ def test_a_time_is_unix_milliseconds(text: str, time_ms: int) -> None:
 def test_a_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="which is no time: write one in UTC"):
         time_ms_of(value_of(text))
+
+
+def test_each_party_is_the_others_partner_and_nobody_else_has_one(tmp_path: Path) -> None:
+    terms = terms_in(tmp_path, "spare", MOVEMENT)
+    assert terms.partner_of(terms.payer) == terms.provider
+    assert terms.partner_of(terms.provider) == terms.payer
+    with pytest.raises(ValueError, match="no party"):
+        terms.partner_of(Participant("somebody"))

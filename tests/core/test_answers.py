@@ -397,6 +397,39 @@ def test_a_fragment_that_is_suspended_while_it_corrects_holds_up_no_other() -> N
     ]
 
 
+def test_an_answer_reaches_the_next_end_of_a_window_whatever_the_limits() -> None:
+    left = an_input(LEFT, *(came(LEFT, s, s + 10, at_ms=0) for s in (0, 10, 20)))
+    fragment = known(left, an_input(RIGHT), window="30s")
+    (step,) = decided(fragment, X_MS, Limits(buckets_per_step_max=1))
+    assert isinstance(step, ComputeStep)
+    assert step.range == seconds(0, 30), "in the first 20 s no window ends: nothing is lacking"
+
+
+def test_the_answer_that_has_waited_longest_is_given_first() -> None:
+    newer = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=500)), an_input(RIGHT))
+    older = known(an_input(LEFT, came(LEFT, 0, 10, at_ms=0)), an_input(RIGHT))
+    named = replace(older, fragment=replace(older.fragment, name="z"))
+    assert named.fragment.id > newer.fragment.id, "by name it would be the other way round"
+    knowledge = Knowledge(participant=Participant("alpha"), landings=(), fragments=(newer, named))
+    steps = [d for d in decide(knowledge, X_MS) if isinstance(d, ComputeStep)]
+    assert [step.fresh_ms for step in steps] == [0, 500]
+    assert [step.fragment.fragment.id for step in steps] == [named.fragment.id, newer.fragment.id]
+
+
+def test_a_fragment_that_could_be_suspended_and_corrects_nothing_goes_before_corrections() -> None:
+    suspends = Bound(bound_ms=X_MS, during_stabilization=Policy.SUSPEND, failure_ms_max=X_MS // 2)
+    there = [came(LEFT, s, s + 10, at_ms=0) for s in (0, 10)]
+    back = [came(RIGHT, s, s + 10, at_ms=20_000) for s in (0, 10)]
+    inputs = an_input(LEFT, *there), an_input(RIGHT, *back)
+    answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))
+    owing = known(*inputs, computed_s=20, tentative=(answered,))
+    free = known(*inputs, computed_s=10, bound=suspends)
+    named = replace(free, fragment=replace(free.fragment, name="other"))
+    knowledge = Knowledge(participant=Participant("alpha"), landings=(), fragments=(owing, named))
+    steps = [d for d in decide(knowledge, 21_000) if isinstance(d, ComputeStep)]
+    assert [d.cause for d in steps] == [Cause.NORMAL, Cause.CORRECTION]
+
+
 def test_a_correction_is_made_even_without_slack() -> None:
     fragment = known(LEFT_THERE, an_input(RIGHT, came(RIGHT, 0, 10, at_ms=9)), computed_s=10)
     answered = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))

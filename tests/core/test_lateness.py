@@ -55,6 +55,12 @@ def test_without_max_jump_the_same_record_makes_all_that_follow_late() -> None:
     assert verdicts(LatenessRule(), [100, IN_2099, 101]) == [IN_TIME, IN_TIME, LATE]
 
 
+def test_a_record_as_late_as_the_latest_is_not_ahead_of_the_clock_again() -> None:
+    judged = judge(LatenessRule(), LatenessState(), [200, 200, 200], limit_us=100)
+    assert judged.verdicts == (IN_TIME, IN_TIME, IN_TIME)
+    assert judged.state == LatenessState(max_us=200)
+
+
 def test_a_jump_that_the_next_record_confirms_counts() -> None:
     rule = LatenessRule(disorder_us=10, max_jump_us=50)
     assert verdicts(rule, [100, 500, 491, 480]) == [IN_TIME, IN_TIME, IN_TIME, LATE]

@@ -121,6 +121,8 @@ def test_the_first_job_that_was_killed_is_followed_at_once() -> None:
 
 def test_one_that_ran_well_is_followed_at_once_however_it_ended() -> None:
     assert isinstance(decide(ended(100, ran_ms=600_000, code=70)), Start)
+    assert isinstance(decide(ended(100, ran_ms=PATIENCE.ran_well_ms, code=70)), Start)
+    assert isinstance(decide(ended(100, ran_ms=PATIENCE.ran_well_ms - 1, code=70)), Wait)
 
 
 def test_jobs_that_fail_one_after_the_other_are_waited_with_for_longer_and_given_up() -> None:

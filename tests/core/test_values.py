@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from medusa_core.columns import Column, declare_columns
-from medusa_core.commits import Cause, Commit, LandedBatch, Lease, LeaseKey, OutputSegment
+from medusa_core.commits import (
+    Cause,
+    Commit,
+    LandedBatch,
+    Lease,
+    LeaseKey,
+    OutputSegment,
+    QuarantinedRecord,
+)
 from medusa_core.digest import EMPTY, Digest
 from medusa_core.errors import Refused
+from medusa_core.exchange import import_fragment
 from medusa_core.frozen import FrozenMap
+from medusa_core.imports import is_import_of
+from medusa_core.market.terms import MONEY_MAX, check_money
 from medusa_core.names import Epoch, PlanId, StreamName, Version, check_name
 from medusa_core.network import Network
 from medusa_core.plans import Plan
-from medusa_core.segments import Read, SegmentFile, Stability, digest_over
+from medusa_core.recalls import LineRecall, check_recalls
+from medusa_core.segments import IMPORT, Producer, Read, SegmentFile, Stability, digest_over
 from tests.core.builders import ALPHA, PLAN, READINGS, TOTALS, a_network, a_segment, seconds
 
 FILE = SegmentFile(path="totals/a.parquet", size_bytes=10, sha256="0" * 64, rows=1)
@@ -183,3 +196,96 @@ def test_columns_that_cannot_be_are_refused_naming_their_owner(
 ) -> None:
     with pytest.raises(Refused, match=sentence):
         declare_columns("stream s", columns)
+
+
+@pytest.mark.parametrize(
+    ("records", "is_shared", "is_refused"),
+    [
+        (1, False, False),
+        (0, False, True),
+        (2, False, True),
+        (1, True, False),
+        (0, True, True),
+        (2, True, True),
+    ],
+)
+def test_a_batch_counts_the_rows_of_its_file_or_some_of_a_shared_one(
+    records: int, is_shared: bool, is_refused: bool
+) -> None:
+    """The file has one row; a shared one may hold other streams' rows, but not fewer rows."""
+    values: dict[str, Any] = {
+        "stream": READINGS,
+        "query_id": "query",
+        "batch_id": 1,
+        "file": FILE,
+        "counts": {0: records} if records else {},
+        "file_of": TOTALS if is_shared else None,
+    }
+    if is_refused:
+        with pytest.raises(Refused, match="counts other rows"):
+            LandedBatch(**values)
+    else:
+        assert LandedBatch(**values).counts == {0: 1}
+
+
+def test_a_shared_file_may_hold_more_rows_than_a_batch() -> None:
+    values: dict[str, Any] = {"stream": READINGS, "query_id": "query", "batch_id": 1}
+    several = replace(FILE, rows=5)
+    LandedBatch(**values, file=several, counts={0: 2}, file_of=TOTALS)
+    with pytest.raises(Refused, match="counts other rows"):
+        LandedBatch(**values, file=several, counts={0: 2})
+
+
+def test_an_import_is_written_under_the_lease_of_that_import_alone() -> None:
+    def lease(fragment: str, producer: Producer) -> Lease:
+        key = LeaseKey(fragment=fragment, producer=producer)
+        return Lease(key=key, epoch=Epoch(1), holder="me", expires_at_ms=0)
+
+    here = Producer(ALPHA.participant, IMPORT)
+    assert is_import_of(lease(import_fragment(READINGS), here), READINGS)
+    assert not is_import_of(lease(import_fragment(READINGS), ALPHA), READINGS)
+    assert not is_import_of(lease(import_fragment(TOTALS), here), READINGS)
+
+
+@pytest.mark.parametrize(
+    ("second", "is_refused"), [((3, 6), False), ((3, 5), True), ((2, 6), True), ((3, 4), True)]
+)
+def test_recalls_of_a_line_rise_in_generation_and_version(
+    second: tuple[int, int], is_refused: bool
+) -> None:
+    told = [
+        LineRecall(generation=generation, from_us=0, version=Version(version), because="a test")
+        for generation, version in ((2, 5), second)
+    ]
+    if is_refused:
+        with pytest.raises(Refused, match="out of order"):
+            check_recalls(told)
+    else:
+        check_recalls(told)
+
+
+@pytest.mark.parametrize("amount", ["NaN", "Infinity", "-Infinity", "-1", "0", "0.0000001"])
+def test_what_is_no_amount_of_money_is_refused(amount: str) -> None:
+    with pytest.raises(Refused):
+        check_money("the price", Decimal(amount))
+
+
+def test_amounts_of_money_have_bounds() -> None:
+    check_money("the price", Decimal("0.000001"))
+    check_money("the price", Decimal(MONEY_MAX))
+    check_money("the penalty", Decimal(0), zero=True)
+    with pytest.raises(Refused):
+        check_money("the price", MONEY_MAX + Decimal("0.01"))
+
+
+def test_a_quarantined_record_is_complete_when_all_of_its_bytes_are_kept() -> None:
+    def kept(record: bytes, **more: Any) -> QuarantinedRecord:
+        return QuarantinedRecord.of(
+            record, stream=READINGS, origin="a", position=1, field="b", reason="c", **more
+        )
+
+    assert kept(b"whole").is_complete
+    assert not kept(b"x" * 1_025).is_complete, "its first 1,024 bytes are kept"
+    assert not kept(b"whole", is_whole=False).is_complete
+    assert not kept(b"\xff").is_complete, "what is no text is kept as another byte"
+    assert not replace(kept(b"whole"), content="Whole").is_complete

@@ -115,6 +115,14 @@ def test_room_is_told_to_no_more_than_it_is_enough_for() -> None:
     assert len(told) == 1
 
 
+def test_room_is_told_first_to_who_asked_in_an_overload() -> None:
+    asked = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
+    larger = replace(asked, load=0.2, for_overload=False)
+    standings = [providing("a", wanted=larger), providing("b", wanted=asked)]
+    told = decide_offers(knowing(OWN[:77], as_provider=standings))
+    assert [one.to for one in told] == ["b"]
+
+
 def test_a_full_participant_asks_on_for_less_before_it_answers() -> None:
     offer = an_offer("a", theirs(5), level=1)
     common = {

@@ -9,6 +9,8 @@ from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.decide import decide_offers
 from medusa_core.market.decisions import MakeOffer, explain
 from medusa_core.market.knowledge import MarketKnowledge, MarketLimits, Wanted
+from medusa_core.market.messages import Item
+from medusa_core.market.shedding import handed_over
 from medusa_core.names import FragmentName
 from tests.market.knowing import NONCE, an_item, an_offer, knowing, paying, providing
 
@@ -97,6 +99,30 @@ def test_two_partners_are_asked_at_a_time_and_a_fragment_is_in_one_offer_only() 
     items = [item for one in made for item in one.offer.items]
     assert len(made) == 2
     assert len(set(items)) == len(items) == 10
+
+
+def test_what_one_partner_may_not_take_stays_for_the_next_and_the_rest_is_offered_once() -> None:
+    mine = [Item(FragmentName("counts" if n % 2 else "sums"), n, 0.01) for n in range(90)]
+    some = paying("b", rooms=[(0, 0.03)], fragments=frozenset({FragmentName("sums")}))
+    made = offers(knowing(mine, as_payer=[some, paying("c", [25.1], rooms=[(0, 1.0)])]))
+    assert [one.to for one in made] == ["b", "c"]
+    assert {item.fragment for item in made[0].offer.items} == {FragmentName("sums")}
+    items = [item for one in made for item in one.offer.items]
+    assert len(set(items)) == len(items) == 10
+
+
+def test_what_was_accepted_is_handed_over_at_the_price_of_its_own_contract() -> None:
+    cheap, dear = paying("b", [20.0]), paying("c", [60.0])
+    knowledge = knowing(ITEMS[:80], as_payer=[dear, cheap])
+    accepted = ITEMS[:2]
+    assert handed_over(knowledge, an_offer("b", accepted).offer, accepted) == tuple(accepted)
+    assert handed_over(knowledge, an_offer("c", accepted).offer, accepted) == ()
+
+
+def test_an_offer_holds_no_more_fragments_than_one_may() -> None:
+    few = MarketLimits(items_max=3)
+    knowledge = knowing(ITEMS[:90], as_payer=[paying("b", rooms=[(0, 1.0)])], limits=few)
+    assert offered(knowledge) == {"b": 3}
 
 
 def test_a_partner_with_an_open_offer_gets_no_other_and_its_fragments_stay_in_it() -> None:

@@ -16,11 +16,13 @@ def main(arguments: Sequence[str]) -> int:
     """0: every mutant was noticed or is listed; 1: one survived that is not."""
     options = _options(arguments)
     mutants = [m for room in options.room or ROOMS for m in all_mutants(ROOT, room)]
-    chosen = drawn(mutants, options.seed, options.sample)
-    if options.kind:
-        chosen = drawn([m for m in mutants if m.kind in options.kind], options.seed, options.sample)
-    if options.only:
-        chosen = [m for m in mutants if any(part in m.id for part in options.only)]
+    fitting = [
+        mutant
+        for mutant in mutants
+        if (not options.kind or mutant.kind in options.kind)
+        and (not options.only or any(part in mutant.id for part in options.only))
+    ]
+    chosen = drawn(fitting, options.seed, options.sample)
     if options.list:
         for mutant in chosen:
             print(mutant.shown())

@@ -1,10 +1,13 @@
-"""Which tests reach what: the core's functions by a trace, objects of SQL by the statements sent.
+"""Which tests reach what: the core's functions by a trace, objects of SQL by what a test says.
 
-One traced run of a room's tests, kept in `.medusa/mutation` until the product or a test changes.
+A traced run of the core's tests is kept in `.medusa/mutation` until the core changes; a file of
+tests that changes is run again. A test reaches the SQL that its text names, and that which is named
+by the queries behind the methods that it calls; what that uses is found in the text of the SQL.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections import defaultdict
@@ -12,7 +15,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from tests.mutation.sql_text import statements_of, tokens_of
 
@@ -45,21 +47,28 @@ def traced_functions(package: Path) -> Iterator[set[str]]:
         sys.settrace(None)
 
 
-@contextmanager
-def traced_statements() -> Iterator[set[str]]:
-    """Objects of SQL that are named in statements sent through SQLAlchemy meanwhile."""
-    from sqlalchemy import Engine, event
+def queries_of_methods(catalog: Path) -> Mapping[str, frozenset[str]]:
+    """Method of a catalog -> the queries that its body names."""
+    queries = {path.stem for path in catalog.parents[1].glob("sql/queries/*.sql")}
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in catalog.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef):
+                texts = {n.value for n in ast.walk(node) if isinstance(n, ast.Constant)
+                         and isinstance(n.value, str)}  # fmt: skip
+                found[node.name] |= texts & queries
+    return {name: frozenset(used) for name, used in found.items() if used}
 
-    found: set[str] = set()
 
-    def look(_: Any, __: Any, statement: str, *more: Any) -> None:
-        found.update(_NAMED.findall(statement))
-
-    event.listen(Engine, "before_cursor_execute", look)
-    try:
-        yield found
-    finally:
-        event.remove(Engine, "before_cursor_execute", look)
+def sql_said(
+    text: str, methods: Mapping[str, frozenset[str]], queries: Mapping[str, str]
+) -> set[str]:
+    """Objects and queries that a text names, or reaches by a method of a catalog."""
+    found = named_in(text)
+    for name in set(re.findall(r"\b(\w+)\(", text)) & methods.keys():
+        for query in methods[name]:
+            found |= {query} | named_in(queries[query])
+    return found
 
 
 def named_in(text: str) -> set[str]:

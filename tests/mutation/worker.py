@@ -8,6 +8,7 @@ own; SQL is read from the copy), and the tests that reach the mutant are run unt
 from __future__ import annotations
 
 import gc
+import inspect
 import json
 import os
 import signal
@@ -16,22 +17,37 @@ import sys
 import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.mutation import reach
 from tests.mutation.mutants import Edit, Mutant
 
-CHILD_S_MIN, SLOWER = 20.0, 8.0
-"""A mutant has this time, and so many times what its tests took: what never ends is noticed."""
+CHILD_S_MIN, SLOWER, IDLE, LOOK_S = 20.0, 8.0, 20.0, 0.01
+"""A mutant has this time, and so many times what its tests took: what never ends is noticed.
+
+Where no server works for it, CPU counts, and so many times that for one that waits for nothing.
+"""
 
 FRESH_TESTS_MAX = 60
+TEST_S = 0.5
+"""What a test with a server may take, where nobody has measured it."""
+
+MARKETS_MAX, WHOLE_MAX, REPLICAS_MAX = 30, 8, 6
+"""So many schedules of the simulator look at what no test has noticed."""
+
 EXAMPLES_TRACED = 5
+TRACE_S_MAX = 3_600.0
+FURTHER = 3
+"""So many steps further than what a test names is what the rest of its file names."""
 MODULE = "module"
 
 
@@ -46,8 +62,8 @@ class Job:
     told: Path
     test_s_max: float
     tests_s_max: float
+    schedules: bool
     deadline: float
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 class Run:
@@ -56,11 +72,18 @@ class Run:
     def __init__(self, job: Job, root: Path) -> None:
         self._job, self._root = job, root
         self._failed: str | None = None
+        self._functions: dict[CodeType, list[FunctionType]] = {}
 
     def pytest_collection(self) -> None:
-        from hypothesis import settings
+        from hypothesis import HealthCheck, settings
 
-        settings.register_profile("mutation", deadline=None, derandomize=True, database=None)
+        settings.register_profile(
+            "mutation",
+            deadline=None,
+            derandomize=True,
+            database=None,
+            suppress_health_check=list(HealthCheck),
+        )
         settings.load_profile("mutation")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -73,7 +96,9 @@ class Run:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        gc.unfreeze()
+        if self._job.schedules:
+            import pipelines.simulation.faults.schedule_runs  # noqa: F401 - before children are forked
+        self._functions = _loaded_functions(self._root / self._job.room)
         items = {item.nodeid: item for item in session.items}
         with _server(session.config, self._job.room):
             known = self._reached(items)
@@ -88,42 +113,40 @@ class Run:
     # ------------------------------------------------------------ which tests reach what
 
     def _reached(self, items: dict[str, pytest.Item]) -> dict[str, Any]:
+        """What each test reaches; files of tests that are new or have changed are run for it."""
+        if self._job.room == "sql":
+            return _said(items, self._root)
         path = self._job.reach_file
-        if not path.exists():
-            self._in_child(lambda: self._trace(items, path), 3_600)
-        known: dict[str, Any] = json.loads(path.read_text())
-        return known
-
-    def _trace(self, items: dict[str, pytest.Item], path: Path) -> bool:
-        found = {}
-        clock = time.monotonic if self._job.room == "sql" else time.process_time
-        timer = signal.ITIMER_REAL if self._job.room == "sql" else signal.ITIMER_PROF
-        signal.signal(signal.SIGALRM, _too_long)
-        signal.signal(signal.SIGPROF, _too_long)
-        those = list(items.items())
-        for at, (name, item) in enumerate(those):
-            _with_few_examples(item)
-            began = clock()
-            signal.setitimer(timer, self._job.test_s_max)
-            with ExitStack() as stack:
-                if self._job.room == "sql":
-                    touched = stack.enter_context(reach.traced_statements())
-                else:
-                    touched = stack.enter_context(
-                        reach.traced_functions(self._root / self._job.room)
-                    )
-                self._failed = None
-                self._one(item, those[at + 1][1] if at + 1 < len(those) else None)
-            signal.setitimer(timer, 0)
-            if self._job.room == "sql":
-                touched = touched | reach.named_in(item.path.read_text())
-            seconds = clock() - began
-            if self._failed is None:
-                found[name] = {"s": round(seconds, 3), "reaches": sorted(touched)}
-        aside = path.with_suffix(".new")
         path.parent.mkdir(parents=True, exist_ok=True)
-        aside.write_text(json.dumps(found))
-        aside.replace(path)
+        files: dict[str, list[pytest.Item]] = {}
+        for item in items.values():
+            files.setdefault(str(item.path.relative_to(self._root)), []).append(item)
+        hashes = {name: _hash_of(self._root / name) for name in files}
+        cached: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        for name, those in files.items():
+            if cached.get(name, {}).get("hash") != hashes[name]:
+                aside = path.with_suffix(".new")
+                self._in_child(partial(self._trace, those, aside), TRACE_S_MAX)
+                cached[name] = {"hash": hashes[name], "tests": json.loads(aside.read_text())}
+                path.write_text(json.dumps(cached))
+        return {test: found for name in files for test, found in cached[name]["tests"].items()}
+
+    def _trace(self, items: list[pytest.Item], path: Path) -> bool:
+        """What the tests of one file reach; none that fails, or takes too long, is run later."""
+        signal.signal(signal.SIGPROF, _too_long)
+        found = {}
+        for item, next_ in zip(items, [*items[1:], None], strict=True):
+            _with_few_examples(item)
+            self._failed = None
+            began = time.process_time()
+            with reach.traced_functions(self._root / self._job.room) as touched:
+                signal.setitimer(signal.ITIMER_PROF, self._job.test_s_max)
+                self._one(item, next_)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+            if self._failed is None:
+                seconds = round(time.process_time() - began, 3)
+                found[item.nodeid] = {"s": seconds, "reaches": sorted(touched)}
+        path.write_text(json.dumps(found))
         return True
 
     def _one(self, item: pytest.Item, next_: pytest.Item | None) -> None:
@@ -138,7 +161,7 @@ class Run:
         items: dict[str, pytest.Item],
         known: dict[str, Any],
     ) -> tuple[str, str]:
-        if not names:
+        if not names and _is_outside(mutant):
             return "unreached", "no test reaches it"
         chosen, seconds = [], 0.0
         for name in names:
@@ -157,17 +180,31 @@ class Run:
 
             def act() -> bool:
                 if mutant.room != "sql":
-                    _patch(self._root, mutant, source)
+                    self._patch(mutant, source)
                 those = [items[name] for name in chosen]
                 for item, next_ in zip(those, [*those[1:], None], strict=True):
                     self._one(item, next_)
                     if self._failed is not None:
                         return False
-                return True
+                self._failed = _violation() if self._job.schedules else None
+                return self._failed is None
 
-            return self._in_child(act, limit_s)
+            verdict, how = self._in_child(act, limit_s)
+            return ("unreached", how) if verdict == "survived" and not names else (verdict, how)
         finally:
             path.write_text(source, encoding="utf-8")
+
+    def _patch(self, mutant: Mutant, source: str) -> None:
+        """Put the mutated code in the place of the function's that is loaded."""
+        file = str(self._root / mutant.path)
+        old = _code_of(compile(source, file, "exec"), mutant.where)
+        new = _code_of(compile(mutant.applied(source), file, "exec"), mutant.where)
+        loaded = [self._functions.get(code, []) for code in old]
+        if len(old) != len(new) or not any(loaded):
+            raise LookupError(f"{mutant.where} is not loaded")
+        for functions, code in zip(loaded, new, strict=True):
+            for function in functions:
+                function.__code__ = code
 
     def _fresh(self, names: list[str], limit_s: float) -> tuple[str, str]:
         """A run that loads the mutated module."""
@@ -178,7 +215,7 @@ class Run:
                 check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return "killed", f"no end within {limit_s:.0f} s"
+            return "endless", f"no end within {limit_s:.0f} s"
         return ("survived", f"{len(names)} tests") if ran.returncode == 0 else ("killed", "fresh")
 
     def _in_child(self, act: Callable[[], bool], limit_s: float) -> tuple[str, str]:
@@ -195,35 +232,73 @@ class Run:
             finally:
                 os._exit(code)
         os.close(writer)
-        ended = time.monotonic() + limit_s
-        status = None
-        while status is None and time.monotonic() < ended:
-            done, status_ = os.waitpid(child, os.WNOHANG)
-            status = status_ if done else None
-            if status is None:
-                time.sleep(0.01)
+        status = self._end_of(child, limit_s)
+        with suppress(ProcessLookupError):
+            os.killpg(child, signal.SIGKILL)  # the child, if it did not end, and what it left
         if status is None:
-            with suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
-        else:
-            with suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)  # what it left behind
         said = os.read(reader, 4_096).decode(errors="replace")
         os.close(reader)
         if status is None:
-            return "killed", f"no end within {limit_s:.0f} s"
+            return "endless", f"no end within {limit_s:.0f} s"
         if status == 0:
             return "survived", ""
         if said.startswith("setup of ") and "psycopg2.errors" in said:
             return "unbuilt", said
         return "killed", said
 
+    def _end_of(self, child: int, limit_s: float) -> int | None:
+        """How a child ended; None if it did not: by its own CPU, unless a server works for it."""
+        process, began = psutil.Process(child), time.monotonic()
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return status
+            times = process.cpu_times()
+            spent_s = times.user + times.system
+            waited_s = time.monotonic() - began
+            if spent_s > limit_s or waited_s > limit_s * (1 if self._job.room == "sql" else IDLE):
+                return None
+            time.sleep(LOOK_S)
+
     def _tell(self, mutant: Mutant, verdict: str, how: str) -> None:
         if self._job.room == "sql":
             _drop_databases()
         with self._job.told.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"id": mutant.id, "verdict": verdict, "how": how}) + "\n")
+
+
+def _said(items: dict[str, pytest.Item], root: Path) -> dict[str, Any]:
+    """What each test reaches by its own text, and by the rest of its file."""
+    methods = reach.queries_of_methods(root / "pipelines" / "catalog")
+    queries = {path.stem: path.read_text() for path in (root / "sql" / "queries").glob("*.sql")}
+    files = {
+        file: sorted(reach.sql_said(file.read_text(), methods, queries))
+        for file in {item.path for item in items.values()}
+    }
+    found = {}
+    for name, item in items.items():
+        text = inspect.getsource(getattr(item, "function", _said))
+        own = sorted(reach.sql_said(text, methods, queries))
+        found[name] = {"s": TEST_S, "reaches": own, "beside": files[item.path]}
+    return found
+
+
+def _hash_of(path: Path) -> str:
+    return sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _violation() -> str | None:
+    """What a few schedules of the simulator break first; None if nothing."""
+    from pipelines.simulation.faults.schedule_runs import run_schedules
+    from pipelines.simulation.faults.schedule_shapes import MARKETS, REPLICAS, WHOLE
+
+    for shape, count in ((MARKETS, MARKETS_MAX), (WHOLE, WHOLE_MAX), (REPLICAS, REPLICAS_MAX)):
+        figures = run_schedules(count, 1, shape=shape, violations_max=1)
+        if figures.violations:
+            seed, law = figures.violations[0]
+            return f"schedule {seed}: {law}"
+    return None
 
 
 def _too_long(*_: object) -> None:
@@ -295,21 +370,16 @@ def _drop_databases() -> None:
         connection.close()
 
 
-def _patch(root: Path, mutant: Mutant, source: str) -> None:
-    """Put the mutated code in the place of the function's that is loaded."""
-    file = str(root / mutant.path)
-    old = _code_of(compile(source, file, "exec"), mutant.where)
-    new = _code_of(compile(mutant.applied(source), file, "exec"), mutant.where)
-    if len(old) != len(new) or not old:
-        raise LookupError(f"{mutant.where} is not found in {mutant.path}")
-    changed = dict(zip(old, new, strict=True))
-    count = 0
-    for function in [o for o in gc.get_objects() if type(o) is FunctionType]:
-        if function.__code__.co_filename == file and function.__code__ in changed:
-            function.__code__ = changed[function.__code__]
-            count += 1
-    if not count:
-        raise LookupError(f"{mutant.where} is not loaded")
+def _loaded_functions(package: Path) -> dict[CodeType, list[FunctionType]]:
+    """The functions of a package by their code; afterwards a child looks at no other object."""
+    gc.unfreeze()
+    found: dict[CodeType, list[FunctionType]] = {}
+    for one in gc.get_objects():
+        if type(one) is FunctionType and one.__code__.co_filename.startswith(str(package)):
+            found.setdefault(one.__code__, []).append(one)
+    gc.freeze()
+    gc.disable()
+    return found
 
 
 def _code_of(module: CodeType, where: str) -> list[CodeType]:
@@ -350,19 +420,19 @@ def _order_of(job: Job, known: dict[str, Any], root: Path) -> Callable[[Mutant],
     sql = [path.read_text() for path in (root / "sql").rglob("*.sql") if "migrations" not in
            path.parts]  # fmt: skip
     uses = reach.references(sql)
-    near = {name: reach.distances(test["reaches"], uses) for name, test in known.items()}
-    texts = {path.stem: path.read_text() for path in (root / "sql" / "queries").glob("*.sql")}
+    near = {}
+    for name, test in known.items():
+        near[name] = {o: d + FURTHER for o, d in reach.distances(test["beside"], uses).items()}
+        near[name] |= reach.distances(test["reaches"], uses)
 
     def by_text(mutant: Mutant) -> list[str]:
-        objects = [mutant.where, mutant.where.rsplit(".", 1)[0]]
-        if mutant.where in texts:
-            objects = sorted(reach.named_in(texts[mutant.where]))
-            reaching = [n for n in near if all(near[n].get(o, 1) == 0 for o in objects)]
-            return sorted(reaching, key=lambda name: known[name]["s"])
-        reaching = [n for n in near if any(o in near[n] for o in objects)]
-        return sorted(reaching or list(near), key=lambda name: (
-            min((near[name][o] for o in objects if o in near[name]), default=99),
-            known[name]["s"]))  # fmt: skip
+        objects = (mutant.where, mutant.where.rsplit(".", 1)[0])
+        steps = {
+            name: min((far[o] for o in objects if o in far), default=None)
+            for name, far in near.items()
+        }
+        reaching = [(step, len(near[n]), n) for n, step in steps.items() if step is not None]
+        return [name for _, _, name in sorted(reaching)] or sorted(near)
 
     return by_text
 
@@ -396,6 +466,7 @@ def main(arguments: Sequence[str]) -> int:
         told=Path(given["told"]),
         test_s_max=given["test_s_max"],
         tests_s_max=given["tests_s_max"],
+        schedules=given["room"] != "sql",
         deadline=time.monotonic() + given["seconds_max"],
     )
     options = [
