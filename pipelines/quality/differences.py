@@ -102,17 +102,25 @@ def differing_columns(
     """
     rows = []
     for one, other in zip_longest(declared, derived):
-        in_files = stored_types.get((one or other).name, frozenset())
+        name = (one or other).name
+        in_files = stored_types.get(name, frozenset())
         if one != other or in_files:
             rows.append(
                 {
-                    "column": (one or other).name,
-                    "declared": "missing" if one is None else f"{one.name} {one.type}",
-                    "derived": "missing" if other is None else f"{other.name} {other.type}",
+                    "column": name,
+                    "declared": one.type if one else "missing",
+                    "derived": _shown(other, name),
                     "in_files": ", ".join(sorted(in_files)) or "as declared",
                 }
             )
     return pd.DataFrame(rows)
+
+
+def _shown(column: Column | None, name: str) -> str:
+    """The type of a column, with its name if that is another."""
+    if column is None:
+        return "missing"
+    return column.type if column.name == name else f"{column.name} {column.type}"
 
 
 def _for_page(text: str) -> str:

@@ -95,7 +95,12 @@ def _converged(facts: Facts) -> Examination:
         ),
     ]
     if len(columns):
-        told = "each column has the type that Spark's rules give it, in the catalog and in files"
+        shown = "; ".join(
+            f"{row.column} is {row.declared}, and {row.derived} by the rules, in files "
+            f"{row.in_files}"
+            for row in columns.itertuples()
+        )
+        told = f"each column has the type that Spark's rules give it ({shown})"
         nothing = Expected("ExpectColumnValuesToBeNull", told, {"column": "column"})
         tables.append(Table(name="columns", rows=columns, expected=(nothing,)))
     if len(found.shown):

@@ -12,7 +12,7 @@ from medusa_core.columns import Column
 from pipelines.cli.main import main, parser
 from pipelines.quality.differences import differences
 from pipelines.quality.planted_faults import MODES
-from pipelines.storage.arrow_schema import STIME, record_schema
+from pipelines.quality.stored_rows import STIME, row_schema
 from tests.quality.homes import Checked, found
 
 BROKEN = {
@@ -76,7 +76,7 @@ def test_the_command_prints_a_document_and_its_exit_code_says_whether_all_passed
 
 def test_markup_in_a_record_stays_text_on_the_pages() -> None:
     columns = (Column("who", "string"),)
-    schema = record_schema(columns)
+    schema = row_schema(columns)
     hostile = "<script>alert('$x {y}')</script>"
     rows = pa.Table.from_pylist([{"who": hostile, STIME: 5}], schema=schema)
     shown = differences(rows, schema.empty_table(), columns, 10).shown["row"].to_list()
