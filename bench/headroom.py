@@ -53,6 +53,8 @@ START_S_MAX = 420.0
 STABLE_BEFORE = 2
 """How many stable answers come before a cut."""
 
+LEFT = ("step_ms", "margin_ms", "around_ms", "gather_ms")
+
 BUSY = """
 import os, sys
 while os.getppid() == int(sys.argv[1]):
@@ -128,7 +130,7 @@ class Scene:
             delay_ms=tentative.delay_ms or 0,
             others_ms=max((a.delay_ms or 0 for a in others), default=0),
             wait_ms=decided.get("because", {}).get("wait_ms", 0),
-            answer_ms=decided.get("because", {}).get("answer_ms", 0),
+            left_ms=tuple(decided.get("because", {}).get(name, 0) for name in LEFT),
             step_ms=int(sum(decided.get("phases_ms", {}).values())),
             load=round(load, 1),
         )
