@@ -14,7 +14,8 @@ class Cut:
     `delay_ms`: of the first tentative answer. `others_ms`: the greatest delay of all other answers.
     `wait_ms`: how long the fragment waited by its decision; `left_ms`: what was left for a step,
     for how much steps differ, for the work around them, and until inputs are there; `step_ms`: the
-    phases of the step. `is_cold`: the participant had been restarted right before.
+    phases of the step. `is_cold`: the participant had been restarted right before. `is_kept`: it
+    did not say before that the bound cannot be kept.
     """
 
     number: int
@@ -26,6 +27,7 @@ class Cut:
     wait_ms: int
     left_ms: tuple[int, ...]
     step_ms: int
+    is_kept: bool
     load: float
 
     @classmethod
@@ -44,11 +46,12 @@ class Cut:
         kind = "cold" if self.is_cold else "warm"
         late = "  LATE" if self.is_late else ""
         left = "+".join(map(str, self.left_ms))
+        said = "" if self.is_kept else "*"
         return (
             f"{self.number:4d} {kind}  without {' and '.join(self.lost):14s} "
             f"first tentative answer {self.delay_ms:5d} ms of {self.bound_ms} "
             f"(waited {self.wait_ms}, left {left}, step {self.step_ms}), "
-            f"others {self.others_ms:5d} ms, load {self.load:.1f}{late}"
+            f"others {self.others_ms:5d} ms, load {self.load:.1f}{said}{late}"
         )
 
 
@@ -56,6 +59,7 @@ def lines_of(cuts: Sequence[Cut]) -> Iterator[str]:
     """A table: how the delays of first tentative answers are spread."""
     for name, some in (
         ("all", cuts),
+        ("kept", [cut for cut in cuts if cut.is_kept]),
         ("warm", [cut for cut in cuts if not cut.is_cold]),
         ("cold", [cut for cut in cuts if cut.is_cold]),
     ):
