@@ -12,9 +12,10 @@ class Cut:
     """A cut and what was answered until all was final again.
 
     `delay_ms`: of the first tentative answer. `others_ms`: the greatest delay of all other answers.
-    `wait_ms` and `answer_ms`: how long the fragment waited by its decision, and what it left for
-    the answer; `step_ms`: the phases of the step. `is_cold`: the participant had been restarted
-    right before.
+    `wait_ms`: how long the fragment waited by its decision; `left_ms`: what was left for a step,
+    for how much steps differ, for the work around them, and until inputs are there; `step_ms`: the
+    phases of the step. `is_cold`: the participant had been restarted right before. `is_kept`: it
+    did not say before that the bound cannot be kept.
     """
 
     number: int
@@ -24,14 +25,17 @@ class Cut:
     delay_ms: int
     others_ms: int
     wait_ms: int
-    answer_ms: int
+    left_ms: tuple[int, ...]
     step_ms: int
+    is_kept: bool
     load: float
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> Cut:
         """From a line of the file that keeps them."""
-        return cls(**{**document, "lost": tuple(document["lost"])})
+        return cls(
+            **{**document, "lost": tuple(document["lost"]), "left_ms": tuple(document["left_ms"])}
+        )
 
     @property
     def is_late(self) -> bool:
@@ -41,11 +45,13 @@ class Cut:
     def __str__(self) -> str:
         kind = "cold" if self.is_cold else "warm"
         late = "  LATE" if self.is_late else ""
+        left = "+".join(map(str, self.left_ms))
+        said = "" if self.is_kept else "*"
         return (
             f"{self.number:4d} {kind}  without {' and '.join(self.lost):14s} "
             f"first tentative answer {self.delay_ms:5d} ms of {self.bound_ms} "
-            f"(waited {self.wait_ms}, left {self.answer_ms}, step {self.step_ms}), "
-            f"others {self.others_ms:5d} ms, load {self.load:.1f}{late}"
+            f"(waited {self.wait_ms}, left {left}, step {self.step_ms}), "
+            f"others {self.others_ms:5d} ms, load {self.load:.1f}{said}{late}"
         )
 
 
@@ -53,6 +59,7 @@ def lines_of(cuts: Sequence[Cut]) -> Iterator[str]:
     """A table: how the delays of first tentative answers are spread."""
     for name, some in (
         ("all", cuts),
+        ("kept", [cut for cut in cuts if cut.is_kept]),
         ("warm", [cut for cut in cuts if not cut.is_cold]),
         ("cold", [cut for cut in cuts if cut.is_cold]),
     ):

@@ -35,6 +35,7 @@ from medusa_core.partial import (
 from medusa_core.paths import rests_ms
 from medusa_core.reads import missing_of, reads_of, records_of, stability_of
 from medusa_core.segments import Stability
+from medusa_core.step_costs import Cost
 
 __all__ = [
     "Because",
@@ -164,8 +165,7 @@ def _answer(
     numbers = {
         "bound_ms": bound.bound_ms,
         "wait_ms": blocks_ms,
-        "step_ms": fragment.cost.step_ms,
-        "answer_ms": fragment.cost.answer_ms,
+        **_cost_numbers(fragment.cost),
         "fresh_ms": lacks.fresh_ms,
         "now_ms": now_ms,
     }
@@ -203,6 +203,16 @@ def _answer(
         missing=tuple(sorted({*lacks.missing, *missing_of(fragment, reads)})),
         ages=ages_of(fragment, part, bound),
     )
+
+
+def _cost_numbers(cost: Cost) -> dict[str, int]:
+    """What a wait leaves time for."""
+    return {
+        "step_ms": cost.step_ms,
+        "margin_ms": cost.margin_ms,
+        "around_ms": cost.wake_ms + cost.blocked_ms,
+        "gather_ms": cost.gather_ms,
+    }
 
 
 def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> ComputeStep | None:

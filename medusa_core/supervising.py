@@ -25,10 +25,13 @@ from medusa_core.supervision import DesiredJob, Job, Seen, Supervision
 class Patience:
     """How long what is waited for (ms).
 
-    After `failures_max` jobs in a row that did not run for `ran_well_ms` it is given up.
+    A process that was made says that it is there within `begin_ms_max`, and then every
+    `quiet_ms_max`. After `failures_max` jobs in a row that did not run for `ran_well_ms` it is
+    given up.
     """
 
     spawn_ms_max: int = 15_000
+    begin_ms_max: int = 120_000
     quiet_ms_max: int = 30_000
     stop_ms_max: int = 20_000
     ran_well_ms: int = 60_000
@@ -107,10 +110,14 @@ def decide_supervision(
     patience = patience or Patience()
     decided: list[SupervisingDecision] = []
     for lane in Lane:
-        open_ = next((j for j in known.jobs if j.lane is lane and j.ended_at_ms is None), None)
+        newest = next((j for j in known.jobs if j.lane is lane), None)
         desired = known.desired.get(lane)
-        if open_ is not None:
-            decided.append(_of_open(known, patience, open_, desired))
+        if newest is not None and newest.ended_at_ms is None:
+            decided.append(_of_open(known, patience, newest, desired))
+            continue
+        former = _of_former(known, patience, lane, newest, desired)
+        if former is not None:
+            decided.append(former)
         elif desired is not None:
             decided.append(_of_absent(known, patience, desired))
     return tuple(decided)
@@ -146,7 +153,8 @@ def _of_open(
             return Close(job=job, because=said)
         until_ms = heard_ms + patience.spawn_ms_max
         return Wait(lane=job.lane, until_ms=until_ms, because="its process is being made")
-    if quiet_ms > patience.quiet_ms_max:
+    has_begun = job.begun_at_ms is not None
+    if quiet_ms > (patience.quiet_ms_max if has_begun else patience.begin_ms_max):
         if seen is Seen.ELSEWHERE:
             said = f"{job.host} was not heard of for {_s(quiet_ms)}; there, it ends by itself"
             return Close(job=job, because=said)
@@ -166,6 +174,36 @@ def _of_open(
 
 
 # ------------------------------------------------------------ a lane without a job
+
+
+def _of_former(
+    known: Supervision,
+    patience: Patience,
+    lane: Lane,
+    last: Job | None,
+    desired: DesiredJob | None,
+) -> SupervisingDecision | None:
+    """What to do about a process that is there although its job has ended; None if none is.
+
+    Until it is gone no other is made: what a job has written down is not what the system has done.
+    """
+    if last is not None and known.seen.get(last.id) in (Seen.RUNS, Seen.FROZEN):
+        until_ms = _ended_ms(last) + patience.stop_ms_max
+        if known.now_ms > until_ms:
+            said = f"its job ended {_s(known.now_ms - _ended_ms(last))} ago"
+            return Kill(job=last, because=f"process {last.pid} is there, and {said}")
+        said = f"process {last.pid} of job {last.id} has yet to end"
+        return Wait(lane=lane, until_ms=until_ms, because=said)
+    if lane not in known.occupied or desired is None or not desired.is_wanted:
+        return None
+    ended_ms = 0 if last is None else _ended_ms(last)
+    since_ms = max(known.now_ms - known.occupied[lane], ended_ms)
+    until_ms = since_ms + patience.begin_ms_max
+    if known.now_ms > until_ms:
+        said = f"for {_s(known.now_ms - since_ms)} a process has been there that no job names"
+        return GiveUp(lane=lane, because=f"{said}: find it, and end it")
+    said = "a process that no job names has yet to end"
+    return Wait(lane=lane, until_ms=until_ms, because=said)
 
 
 def _of_absent(known: Supervision, patience: Patience, desired: DesiredJob) -> SupervisingDecision:

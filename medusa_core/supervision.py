@@ -7,7 +7,7 @@ for what is to be seen of a process, which only its own machine can tell.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from medusa_core.commits import Lane
@@ -74,7 +74,8 @@ class Supervision:
     """What a supervisor knows of one participant; jobs are newest first.
 
     `reachable_since_ms`: before it, no process could be heard of (the catalog was away).
-    `seen`: of each open job.
+    `seen`: of the newest job of each lane, which alone may be open. `occupied`: lanes without an
+    open job of which a process is there all the same, and for how long (ms) one has been.
     """
 
     now_ms: int
@@ -83,3 +84,4 @@ class Supervision:
     jobs: Sequence[Job]
     seen: Mapping[int, Seen]
     held: Sequence[HeldLane] = ()
+    occupied: Mapping[Lane, int] = field(default_factory=dict)

@@ -67,8 +67,9 @@ ROUND_POINTS = (
 )
 """Those of a turn in the market, which goes on beside."""
 
-SUPERVISION_POINTS = ("supervise.intended", "supervise.spawned")
-"""Those of starting a participant's process: before it is made, and before that is written down."""
+SUPERVISION_POINTS = ("supervise.intended", "supervise.spawned", "job.started", "job.ended")
+"""Those of a participant's process: before it is made, before that is written down, before it takes
+its job up, and after it has written down that its job has ended."""
 
 CHOICE_POINTS = ("choice.decided", "choice.committed")
 """Those of choosing among several producers of a stream, in homes where there are some."""

@@ -1,9 +1,10 @@
 """A job's process: it takes the intent up, runs the participant, says that it is there, and how it
 ended.
 
-An intent that is closed, asked to stop or another's is left alone: the process ends before it has
-done anything. One that learns so while it runs ends itself; if it cannot, it is ended. While the
-catalog is away it goes on, for leases alone say who may write.
+It holds the lane's lock until the kernel has taken it apart, so that no other is made meanwhile,
+however long it takes to end. An intent that is closed, asked to stop or another's is left alone:
+the process ends before it has done anything. One that learns so while it runs ends itself; if it
+cannot, it is ended. While the catalog is away it goes on, for leases alone say who may write.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TextIO
 
+from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, MedusaError
+from pipelines.base import failpoints
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
 from pipelines.cli.main import main as medusa
 from pipelines.homes.home import open_homes
 from pipelines.platform.jobs.job_processes import Process, own_process
+from pipelines.platform.jobs.lane_lock import hold_lane
 from pipelines.platform.jobs.supervised_homes import known_participant
 
 BEAT_S = 5.0
@@ -40,6 +44,7 @@ def main(arguments: Sequence[str]) -> int:
         with open_homes(settings, alone=False) as homes:
             urls = homes.urls(participant)
             assert urls is not None, "it is known"
+            hold_lane(settings.directory, participant, Lane(options.lane))
             jobs = PostgresSupervision(urls.job)
             try:
                 return _run(jobs, options)
@@ -52,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _run(jobs: PostgresSupervision, options: argparse.Namespace) -> int:
     process = own_process()
+    failpoints.reached("job.started")
     if not _is_mine(jobs, options.job, process):
         raise Conflict(f"job {options.job} is not for this process: it ends")
     beats = _Beats(jobs, options.job, process)
@@ -67,6 +73,7 @@ def _run(jobs: PostgresSupervision, options: argparse.Namespace) -> int:
     with suppress(MedusaError):
         # Unheard, the supervisor sees that the process is gone.
         jobs.end(options.job, code, last.sentence)
+    failpoints.reached("job.ended")
     return code
 
 

@@ -50,7 +50,7 @@ def run_supervise(
         with open_jobs(settings) as jobs:
             names = _names(settings, chosen)
             turns = [
-                explain_home(name, jobs.of(name))
+                explain_home(name, jobs.of(name), launch)
                 if explain
                 else supervise_home(name, jobs.of(name), launch)
                 for name in names

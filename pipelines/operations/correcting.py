@@ -89,10 +89,11 @@ def backlog_standing(settings: Settings, participant: Participant, desired: int)
     Raises CheckFailed if they were given up, with the reason and the log.
     """
     with open_jobs(settings) as jobs:
-        turn = explain_home(participant, jobs.of(participant))
+        launch = Launch(settings=settings)
+        turn = explain_home(participant, jobs.of(participant), launch)
         known = jobs.of(participant).read()
     corrections = [one for one in turn.standing if lane_of(one) is Lane.BACKLOG]
-    check_given_up([replace(turn, standing=tuple(corrections))], Launch(settings=settings))
+    check_given_up([replace(turn, standing=tuple(corrections))], launch)
     tried = [job for job in known.jobs if job.desired == desired]
     if tried and tried[0].exit_code == 0:
         return "what was owed is corrected"

@@ -45,8 +45,10 @@ def decide(
     *jobs: Job,
     desired: DesiredJob | None = WANTED,
     seen: Seen = Seen.RUNS,
+    former: Seen = Seen.GONE,
     reachable_since_ms: int = 0,
     held: tuple[HeldLane, ...] = (),
+    occupied_ms: int | None = None,
 ) -> SupervisingDecision:
     (decided,) = decide_supervision(
         Supervision(
@@ -54,8 +56,9 @@ def decide(
             reachable_since_ms=reachable_since_ms,
             desired={} if desired is None else {desired.lane: desired},
             jobs=jobs,
-            seen={job.id: seen for job in jobs if job.ended_at_ms is None},
+            seen={job.id: seen if job.ended_at_ms is None else former for job in jobs},
             held=held,
+            occupied={} if occupied_ms is None else {Lane.LIVE: occupied_ms},
         ),
         PATIENCE,
     )
@@ -185,3 +188,46 @@ def test_a_job_that_shall_end_is_done_once_it_has_ended_well() -> None:
 
 def test_a_lasting_job_that_ends_well_is_started_again() -> None:
     assert isinstance(decide(ended(1, ran_ms=90_000, code=0)), Start)
+
+
+@pytest.mark.parametrize("former", [Seen.RUNS, Seen.FROZEN])
+@pytest.mark.parametrize("desired", [WANTED, UNWANTED, None])
+def test_none_is_started_while_the_process_of_the_last_job_has_yet_to_end(
+    former: Seen, desired: DesiredJob | None
+) -> None:
+    job = ended(PATIENCE.stop_ms_max, ran_ms=90_000, code=4)
+    waits = decide(job, desired=desired, former=former, occupied_ms=0)
+    assert waits == Wait(lane=Lane.LIVE, until_ms=NOW, because="process 42 of job 1 has yet to end")
+    late = replace(job, ended_at_ms=NOW - PATIENCE.stop_ms_max - 1)
+    decided = decide(late, desired=desired, former=former)
+    assert isinstance(decided, Kill)
+    assert decided.because == "process 42 is there, and its job ended 20.001 s ago"
+
+
+def test_what_became_of_a_process_on_another_host_is_not_known() -> None:
+    job = ended(1_000, ran_ms=90_000, code=4)
+    assert isinstance(decide(job, former=Seen.ELSEWHERE), Start)
+
+
+def test_none_is_started_while_a_process_that_no_job_names_is_there() -> None:
+    job = ended(90_000, ran_ms=90_000)
+    assert isinstance(decide(job), Start)
+    waits = decide(job, occupied_ms=500_000)
+    assert isinstance(waits, Wait), "its job ended a while ago"
+    assert waits.until_ms == NOW - 90_000 + PATIENCE.begin_ms_max
+    old = ended(900_000, ran_ms=90_000)
+    assert isinstance(decide(old, occupied_ms=50), Wait), "it is being made now"
+    given_up = decide(old, occupied_ms=130_000)
+    assert given_up == GiveUp(
+        lane=Lane.LIVE,
+        because="for 130 s a process has been there that no job names: find it, and end it",
+    )
+    assert isinstance(decide(old, desired=UNWANTED, occupied_ms=130_000), Keep)
+
+
+def test_a_process_that_has_not_begun_yet_has_more_time_than_one_that_falls_silent() -> None:
+    new = replace(
+        RUNNING, intended_at_ms=NOW - PATIENCE.begin_ms_max, begun_at_ms=None, heard_at_ms=None
+    )
+    assert isinstance(decide(new), Keep), "a busy machine takes long to start a program"
+    assert isinstance(decide(replace(new, intended_at_ms=new.intended_at_ms - 1)), Kill)

@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,11 +48,16 @@ def own_process() -> Process:
 
 
 def make_process(
-    command: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    log: Path,
+    folder: Path,
+    hands_on: Collection[int] = (),
 ) -> Process:
     """Make a process that outlives this one; what it says goes to the log.
 
-    Raises Unavailable if it cannot be made.
+    `hands_on`: open files that are its own from its first instant to its last. Raises Unavailable
+    if it cannot be made.
     """
     bury()
     try:
@@ -67,6 +72,7 @@ def make_process(
                 cwd=folder,
                 env=dict(environment),
                 start_new_session=True,
+                pass_fds=tuple(hands_on),
             )
     except OSError as error:
         raise Unavailable(

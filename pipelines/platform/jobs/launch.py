@@ -38,13 +38,19 @@ class Launch:
         """What the jobs of a participant and lane say."""
         return self.settings.directory / "logs" / f"job-{participant}-{lane.value}.out"
 
-    def make(self, participant: Participant, desired: DesiredJob, job: int) -> Process:
-        """Start the process of an intended job; Unavailable if it cannot be made."""
+    def make(
+        self, participant: Participant, desired: DesiredJob, job: int, lock: int | None = None
+    ) -> Process:
+        """Start the process of an intended job, which has the lane's lock from then on.
+
+        Raises Unavailable if it cannot be made.
+        """
         return make_process(
             self.command(participant, desired, job),
             self.environment(os.environ),
             self.log(participant, desired.lane),
             self.settings.directory,
+            () if lock is None else (lock,),
         )
 
     def command(self, participant: Participant, desired: DesiredJob, job: int) -> list[str]:

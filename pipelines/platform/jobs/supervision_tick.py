@@ -1,9 +1,11 @@
 """A turn of supervision over one home: read, decide, do; again until there is nothing to do now.
 
 It may be cut short anywhere and made by any number of supervisors at once. What starts a job, in
-order: 1 the intent is written, by one of them · 2 the process is made · 3 it is written down whose
-it is · 4 the process takes the intent up. Cut between 1 and 2 nothing runs, and the intent is
-closed after a while; between 2 and 3 the process says itself who it is.
+order: 0 the lane's lock is taken, which is free once every process of the lane has ended · 1 the
+intent is written, by one of them · 2 the process is made, which has the lock from then on · 3 it is
+written down whose it is · 4 the process takes the intent up. Cut between 1 and 2 nothing runs, and
+the intent is closed after a while; between 2 and 3 the process says itself who it is, or that it
+came too late; none is made beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,9 @@ import os
 import signal
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
+from medusa_core.commits import Lane
 from medusa_core.errors import Conflict
 from medusa_core.names import Participant
 from medusa_core.supervising import (
@@ -31,6 +35,7 @@ from medusa_core.supervision import Job, Seen, Supervision
 from pipelines.base import failpoints
 from pipelines.catalog.postgres.supervision import PostgresSupervision
 from pipelines.platform.jobs.job_processes import bury, host_here, see, signal_process
+from pipelines.platform.jobs.lane_lock import occupied_ms, reserved
 from pipelines.platform.jobs.launch import Launch
 
 ROUNDS_MAX = 12
@@ -72,7 +77,7 @@ def supervise_home(
     """
     done: list[SupervisingDecision] = []
     for _ in range(ROUNDS_MAX):
-        known = read_supervision(jobs)
+        known = read_supervision(participant, jobs, launch.settings.directory)
         decided = decide_supervision(known, patience)
         acts = [one for one in decided if not isinstance(one, Keep | Wait | GiveUp)]
         if not acts:
@@ -86,24 +91,33 @@ def supervise_home(
     return Turn(participant=participant, done=tuple(done), standing=decided, now_ms=known.now_ms)
 
 
-def explain_home(participant: Participant, jobs: PostgresSupervision) -> Turn:
+def explain_home(participant: Participant, jobs: PostgresSupervision, launch: Launch) -> Turn:
     """What would be done now; nothing is."""
-    known = read_supervision(jobs)
+    known = read_supervision(participant, jobs, launch.settings.directory)
     decided = decide_supervision(known)
     return Turn(participant=participant, done=(), standing=decided, now_ms=known.now_ms)
 
 
-def read_supervision(jobs: PostgresSupervision) -> Supervision:
+def read_supervision(
+    participant: Participant, jobs: PostgresSupervision, directory: Path
+) -> Supervision:
     """What the home says, and what is to be seen of its jobs' processes from here."""
     bury()
     standing = jobs.read()
+    newest = {job.lane: job for job in reversed(standing.jobs)}
     return Supervision(
         now_ms=standing.now_ms,
         reachable_since_ms=standing.reachable_since_ms,
         desired={one.lane: one for one in standing.desired},
         jobs=standing.jobs,
-        seen={job.id: see(job) for job in standing.jobs if job.ended_at_ms is None},
+        seen={job.id: see(job) for job in newest.values()},
         held=standing.held,
+        occupied={
+            lane: ms
+            for lane in Lane
+            if (lane not in newest or newest[lane].ended_at_ms is not None)
+            and (ms := occupied_ms(directory, participant, lane)) is not None
+        },
     )
 
 
@@ -115,9 +129,10 @@ def _apply(
 ) -> None:
     match decision:
         case Start(desired=desired):
-            job = jobs.intend(desired.number, f"{host_here()}-{os.getpid()}")  # 1
-            failpoints.reached("supervise.intended")
-            process = launch.make(participant, desired, job)  # 2
+            with reserved(launch.settings.directory, participant, desired.lane) as lock:  # 0
+                job = jobs.intend(desired.number, f"{host_here()}-{os.getpid()}")  # 1
+                failpoints.reached("supervise.intended")
+                process = launch.make(participant, desired, job, lock)  # 2
             failpoints.reached("supervise.spawned")
             is_ours = jobs.take_up(  # 3
                 job, process.host, process.pid, process.started, begins=False

@@ -1,0 +1,109 @@
+"""The lock of a lane: only the kernel knows when a process has ended.
+
+Rows, clocks and numbers of processes tell of a job's end too early (it has written its end down and
+still closes what it opened) or not at all (its number was never written down). So a supervisor
+makes a process only while it holds the lane's first lock, and hands the lock on to the process,
+which holds it from its first instant until the kernel has taken it apart. The job itself holds the
+second lock: under spark-submit it is not the process that was made, and may outlive it. Both are
+`flock`s of files that are never removed. When a lock was taken is the time of its file.
+
+Limit: a lock is known where the folder is. Jobs on hosts that share no folder are told apart by
+their leases alone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from medusa_core.commits import Lane
+from medusa_core.errors import Conflict, Unavailable
+from medusa_core.names import Participant
+
+FOLDER = "running"
+LOOKED_AT_S_MAX = 5.0
+"""A lock is held for a moment by whoever looks whether it is held: a job tries for so long."""
+
+LOOK_AGAIN_S = 0.02
+
+_held: list[int] = []
+"""What this process holds until its end."""
+
+
+@contextmanager
+def reserved(directory: Path, participant: Participant, lane: Lane) -> Iterator[int]:
+    """The lane's first lock, to be handed on to a process that is made in the block.
+
+    Raises Conflict while a process of the lane is there, Unavailable if the folder cannot be
+    written.
+    """
+    made, job = _files(directory, participant, lane)
+    lock = _locked(made)
+    try:
+        if lock is None or _is_held(job):
+            raise Conflict(
+                f"a process of {participant} ({lane.value}) has yet to end: the next one follows it"
+            )
+        os.utime(lock)
+        yield lock
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def hold_lane(directory: Path, participant: Participant, lane: Lane) -> None:
+    """Hold the lane's second lock until the end of this process.
+
+    Raises Conflict if another process holds it, Unavailable if the folder cannot be written.
+    """
+    _, job = _files(directory, participant, lane)
+    ends_s = time.monotonic() + LOOKED_AT_S_MAX
+    while (lock := _locked(job)) is None:
+        if time.monotonic() > ends_s:
+            raise Conflict(f"another process is the job of {participant} ({lane.value}): it ends")
+        time.sleep(LOOK_AGAIN_S)
+    os.utime(lock)
+    _held.append(lock)
+
+
+def occupied_ms(directory: Path, participant: Participant, lane: Lane) -> int | None:
+    """For how long a process of the lane has been there, or a supervisor has been making one, by
+    this machine's clock; None if the lane is free."""
+    files = [file for file in _files(directory, participant, lane) if _is_held(file)]
+    if not files:
+        return None
+    since_s = min(file.stat().st_mtime for file in files)
+    return max(int((time.time() - since_s) * 1_000), 0)
+
+
+def _files(directory: Path, participant: Participant, lane: Lane) -> tuple[Path, Path]:
+    name = f"{participant}-{lane.value}"
+    return directory / FOLDER / f"made-{name}.lock", directory / FOLDER / f"job-{name}.lock"
+
+
+def _is_held(file: Path) -> bool:
+    lock = _locked(file)
+    if lock is not None:
+        os.close(lock)
+    return lock is None
+
+
+def _locked(file: Path) -> int | None:
+    """The file, locked for as long as it is open; None if another process has locked it."""
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise Unavailable(
+            f"{file} cannot be written ({error.strerror}): mend the folder, then try again"
+        ) from error
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(opened)
+        return None
+    return opened

@@ -1,0 +1,98 @@
+"""`medusa status` says that a bound cannot be kept before an answer is late."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from medusa_core.bounds import Bound
+from medusa_core.headroom import Headroom
+from medusa_core.names import StreamName
+from medusa_core.step_costs import Cost
+from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.cli.main import main
+from pipelines.homes.home import open_home
+from pipelines.report.headroom_facts import HeadroomFile
+from tests.catalog import building as a
+from tests.cli.watched import Watched, watched_homes
+
+Status = Callable[..., str]
+WIDTH_MAX = 100
+STREAMS = (StreamName(a.SUMS), StreamName(a.BIG))
+
+
+@pytest.fixture(scope="module")
+def watched(
+    postgres_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Watched]:
+    with watched_homes(postgres_server, tmp_path_factory.mktemp("watched")) as homes:
+        yield homes
+
+
+@pytest.fixture
+def status(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Status:
+    def run(*arguments: str) -> str:
+        for name, value in watched.environment().items():
+            monkeypatch.setenv(name, value)
+        assert main(["status", "--participant", "alpha", *arguments]) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+def tell(watched: Watched, cost: Cost) -> None:
+    found = Headroom(
+        fragment=a.MAIN, streams=STREAMS, bound_ms=5_000, cost=cost, rest_ms=0, wait_ms=500
+    )
+    HeadroomFile(watched.settings.directory, a.ALPHA).write([found], time.time())
+
+
+def test_a_bound_with_headroom_is_a_line_of_figures(status: Status, watched: Watched) -> None:
+    tell(watched, Cost(step_ms=300, margin_ms=200))
+    text = status()
+    (line,) = [line for line in text.splitlines() if line.startswith("sums, big ")]
+    assert line.split()[2:] == ["5.0", "s", "0.6", "s", "0.5", "s", "4.4", "s"]
+    assert "cannot be kept" not in text
+
+
+def test_a_bound_that_cannot_be_kept_is_a_sentence_with_figures(
+    status: Status, watched: Watched
+) -> None:
+    tell(watched, Cost(step_ms=3_000, margin_ms=3_000))
+    text = status()
+    words = " ".join(text.split())
+    assert (
+        "sums, big: the bound of 5 s cannot be kept on this machine now: an answer without an "
+        "input takes up to 6.1 s (3 s for a step, 3 s for how much steps differ, 100 ms for the "
+        "work around it; load"
+    ) in words
+    assert max(len(ln) for ln in text.splitlines() if not ln.startswith("folder")) <= WIDTH_MAX
+    (home,) = json.loads(status("--json"))["homes"]
+    (fact,) = home["bounds"]
+    assert (fact["is_kept"], fact["needed_ms"], fact["wait_ms"]) == (False, 6_100, 500)
+
+
+def test_of_a_driver_on_another_machine_the_steps_in_the_catalog_tell(
+    status: Status, watched: Watched
+) -> None:
+    (watched.settings.directory / "logs" / "alpha.headroom.json").unlink(missing_ok=True)
+    assert "bound of" not in status(), "nothing is promised"
+    with open_home(watched.settings, a.ALPHA) as home:
+        home.catalog.declare_bound(StreamName(a.SUMS), Bound(bound_ms=5_000), 0)
+    (home_facts,) = json.loads(status("--json"))["homes"]
+    (fact,) = home_facts["bounds"]
+    assert fact["is_kept"]
+    assert fact["load"] is None
+    watched.change(
+        "SET session_replication_role = replica; "
+        """UPDATE medusa.step_metrics SET phases_ms = '{"run": 4000}'; """
+        "SET session_replication_role = DEFAULT"
+    )
+    words = " ".join(status().split())
+    assert "sums: the bound of 5 s cannot be kept on this machine now" in words
+    assert "4 s for a step, 4 s for how much steps differ" in words
