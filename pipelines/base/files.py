@@ -135,8 +135,13 @@ class FileLock:
     def __exit__(self, *error: object) -> None:
         self.close()
 
+    @property
+    def descriptor(self) -> int:
+        """The open file; a child process that inherits it holds the lock too."""
+        return self._descriptor
+
     def close(self) -> None:
-        """Release the lock; a second call does nothing."""
+        """Release the lock, unless a child has inherited it; a second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)

@@ -13,7 +13,6 @@ their leases alone.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from pathlib import Path
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant
+from pipelines.base.files import FileLock
 
 FOLDER = "running"
 LOOKED_AT_S_MAX = 5.0
@@ -30,7 +30,7 @@ LOOKED_AT_S_MAX = 5.0
 
 LOOK_AGAIN_S = 0.02
 
-_held: list[int] = []
+_held: list[FileLock] = []
 """What this process holds until its end."""
 
 
@@ -48,11 +48,11 @@ def reserved(directory: Path, participant: Participant, lane: Lane) -> Iterator[
             raise Conflict(
                 f"a process of {participant} ({lane.value}) has yet to end: the next one follows it"
             )
-        os.utime(lock)
-        yield lock
+        os.utime(lock.descriptor)
+        yield lock.descriptor
     finally:
         if lock is not None:
-            os.close(lock)
+            lock.close()
 
 
 def hold_lane(directory: Path, participant: Participant, lane: Lane) -> None:
@@ -66,7 +66,7 @@ def hold_lane(directory: Path, participant: Participant, lane: Lane) -> None:
         if time.monotonic() > ends_s:
             raise Conflict(f"another process is the job of {participant} ({lane.value}): it ends")
         time.sleep(LOOK_AGAIN_S)
-    os.utime(lock)
+    os.utime(lock.descriptor)
     _held.append(lock)
 
 
@@ -88,22 +88,18 @@ def _files(directory: Path, participant: Participant, lane: Lane) -> tuple[Path,
 def _is_held(file: Path) -> bool:
     lock = _locked(file)
     if lock is not None:
-        os.close(lock)
+        lock.close()
     return lock is None
 
 
-def _locked(file: Path) -> int | None:
-    """The file, locked for as long as it is open; None if another process has locked it."""
+def _locked(file: Path) -> FileLock | None:
+    """The file's lock; None if another process holds it."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return FileLock(file, mode=0o600)
+    except BlockingIOError:
+        return None
     except OSError as error:
         raise Unavailable(
             f"{file} cannot be written ({error.strerror}): mend the folder, then try again"
         ) from error
-    try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(opened)
-        return None
-    return opened
