@@ -8,7 +8,6 @@ recorded in the home, by a thread beside the loop; a sample that could not be is
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -19,6 +18,7 @@ from typing import Protocol
 from medusa_core.commits import Lane
 from medusa_core.errors import MedusaError, OutcomeUnknown, Unavailable
 from medusa_core.market.loads import Kind, LoadSample, Span, Work, shares_of
+from pipelines.base import clock
 from pipelines.base.process_tree import ProcessTree
 
 PERIOD_S = 10.0
@@ -93,7 +93,7 @@ class CpuMeter:
         told: Callable[[Exception], None] = lambda error: None,
         spent_ns: Callable[[], int] | None = None,
         period_s: float = PERIOD_S,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._record = record
         self._driver = driver
@@ -205,19 +205,19 @@ class _ThreadClocks:
     def counted(self) -> Iterator[None]:
         me = threading.get_ident()
         with self._guard:
-            self._working[me] = time.thread_time_ns()
+            self._working[me] = clock.thread_cpu_ns()
         try:
             yield
         finally:
             with self._guard:
-                self._spent_ns += max(time.thread_time_ns() - self._working.pop(me), 0)
+                self._spent_ns += max(clock.thread_cpu_ns() - self._working.pop(me), 0)
 
     def spent_ns(self) -> int:
         """So far; what is under way counts as far as it has come."""
         with self._guard:
             for thread, counted_ns in self._working.items():
                 # It works, so it lives: only then may its clock be asked for.
-                now_ns = time.clock_gettime_ns(time.pthread_getcpuclockid(thread))
+                now_ns = clock.cpu_ns_of_thread(thread)
                 self._spent_ns += max(now_ns - counted_ns, 0)
                 self._working[thread] = now_ns
             return self._spent_ns

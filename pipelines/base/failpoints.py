@@ -9,11 +9,12 @@ it writes the name into the file and stands still until somebody ends or continu
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
+
+from pipelines.base import clock
 
 POINT, FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
 LOOK_AGAIN_S = 0.02
@@ -100,4 +101,4 @@ def reached(point: str) -> None:
     announced = Path(os.environ[FILE])
     announced.write_text(point)
     while announced.exists():
-        time.sleep(LOOK_AGAIN_S)
+        clock.sleep_s(LOOK_AGAIN_S)

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from pipelines.base import clock
 from pipelines.base.files import rename
 
 BYTES_MAX = 10_000_000
@@ -37,7 +37,7 @@ def turn_logs(paths: Iterable[Path], *, bytes_max: int = BYTES_MAX, kept: int = 
 
 def remove_old(folder: Path, *, days: float) -> None:
     """Remove files below a folder that nobody has written for so long, and folders left empty."""
-    before_s = time.time() - days * 86_400
+    before_s = clock.wall_s() - days * 86_400
     for directory, _, names in os.walk(folder, topdown=False):
         for name in names:
             path = Path(directory, name)

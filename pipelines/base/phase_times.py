@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from pipelines.base import clock
 
 
 @dataclass
@@ -17,8 +18,8 @@ class Phases:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Add the time of the block to the phase."""
-        start = time.perf_counter()
+        start = clock.monotonic_s()
         try:
             yield
         finally:
-            self.ms[name] = self.ms.get(name, 0.0) + (time.perf_counter() - start) * 1000
+            self.ms[name] = self.ms.get(name, 0.0) + (clock.monotonic_s() - start) * 1000

@@ -13,10 +13,11 @@ parent ended first, or ignores its children); a child that leaves the tree leave
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from pipelines.base import clock
 
 RESCAN_S = 2.0
 TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
@@ -50,7 +51,7 @@ class ProcessTree:
         *,
         left_out: str = SERVER,
         rescan_s: float = RESCAN_S,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
         proc: Path = Path("/proc"),
     ) -> None:
         self._root = os.getpid() if root is None else root
@@ -122,7 +123,7 @@ class ProcessTree:
             found[self._root] = _Known(
                 started=0,
                 parent=0,
-                own_ns=time.process_time_ns(),
+                own_ns=clock.process_cpu_ns(),
                 ended_ns=int(ended_s * 1e9),
                 is_left_out=False,
             )
@@ -176,7 +177,6 @@ class ProcessTree:
 def _clock_ns(pid: int) -> int | None:
     """The CPU clock of a process, all its threads together; None if there is none to read."""
     try:
-        # clock_getcpuclockid(3), which Python does not have, makes this of a process id.
-        return time.clock_gettime_ns((~pid << 3) | 2)
+        return clock.cpu_ns_of_process(pid)
     except OSError:
         return None

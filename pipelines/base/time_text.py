@@ -51,7 +51,7 @@ def iso(time_us: int) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def clock(time_us: int) -> str:
+def time_of_day(time_us: int) -> str:
     """The time of day, with seconds."""
     return iso(time_us).partition("T")[2].rstrip("Z") or iso(time_us)
 

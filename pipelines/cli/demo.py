@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import Any
 from medusa_core.grid import parse_duration_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import Progress, facts, table
 from pipelines.base.time_text import counted, duration
@@ -46,7 +46,7 @@ REPLAY, FEDERATION = "replay", "federation"
 
 def demo(settings: Settings, *, records: int, seed: int, scene: str | None = None) -> int:
     """Run the demo, or one scene of it, and print what came of it; 1 if something is not right."""
-    started_s = time.monotonic()
+    started_s = clock.monotonic_s()
     try:
         with own_folder(settings.directory / "demo") as folder:
             code = 0
@@ -55,7 +55,7 @@ def demo(settings: Settings, *, records: int, seed: int, scene: str | None = Non
             if scene in (None, FEDERATION):
                 _tell("" if scene is None else "Medusa demo")
                 code = max(code, _federation(settings, folder))
-            _tell("", f"The demo took {time.monotonic() - started_s:.0f} s.")
+            _tell("", f"The demo took {clock.monotonic_s() - started_s:.0f} s.")
             return code
     except KeyboardInterrupt:
         left = _children()
@@ -82,7 +82,7 @@ def _federation(settings: Settings, folder: Path) -> int:
 
 def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
     """The scene of the replay."""
-    started_s = time.monotonic()
+    started_s = clock.monotonic_s()
     network = load_network(NETWORK)
     own = replace(settings, directory=folder / "home")
     say = Progress("  ")
@@ -111,7 +111,7 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
     _tell(f"4  {checked}", "")
     _tell(f"The {len(busiest)} busiest scanning sources (distinct ports in 60 s > 10):", "", table(
         ("source", "windows", "connections", "most ports in 60 s"), busiest), "")  # fmt: skip
-    _tell(_totals(result, steps_ms, time.monotonic() - started_s), "")
+    _tell(_totals(result, steps_ms, clock.monotonic_s() - started_s), "")
     _tell(f"Report, with pictures: {(folder / 'report.html').resolve().as_uri()}", "")
     _tell("What to type next:", "")
     for command in next_commands(own.directory, stream="scanning_sources"):

@@ -12,7 +12,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.apply import run_apply
@@ -153,12 +153,12 @@ def wait_until(
     federation: DemoFederation, is_so: Callable[[], bool], what: str, seconds_max: float
 ) -> None:
     """Look again and again; Unavailable if a participant ends, or if it does not come to be so."""
-    gives_up_s = time.monotonic() + seconds_max
+    gives_up_s = clock.monotonic_s() + seconds_max
     while not is_so():
         federation.check()
-        if time.monotonic() > gives_up_s:
+        if clock.monotonic_s() > gives_up_s:
             raise Unavailable(
                 f"within {seconds_max:g} s it did not come so far that {what}: the machine may be "
                 f"too busy; what participants said is in {near(federation.settings.directory)}"
             )
-        time.sleep(LOOK_S)
+        clock.sleep_s(LOOK_S)

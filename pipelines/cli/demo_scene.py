@@ -7,7 +7,6 @@ waits for a fixed time: the next thing is done once the last is to be seen.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,8 +17,9 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from medusa_core.states import State
+from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.base.time_text import clock, counted
+from pipelines.base.time_text import counted, time_of_day
 from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.cli.demo_federation import (
     COMPUTES,
@@ -65,7 +65,7 @@ class _Story:
 
     def tell(self, text: str) -> None:
         """A line with the seconds since the scene began."""
-        self.say(f"{time.monotonic() - self.began_s:6.1f} s  {text}")
+        self.say(f"{clock.monotonic_s() - self.began_s:6.1f} s  {text}")
 
     def answers(self) -> Sequence[FirstAnswer]:
         """All first answers until now, from where the story begins."""
@@ -91,7 +91,7 @@ class _Story:
         there = f"all {INPUTS} inputs there"
         if missing:
             there = f"without {', '.join(missing)} ({INPUTS - len(missing)} of {INPUTS} inputs)"
-        at = clock(answer.range.from_us)
+        at = time_of_day(answer.range.from_us)
         self.tell(
             f"{STREAM} {at} {answer.event.stability.value}, {there}, "
             f"{delay_s:.1f} s of {self.bound_ms / 1_000:g} s"
@@ -120,7 +120,7 @@ def tell_scene(settings: Settings, folder: Path, page: Path, *, say: Callable[[s
 
     Raises Unavailable if a participant ends, or nothing goes on, with the place of the logs.
     """
-    began_s = time.monotonic()
+    began_s = clock.monotonic_s()
     with demo_federation(settings, folder) as federation:
         say(f"   contracts: {near(folder / 'contracts')}; each is a process, `medusa run`")
         with open_home(federation.settings, COMPUTES) as home:
@@ -171,10 +171,10 @@ def _first_in_time(story: _Story) -> FirstAnswer:
 
     On a machine that does not come to that, of whole ones: better a demo whose answers are late.
     """
-    began_s, found = time.monotonic(), list[FirstAnswer]()
+    began_s, found = clock.monotonic_s(), list[FirstAnswer]()
 
     def look() -> bool:
-        is_patient = time.monotonic() - began_s < IN_TIME_S_MAX
+        is_patient = clock.monotonic_s() - began_s < IN_TIME_S_MAX
         found.clear()
         for answer in reversed(story.answers()):
             is_late = (answer.delay_ms or 0) * 2 > story.bound_ms
@@ -219,6 +219,6 @@ def _tell_corrections(story: _Story, since_ms: int) -> None:
     assert line.corrected_through_us is not None
     assert line.stable_through_us is not None
     story.tell(
-        f"{STREAM} corrected through {clock(line.corrected_through_us)}, "
-        f"{counted(len(corrected), 'answer')}; stable through {clock(line.stable_through_us)}"
+        f"{STREAM} corrected through {time_of_day(line.corrected_through_us)}, "
+        f"{counted(len(corrected), 'answer')}; stable through {time_of_day(line.stable_through_us)}"
     )

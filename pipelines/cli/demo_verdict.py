@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from pipelines.base.text_table import facts, table
-from pipelines.base.time_text import clock
+from pipelines.base.time_text import time_of_day
 from pipelines.quality.check_run import Outcome
 from pipelines.report.answer_figures import AnswerFigures
 from pipelines.report.corrected_rows import RowCorrected
@@ -21,7 +21,7 @@ def tell_verdict(outcome: Outcome, figures: AnswerFigures, say: Callable[[str], 
     """Print corrected rows and figures; whether all was as promised."""
     rows = figures.corrections
     most = _most_changed(rows.changes)
-    at = f"; of bucket {clock(most[0].bucket_us)}:" if most else ""
+    at = f"; of bucket {time_of_day(most[0].bucket_us)}:" if most else ""
     say("")
     say(f"Corrected rows: {rows.rows_before:,} before -> {rows.rows_after:,} after{at}")
     say("")

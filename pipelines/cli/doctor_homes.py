@@ -7,7 +7,6 @@ home is, and the one thing sent is a notification, on which listeners look and f
 from __future__ import annotations
 
 import select
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from uuid import uuid4
@@ -18,6 +17,7 @@ from sqlalchemy import Connection, Engine, create_engine, make_url, text
 from medusa_core.decide import Wait
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.settings import PARTICIPANT, Settings
 from pipelines.base.time_text import duration
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
@@ -125,9 +125,9 @@ def _migrations(name: str, connection: Connection) -> Finding:
 def _clock(name: str, connection: Connection) -> Finding:
     """The database's clock against this machine's, less what the question itself took."""
     check = f"clock of {name}"
-    asked_s = time.time()
+    asked_s = clock.wall_s()
     database_s = float(connection.execute(query("clock_in_seconds")).scalar_one())
-    answered_s = time.time()
+    answered_s = clock.wall_s()
     ahead_ms = (database_s - (asked_s + answered_s) / 2) * 1_000
     known_ms = max(abs(ahead_ms) - (answered_s - asked_s) * 500, 0)
     return clock_finding(check, ahead_ms, known_ms)
@@ -155,11 +155,11 @@ def _listens(name: str, engine: Engine, connection: Connection) -> Finding:
         driver = other.connection.driver_connection
         assert isinstance(driver, psycopg2.extensions.connection)
         other.execute(text(f"LISTEN {CHANNEL}"))
-        asked_s = time.monotonic()
+        asked_s = clock.monotonic_s()
         connection.execute(query("ring"), {"channel": CHANNEL, "token": token})
-        while (left_s := asked_s + HEARD_S_MAX - time.monotonic()) > 0:
+        while (left_s := asked_s + HEARD_S_MAX - clock.monotonic_s()) > 0:
             if any(heard.payload == token for heard in driver.notifies):
-                took_ms = (time.monotonic() - asked_s) * 1_000
+                took_ms = (clock.monotonic_s() - asked_s) * 1_000
                 return ok(check, f"a NOTIFY on {CHANNEL} was heard after {took_ms:.0f} ms")
             driver.notifies.clear()
             select.select([driver], [], [], left_s)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +12,7 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import duration, iso
@@ -122,7 +122,7 @@ def _lasting(seconds: float | None) -> str:
 
 def _cut(settings: Settings, one: Participant, other: Participant, asked: Asked) -> int:
     seconds = _seconds(asked.lasts)
-    until_s = None if seconds is None else time.time() + seconds
+    until_s = None if seconds is None else clock.wall_s() + seconds
     rows = [Lost(one, other, until_s), *([] if asked.one_way else [Lost(other, one, until_s)])]
     if asked.one_way:
         said = f"nothing that {one} sends reaches {other}, {_lasting(seconds)}"
@@ -143,7 +143,7 @@ def _slow(settings: Settings, one: Participant, other: Participant, asked: Asked
         raise Refused(f"--by {asked.by} is out of range: 1ms at least, 1h at most")
     seconds = _seconds(asked.lasts)
     first, second = sorted((one, other))
-    row = Slow(first, second, by_ms, None if seconds is None else time.time() + seconds)
+    row = Slow(first, second, by_ms, None if seconds is None else clock.wall_s() + seconds)
     said = f"every call between {one} and {other} takes {by_ms} ms longer, {_lasting(seconds)}"
     if asked.explain:
         print(f"would be so: {said}")
@@ -162,7 +162,7 @@ def _change(settings: Settings, change: Any, *, begins_anew: bool = False) -> No
             if not begins_anew:
                 raise
             faults = NOTHING
-        write_faults(directory, change(faults.at(time.time())))
+        write_faults(directory, change(faults.at(clock.wall_s())))
 
 
 # processes
@@ -250,7 +250,7 @@ def _heal(settings: Settings, names: Sequence[Participant], *, explain: bool) ->
 
 
 def _list(settings: Settings, *, as_json: bool) -> int:
-    faults = read_faults(settings.directory / FILE).at(time.time())
+    faults = read_faults(settings.directory / FILE).at(clock.wall_s())
     processes = running_in(settings.directory)
     if as_json:
         print(json.dumps(_document(faults, processes), indent=1, allow_nan=False))

@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
 from medusa_core.errors import Refused
+from pipelines.base import clock
 from pipelines.simulation.progress import code_fingerprint
 from pipelines.simulation.schemes.drawn_worlds import Load, Sizes
 from pipelines.simulation.schemes.parts import CELL, SEEDS, Part, matrix_parts
@@ -85,12 +85,12 @@ def simulate_market(asked: Asked) -> int:
     with kept_in(asked.resume, keys, code_fingerprint()) as kept:
         if kept.done:
             print(f"goes on: {len(kept.done)} of {len(parts)} parts were done", file=sys.stderr)
-        last_s = time.monotonic()
+        last_s = clock.monotonic_s()
 
         def tell(done: int) -> None:
             nonlocal last_s
-            if time.monotonic() - last_s > TOLD_EVERY_S:
-                last_s = time.monotonic()
+            if clock.monotonic_s() - last_s > TOLD_EVERY_S:
+                last_s = clock.monotonic_s()
                 print(f"{done} of {len(parts)} parts done", file=sys.stderr, flush=True)
 
         run_parts(parts, kept, asked.jobs or os.cpu_count() or 1, tell)

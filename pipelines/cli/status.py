@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import printable
 from pipelines.cli.status_text import status_text
@@ -40,11 +40,11 @@ def show_status(
             code = _show(settings, homes, as_json=as_json, again=every_s is not None)
             # Connections stay open between looks; after an error everything is opened anew.
             while every_s is not None and code == 0 and names == _names(settings, participant):
-                time.sleep(every_s)
+                clock.sleep_s(every_s)
                 code = _show(settings, homes, as_json=as_json, again=True)
         if every_s is None:
             return code
-        time.sleep(every_s)
+        clock.sleep_s(every_s)
 
 
 def _names(settings: Settings, wanted: str | None) -> list[Participant]:

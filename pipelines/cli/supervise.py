@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Sequence
 
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.homes.home import known_homes
 from pipelines.platform.jobs.launch import Launch, launch_of
@@ -65,10 +65,10 @@ def run_supervise(
             with open_jobs(settings) as jobs:
                 while True:
                     _look(settings, chosen, jobs, launch, told, as_json=as_json)
-                    time.sleep(every_s or EVERY_S)
+                    clock.sleep_s(every_s or EVERY_S)
         except Unavailable as error:
             print(f"medusa: {error}", file=sys.stderr, flush=True)
-            time.sleep(every_s or EVERY_S)
+            clock.sleep_s(every_s or EVERY_S)
 
 
 def _names(settings: Settings, chosen: Participant | None) -> list[Participant]:

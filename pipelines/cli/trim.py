@@ -8,7 +8,6 @@ everything is told and nothing is done.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US, parse_duration_us
 from medusa_core.segments import Segment
 from medusa_core.suggest import did_you_mean
 from medusa_core.trims import HeldBack
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import facts, table
 from pipelines.base.time_text import counted, duration, iso, parse_time_us, size_of
@@ -140,7 +140,7 @@ def _compact(home: Home, lines: Sequence[LineStatus], *, explain: bool) -> Made:
 
 
 def _orphans(home: Home, grace_s: float, *, explain: bool) -> tuple[Orphan, ...]:
-    now_s = time.time()
+    now_s = clock.wall_s()
     found = find_orphans(home.storage, home.catalog.named_files, now_s, grace_s)
     return found if explain else remove_orphans(home.storage, found, now_s, grace_s)
 

@@ -10,11 +10,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.platform.airflow_components.airflow_folder import USER, PlatformFolder
 from pipelines.platform.airflow_components.components import end_recorded
@@ -78,7 +78,7 @@ def _in_background(folder: PlatformFolder, settings: Settings, wanted: Wanted) -
 def _as_it_is(folder: PlatformFolder, wanted: Wanted) -> int:
     """Say where what runs already is, once it is up."""
     while (state := folder.state()).get("phase") == "starting" and folder.is_supervised():
-        time.sleep(LOOK_AGAIN_S)
+        clock.sleep_s(LOOK_AGAIN_S)
     if not folder.is_supervised() or state.get("phase") != "up":
         raise Conflict("the platform is just ending: `medusa up` again starts it")
     chosen = folder.chosen()
@@ -128,7 +128,7 @@ def _followed(folder: PlatformFolder, child: subprocess.Popen[bytes]) -> Mapping
         if state["phase"] == "starting" and told != state.get("doing", ""):
             told = state["doing"]
             _say(f"starting {told}")
-        time.sleep(LOOK_AGAIN_S)
+        clock.sleep_s(LOOK_AGAIN_S)
 
 
 def _ended(child: subprocess.Popen[bytes]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
 
 from medusa_core.errors import Unavailable
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import end, is_there, marked
@@ -52,7 +52,7 @@ def _end_supervisor(folder: PlatformFolder) -> bool:
     """Ask the supervisor to end everything, and force it if it does not; whether there was one."""
     if not folder.is_supervised():
         return False
-    waits_until_s = time.monotonic() + SUPERVISOR_S_MAX
+    waits_until_s = clock.monotonic_s() + SUPERVISOR_S_MAX
     asked: Started | None = None
     while folder.is_supervised():
         supervisor = _supervisor(folder)
@@ -60,14 +60,14 @@ def _end_supervisor(folder: PlatformFolder) -> bool:
         if supervisor is not None and supervisor != asked and is_there(supervisor):
             _signal(supervisor, signal.SIGTERM)
             asked = supervisor
-        if time.monotonic() > waits_until_s:
+        if clock.monotonic_s() > waits_until_s:
             if asked is None or not is_there(asked):
                 raise Unavailable(
                     f"the supervisor in {folder.root} does not say who it is: end it by hand"
                 )
             _signal(asked, signal.SIGKILL)
-            waits_until_s = time.monotonic() + SUPERVISOR_S_MAX
-        time.sleep(LOOK_AGAIN_S)
+            waits_until_s = clock.monotonic_s() + SUPERVISOR_S_MAX
+        clock.sleep_s(LOOK_AGAIN_S)
     return True
 
 

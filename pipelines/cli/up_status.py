@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import printable
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
@@ -44,7 +44,7 @@ def platform_text(document: Mapping[str, Any]) -> str:
     if document.get("database_answers") is False:
         lines.append("  its database does not answer")
     for one in document["components"]:
-        since_s = (time.time_ns() // 1_000_000 - (one["since_ms"] or 0)) // 1000
+        since_s = (clock.wall_ns() // 1_000_000 - (one["since_ms"] or 0)) // 1000
         life = f", process {one['pid']}, for {since_s} s" if one["since_ms"] else ""
         again = f", started again {one['restarts']} times" if one["restarts"] else ""
         why = f" ({one['because']})" if one["condition"] != "runs" and one["because"] else ""

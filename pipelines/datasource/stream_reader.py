@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from time import monotonic
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -28,6 +27,7 @@ from pyspark.sql.types import StructType
 
 from medusa_core.errors import Unavailable
 from medusa_core.grid import BEGINNING_US, Range
+from pipelines.base import clock
 from pipelines.datasource.admission import Ahead, Limit
 from pipelines.datasource.home_access import OpenHome
 from pipelines.datasource.offsets import Offset, beginning, check_offset, offset_of
@@ -161,7 +161,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _look_beyond(self, offset: Offset) -> Standing:
         """How the stream stands; as it stood if nothing was new a moment ago."""
-        line, is_fresh = self._line, monotonic() < self._looked_s + LOOK_AGAIN_S
+        line, is_fresh = self._line, clock.monotonic_s() < self._looked_s + LOOK_AGAIN_S
         if line is not None and is_fresh and self._through_us(line) <= offset.through_us:
             return line
         return self._look()
@@ -170,7 +170,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         line = self._ask(lambda seen: seen.standing(self._options.stream))
         if self._line is None:
             check_schema(line, self._schema, with_marks=False)
-        self._line, self._looked_s = line, monotonic()
+        self._line, self._looked_s = line, clock.monotonic_s()
         return line
 
     def _ask(self, question: Callable[[Snapshot], T]) -> T:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -29,6 +28,7 @@ from medusa_core.exchange import (
 from medusa_core.grid import BEGINNING_US
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
+from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.foreign_documents import foreign_form
 from pipelines.catalog.interface import Catalog
@@ -93,7 +93,7 @@ class Importer:
         leases: LeaseKeeper,
         *,
         segments_max: int = SEGMENTS_PER_NEWS_MAX,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._catalog = catalog
         self._copies = copies

@@ -7,7 +7,6 @@ much as it was late.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
@@ -20,6 +19,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
+from pipelines.base import clock
 from pipelines.exchange.exchange_port import Exchange, Post
 
 MOMENT_S = 0.5
@@ -50,7 +50,7 @@ class Patient:
         asked: Closing,
         *,
         moment_s: float = MOMENT_S,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._asks = asked
         self._moment_s = moment_s
@@ -108,7 +108,7 @@ class PatientExchange(Patient):
         exchange: Exchange,
         *,
         moment_s: float = MOMENT_S,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         super().__init__(exchange, moment_s=moment_s, now_s=now_s)
         self._exchange = exchange
@@ -155,7 +155,7 @@ class PatientPost(Patient):
         post: Post,
         *,
         moment_s: float = MOMENT_S,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         super().__init__(post, moment_s=moment_s, now_s=now_s)
         self._post = post

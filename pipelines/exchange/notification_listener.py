@@ -7,7 +7,6 @@ is made again at the next wait, and the limit stands in for a bell that was not 
 from __future__ import annotations
 
 import select
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -15,6 +14,7 @@ from typing import Any, Protocol
 import psycopg2
 import psycopg2.extensions
 
+from pipelines.base import clock
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
 
 CHANNEL = "medusa_progress"
@@ -76,8 +76,8 @@ class Ears:
 
     listen: Callable[[str], Line] = listening
     wait: Callable[[list[Line], float], list[Line]] = _wait
-    now_s: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
+    now_s: Callable[[], float] = clock.monotonic_s
+    sleep: Callable[[float], None] = clock.sleep_s
 
 
 class Bell:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 
 from medusa_core.bound_headroom import Headroom, headrooms
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.time_text import duration
 from pipelines.homes.deployed_fragments import costed_knowledge
 from pipelines.homes.home import Home
@@ -72,7 +72,7 @@ def read_headroom(
     directory: Path, participant: Participant, now_s: float | None = None
 ) -> list[Fact]:
     """What the driver of a participant estimates now; nothing if none runs on this machine."""
-    now_s = time.time() if now_s is None else now_s
+    now_s = clock.wall_s() if now_s is None else now_s
     try:
         document = json.loads(_path(directory, participant).read_text())
         written_at_s, bounds = float(document["written_at_s"]), document["bounds"]

@@ -7,7 +7,6 @@ that is cut short leaves nothing wrong for longer than it was to last.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from medusa_core.first_answers import FirstAnswer, first_answers
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import State
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.cli.fault import Asked, run_fault
 from pipelines.homes.home import open_home
@@ -59,7 +59,7 @@ def watch(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Mappi
     It is over early once every stream that is judged has some, so that there is a drill to look at.
     """
     is_over = drill["scene"] == "freeze"  # making it took as long as it lasts
-    ends_s = time.monotonic() + (0 if is_over else drill["lasts_ms"] / 1_000)
+    ends_s = clock.monotonic_s() + (0 if is_over else drill["lasts_ms"] / 1_000)
     counts: dict[str, int] = {}
     while True:
         for one in drill["judged"]:
@@ -69,9 +69,9 @@ def watch(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Mappi
                 last = answers[-1].event
                 say(f"{name}: {len(answers)} tentative, the last without {list(last.missing)}")
             counts[name] = len(answers)
-        if time.monotonic() >= ends_s or (counts and min(counts.values()) > 1):
+        if clock.monotonic_s() >= ends_s or (counts and min(counts.values()) > 1):
             return counts
-        time.sleep(LOOK_S)
+        clock.sleep_s(LOOK_S)
 
 
 def recover(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Mapping[str, Any]:
@@ -79,7 +79,7 @@ def recover(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Map
 
     Raises CheckFailed (L1) if that takes longer than the drill's patience.
     """
-    ends_s = time.monotonic() + drill["waits_s"]
+    ends_s = clock.monotonic_s() + drill["waits_s"]
     missing: list[str] | None = None
     while True:
         now = [(one, reason) for one in drill["judged"] for reason in _unsettled(settings, one)]
@@ -89,12 +89,12 @@ def recover(settings: Settings, drill: Drill, say: Callable[[str], None]) -> Map
             missing = told
         if not told:
             return {"recovered": [f"{one['home']}/{one['stream']}" for one in drill["judged"]]}
-        if time.monotonic() >= ends_s:
+        if clock.monotonic_s() >= ends_s:
             raise CheckFailed(
                 f"L1: {drill['waits_s']:g} s after the end of the fault {'; '.join(told)}: see "
                 "docs/recover.md, and the logs of these participants"
             )
-        time.sleep(LOOK_S)
+        clock.sleep_s(LOOK_S)
 
 
 def _unsettled(settings: Settings, one: Mapping[str, Any]) -> Iterator[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
@@ -16,6 +15,7 @@ from medusa_core.fragments import landing_fragment
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Network
+from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, CpuMeter, Meter
 from pipelines.exchange.chooser import Chooser, chooses
 from pipelines.exchange.copies import FileCopies
@@ -248,17 +248,17 @@ def wait_for_leases(
     the time in which a dead one's would have ended.
     """
     is_ready = get_ready is None
-    ends_s = time.monotonic() + 1.5 * lease_ms / 1000
+    ends_s = clock.monotonic_s() + 1.5 * lease_ms / 1000
     while True:
         try:
             if gets_ready_first and not is_ready and get_ready is not None:
                 get_ready()
                 is_ready = True
-                ends_s = time.monotonic() + 1.5 * lease_ms / 1000
+                ends_s = clock.monotonic_s() + 1.5 * lease_ms / 1000
             wanted = leases_wanted(newest_assignments(seat.home.catalog, seat.home.participant))
             leases.take(wanted)
         except Conflict as error:
-            is_too_late = time.monotonic() > ends_s
+            is_too_late = clock.monotonic_s() > ends_s
             if is_too_late and not stands_by:
                 raise
             said.error(error)
@@ -266,12 +266,12 @@ def wait_for_leases(
                 get_ready()
                 is_ready = True
             else:
-                time.sleep(min(LOOK_AGAIN_S, lease_ms / 4_000))
+                clock.sleep_s(min(LOOK_AGAIN_S, lease_ms / 4_000))
         except Unavailable as error:
             if not stands_by:
                 raise
             said.error(error)
-            time.sleep(LOOK_AGAIN_S)
+            clock.sleep_s(LOOK_AGAIN_S)
             with contextlib.suppress(Unavailable):
                 seat.revive()
         else:

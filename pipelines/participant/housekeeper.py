@@ -11,7 +11,6 @@ Compaction and the search for orphans are left to `medusa trim`: both read much 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from medusa_core.errors import MedusaError
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from medusa_core.trims import Trimmed
+from pipelines.base import clock
 from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.participant.trimming import (
     Needs,
@@ -75,7 +75,7 @@ class Housekeeper:
         trimmed: Callable[[TrimmedLine], None] = lambda line: None,
         *,
         every_s: float = EVERY_S,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._catalog = catalog
         self._root = root

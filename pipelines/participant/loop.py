@@ -9,7 +9,6 @@ is free, and left to whoever has it if it is not.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -23,6 +22,7 @@ from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
 from medusa_core.restart import back_off_ms
 from medusa_core.wait_budget import Patience, together
+from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.catalog.interface import Assignment, Catalog
 from pipelines.exchange.chooser import Chooser
@@ -107,7 +107,7 @@ class ParticipantLoop:
         chooser: Chooser | None = None,
         agreements: Beside | None = None,
         meter: Meter = NO_METER,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._catalog = catalog
         self._drivers = drivers
@@ -237,7 +237,7 @@ class ParticipantLoop:
         is_done: Callable[[], bool],
         wait: Callable[[int | None], None],
         recover: Callable[[Exception], None],
-        pause: Callable[[int], None] = lambda ms: time.sleep(ms / 1_000),
+        pause: Callable[[int], None] = lambda ms: clock.sleep_s(ms / 1_000),
     ) -> None:
         """Tick until `is_done`; `wait` comes back when something may have happened, and in the
         given number of milliseconds at the latest, if there is one.

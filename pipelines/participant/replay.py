@@ -8,7 +8,6 @@ lies in the catalog: killed and started again in the same folder it goes on from
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
@@ -29,6 +28,7 @@ from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
 from medusa_core.suggest import did_you_mean
+from pipelines.base import clock
 from pipelines.base.files import write_atomically
 from pipelines.catalog.interface import Catalog
 from pipelines.homes.home import Home
@@ -118,11 +118,11 @@ class ReplayTimes:
     """Seconds of each part of a replay."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    _last: float = field(default_factory=time.perf_counter)
+    _last: float = field(default_factory=clock.monotonic_s)
 
     def lap(self, name: str) -> None:
         """Count the time since the last lap under this name."""
-        now = time.perf_counter()
+        now = clock.monotonic_s()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         self._last = now
 

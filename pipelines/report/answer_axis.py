@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from medusa_core.states import State
-from pipelines.base.time_text import clock, duration
+from pipelines.base.time_text import duration, time_of_day
 from pipelines.report.answer_figures import AnswerFigures, Mark
 from pipelines.report.drawing import CHARACTER_PX
 from pipelines.report.markup import Markup, join, tag
@@ -110,7 +110,7 @@ def _states(work: Clockwork, figures: AnswerFigures, y: float) -> Markup:
     ends = [*(at for at, _ in blocks[1:]), work.last_ms]
     parts = [_side("state", y)]
     for (at_ms, state), to_ms in zip(blocks, ends, strict=True):
-        told = f"{state.value} from {clock(at_ms * 1_000)}"
+        told = f"{state.value} from {time_of_day(at_ms * 1_000)}"
         parts.append(
             _block(work, at_ms, to_ms, y, f"state {state.name.lower()}", state.value, told)
         )

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from medusa_core.first_answers import FirstAnswer
-from pipelines.base.time_text import clock, counted, duration, iso
+from pipelines.base.time_text import counted, duration, iso, time_of_day
 from pipelines.report.answer_axis import (
     FOOT_PX,
     LEFT_PX,
@@ -124,12 +124,12 @@ def _stripe(from_x: float, to_x: float, y: float, height: float, kind: str) -> M
 
 def _told(answer: FirstAnswer) -> str:
     at_us = answer.range.from_us
-    came = clock(answer.came_at_ms * 1_000)
+    came = time_of_day(answer.came_at_ms * 1_000)
     if not answer.is_tentative:
         return f"{iso(at_us)}: stable at {came}"
     lacked = ", ".join(answer.event.missing) or "something"
     if answer.final_at_ms is None:
         return f"{iso(at_us)}: tentative since {came}, without {lacked}"
-    return f"{iso(at_us)}: tentative at {came}, without {lacked}; corrected at " + clock(
+    return f"{iso(at_us)}: tentative at {came}, without {lacked}; corrected at " + time_of_day(
         answer.final_at_ms * 1_000
     )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from pipelines.base.time_text import clock, counted, duration, iso
+from pipelines.base.time_text import counted, duration, iso, time_of_day
 from pipelines.homes.headroom_file import headroom_sentence
 from pipelines.homes.home import Home
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
@@ -144,7 +144,7 @@ def _band(figures: AnswerFigures, marks: Sequence[Mark]) -> Iterator[Markup]:
     yield legend(KINDS)
     yield picture
     changes = [
-        [clock((c.changed_at_ms or 0) * 1_000)[:12], c.state.value, c.because]
+        [time_of_day((c.changed_at_ms or 0) * 1_000)[:12], c.state.value, c.because]
         for c in figures.transitions
     ]
     if changes:

@@ -14,7 +14,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, digest_over
-from pipelines.base.time_text import clock, counted, iso, size_of
+from pipelines.base.time_text import counted, iso, size_of, time_of_day
 from pipelines.catalog.interface import StepRecord
 from pipelines.homes.home import Home
 from pipelines.language.check import check_network, fragments_for
@@ -92,6 +92,7 @@ def _draw_step(drawn: _Drawn, segment: Segment, part: Range, below: str, hops: i
             counted(metrics.records_in, "record"),
             counted(metrics.records_out, "row"),
         )
+        at = time_of_day(step.committed_at_ms * 1_000)[:12]
         drawn.nodes[id_] = Node(
             id=id_,
             heading=f"step of {step.fragment}",
@@ -99,7 +100,7 @@ def _draw_step(drawn: _Drawn, segment: Segment, part: Range, below: str, hops: i
                 _span(step.range),
                 f"{records} in, {rows} out, {step.cause}",
                 f"plan {step.plan[:12]}…",
-                f"commit {step.commit_key[:12]}… at {clock(step.committed_at_ms * 1_000)[:12]}",
+                f"commit {step.commit_key[:12]}… at {at}",
             ),
             kind="step",
             hint=f"plan {step.plan}\ncommit {step.commit_key}",

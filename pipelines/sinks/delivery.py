@@ -8,7 +8,6 @@ turn finds the record as it is. After an error the target is let go of and opene
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +19,7 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Version
 from medusa_core.segments import Segment, digest_over
 from medusa_core.sinks import Run, SinkRecord, due_us, final_through_us, next_run, run_of
+from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.time_text import iso
 from pipelines.catalog.interface import Catalog, LineStatus
@@ -64,7 +64,7 @@ class Delivering:
         directory: Path,
         sink: SinkRecord,
         environment: Mapping[str, str],
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._catalog = catalog
         self._root = root

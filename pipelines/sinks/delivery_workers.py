@@ -8,7 +8,6 @@ away holds up no step and no other sink: its next try waits, longer each time, u
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from typing import Protocol
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import StreamName, Version
 from medusa_core.sinks import SinkRecord
+from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.redaction import SafeText
 from pipelines.catalog.interface import Catalog, LineStatus
@@ -68,7 +68,7 @@ class Deliveries:
     directory: Path
     said: Said
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
-    now_s: Callable[[], float] = time.monotonic
+    now_s: Callable[[], float] = clock.monotonic_s
     meter: Meter = NO_METER
     _worked: dict[tuple[StreamName, str], _Worked] = field(default_factory=dict)
     _pool: ThreadPoolExecutor | None = None

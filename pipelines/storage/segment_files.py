@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
+from pipelines.base import clock
 from pipelines.base.files import sync_file, sync_folder
 
 Buffer: TypeAlias = bytes | pa.Buffer
@@ -171,7 +171,7 @@ class CheckedFiles:
 
     files_max: int = 4_096
     kept_s: float = 600.0
-    now_s: Callable[[], float] = time.monotonic
+    now_s: Callable[[], float] = clock.monotonic_s
     _seen: OrderedDict[tuple[str, str], tuple[tuple[int, int, int], float]] = field(
         default_factory=OrderedDict
     )

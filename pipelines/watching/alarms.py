@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.process_table import look_at
 
 ALARMS_MAX = 256
@@ -84,7 +84,7 @@ def alarm_facts(
     directory: Path, participant: Participant, now_s: float | None = None
 ) -> list[dict[str, Any]]:
     """The alarms of the drivers of a home that live, oldest first."""
-    now_s = time.time() if now_s is None else now_s
+    now_s = clock.wall_s() if now_s is None else now_s
     found: list[dict[str, Any]] = []
     prefix = _prefix(participant)
     with suppress(OSError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.names import Participant, StreamName
+from pipelines.base import clock
 from pipelines.sources.live.live_source import Polled
 
 WRITE_AFTER_S = 1.0
@@ -98,7 +98,7 @@ def backlog_facts(
     now_s: float | None = None,
 ) -> list[dict[str, Any]]:
     """How each declared source stands, by stream; what no driver has told is None."""
-    now_s = time.time() if now_s is None else now_s
+    now_s = clock.wall_s() if now_s is None else now_s
     told = _read(_path(directory, participant))
     return [
         {"stream": stream, "kind": _kind(document), **_facts(told.get(stream), now_s)}

@@ -10,7 +10,6 @@ but for a port that is taken, raises nothing.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,6 +24,7 @@ from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import Transition
+from pipelines.base import clock
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
@@ -105,8 +105,8 @@ class Watcher:
         metrics_port: int | None = None,
         secrets: Iterable[str | None] = (),
         log: JsonLog | None = None,
-        monotonic: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = clock.monotonic_s,
+        wall: Callable[[], float] = clock.wall_s,
     ) -> None:
         self._participant = participant
         self._network_of = dict(network_of or {})

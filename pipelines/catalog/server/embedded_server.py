@@ -32,7 +32,6 @@ import secrets
 import shutil
 import socket
 import tempfile
-import time
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -40,6 +39,7 @@ from urllib.parse import quote
 import psycopg2
 
 from medusa_core.errors import Unavailable
+from pipelines.base import clock
 from pipelines.base.files import FileLock, is_locked, rename, write_atomically
 from pipelines.catalog.server.server_process import OwnedProcess, RunsAs
 from pipelines.catalog.server.server_programs import reachable_programs
@@ -161,14 +161,14 @@ class EmbeddedServer:
         if child is None or self._owner_pid != os.getpid():
             return
         atexit.unregister(self.stop)
-        waits_until_s = time.monotonic() + USERS_MS_MAX / 1000
+        waits_until_s = clock.monotonic_s() + USERS_MS_MAX / 1000
         while True:
             # Nobody can begin to use the server between the look and the stop: both need the lock.
             with self._lock():
-                if not self._is_used() or time.monotonic() > waits_until_s:
+                if not self._is_used() or clock.monotonic_s() > waits_until_s:
                     child.stop()
                     return
-            time.sleep(TRY_AGAIN_MS / 1000)
+            clock.sleep_s(TRY_AGAIN_MS / 1000)
 
     def revive(self) -> None:
         """Start the server again if it is gone; whoever sees it missing first does, and owns it.
@@ -221,7 +221,7 @@ class EmbeddedServer:
                 return
             if self._start(binaries, data, runs_as):
                 return
-            now_s = time.monotonic()
+            now_s = clock.monotonic_s()
             remains_since_s = remains_since_s or now_s
             if (now_s - remains_since_s) * 1000 > REMAINS_MS_MAX:
                 raise Unavailable(
@@ -230,7 +230,7 @@ class EmbeddedServer:
                 )
             if _is_empty_shell(data):
                 (data / "postmaster.pid").unlink(missing_ok=True)
-            time.sleep(TRY_AGAIN_MS / 1000)
+            clock.sleep_s(TRY_AGAIN_MS / 1000)
 
     def _read_or_make_password(self) -> str:
         path = self._directory / "password"
@@ -315,8 +315,8 @@ class EmbeddedServer:
 
     def _attach(self, data: Path) -> bool:
         """Use the server that runs in the folder, if one does; waits while it starts or stops."""
-        give_up_s = time.monotonic() + START_MS_MAX / 1000
-        while time.monotonic() < give_up_s:
+        give_up_s = clock.monotonic_s() + START_MS_MAX / 1000
+        while clock.monotonic_s() < give_up_s:
             try:
                 lines = (data / "postmaster.pid").read_text().splitlines()
                 port = int(lines[3])
@@ -326,7 +326,7 @@ class EmbeddedServer:
             if answer is not None:
                 self._port = port if answer else 0
                 return answer
-            time.sleep(TRY_AGAIN_MS / 1000)
+            clock.sleep_s(TRY_AGAIN_MS / 1000)
         return False
 
     def _ask(self, port: int, data: Path) -> bool | None:
@@ -363,8 +363,8 @@ class EmbeddedServer:
         self._child, self._owner_pid, is_ready = child, os.getpid(), False
         atexit.register(self.stop)
         try:
-            give_up_s = time.monotonic() + START_MS_MAX / 1000
-            while not child.ended.wait(TRY_AGAIN_MS / 1000) and time.monotonic() < give_up_s:
+            give_up_s = clock.monotonic_s() + START_MS_MAX / 1000
+            while not child.ended.wait(TRY_AGAIN_MS / 1000) and clock.monotonic_s() < give_up_s:
                 if self._ask(port, data):
                     is_ready = True
                     break

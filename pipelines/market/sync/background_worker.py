@@ -6,7 +6,6 @@ silent, an envelope that is wrong hold up no answer: they are told, and tried ag
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, wait
@@ -14,6 +13,7 @@ from threading import Thread
 from typing import Protocol
 
 from medusa_core.errors import MedusaError, Unavailable
+from pipelines.base import clock
 
 LOOK_S = 0.5
 WAITS_S = 2.0
@@ -61,7 +61,7 @@ class TurnsBeside:
         heard: deque[Exception],
         told: Callable[[Exception], None],
         *,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
         closes: Callable[[], None] = lambda: None,
         closes_s: float = CLOSES_S,
     ) -> None:

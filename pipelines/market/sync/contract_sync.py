@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import random
 import secrets
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -33,6 +32,7 @@ from medusa_core.market.converging import ToldAgreement, differences, judge
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import Envelope, check_envelope, contract_bytes
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.catalog.agreement_store import (
     Agreements,
@@ -102,7 +102,7 @@ class AgreementDesk:
         greets: bool = False,
         to_all: bool = False,
         draw_jitter: Callable[[], float] = random.random,
-        now_s: Callable[[], float] = time.monotonic,
+        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._agreements = agreements
         self._key = key

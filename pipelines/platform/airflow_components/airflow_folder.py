@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import time
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused, Unavailable
+from pipelines.base import clock
 from pipelines.base.files import FileLock, is_locked, write_atomically
 from pipelines.platform.airflow_components.restart_decisions import Started
 
@@ -225,14 +225,14 @@ def _free_lock(path: Path, waits_ms: int) -> FileLock | None:
 
     None if it is still held after `waits_ms`.
     """
-    waits_until_s = time.monotonic() + waits_ms / 1000
+    waits_until_s = clock.monotonic_s() + waits_ms / 1000
     while True:
         try:
             return FileLock(path, mode=0o600)
         except BlockingIOError:
-            if time.monotonic() >= waits_until_s:
+            if clock.monotonic_s() >= waits_until_s:
                 return None
-            time.sleep(0.02)
+            clock.sleep_s(0.02)
 
 
 def _unreadable(error: OSError, path: Path) -> str:

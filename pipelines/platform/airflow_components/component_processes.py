@@ -14,11 +14,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
+from pipelines.base import clock
 from pipelines.base.process_table import PROC, look_at
 from pipelines.platform.airflow_components.restart_decisions import Process, Started, leftovers
 
@@ -112,20 +112,20 @@ def end(find: Callable[[], Sequence[Process]], *, grace_ms: int) -> int:
             _signal(one, signal.SIGTERM)
             _signal(one, signal.SIGCONT)  # one that stands still hears nothing
     leaders = [one for one in found if one.session == one.pid]
-    waits_until_s = time.monotonic() + grace_ms / 1000
+    waits_until_s = clock.monotonic_s() + grace_ms / 1000
     # What has lost its leader waits for nothing.
-    while any(map(is_there, leaders)) and time.monotonic() < waits_until_s:
-        time.sleep(LOOK_AGAIN_S)
+    while any(map(is_there, leaders)) and clock.monotonic_s() < waits_until_s:
+        clock.sleep_s(LOOK_AGAIN_S)
     forced: set[tuple[int, str]] = set()
-    gives_up_s = time.monotonic() + KILL_MS_MAX / 1000
+    gives_up_s = clock.monotonic_s() + KILL_MS_MAX / 1000
     while found := find():
         for one in found:
             forced.add((one.pid, one.since))
             _signal(one, signal.SIGKILL)
-        if time.monotonic() > gives_up_s:
+        if clock.monotonic_s() > gives_up_s:
             numbers = ", ".join(str(one.pid) for one in found)
             raise Unavailable(f"these processes do not end: {numbers}; end them by hand")
-        time.sleep(LOOK_AGAIN_S)
+        clock.sleep_s(LOOK_AGAIN_S)
     return len(forced)
 
 

@@ -6,14 +6,14 @@ itself: the API server by answering, the others by the heartbeats that it tells 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import NoReturn
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.log_rotation import remove_old, turn_logs
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -112,7 +112,7 @@ class Keeping:
                 self._children,
                 database_answers=self._answers_since_ms is not None,
             )
-            time.sleep(TURN_S)
+            clock.sleep_s(TURN_S)
 
     # ------------------------------------------------------------ what is seen
 
@@ -252,7 +252,7 @@ class Keeping:
             self._folder.choose(cleaned_ms=now_ms())
         elif self._telling.phase == "up" and now_ms() - cleaned_ms >= CLEAN_EVERY_MS:
             self._folder.choose(cleaned_ms=now_ms())
-            before = datetime.now(UTC) - timedelta(days=KEPT_DAYS)
+            before = clock.now_utc() - timedelta(days=KEPT_DAYS)
             words = ("db", "clean", "--clean-before-timestamp", before.isoformat())
             self._children.start(CLEANING, (*words, "--skip-archive", "--yes"))
 

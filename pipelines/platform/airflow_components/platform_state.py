@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from pipelines.base import clock
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import own
 from pipelines.platform.airflow_components.components import Children
@@ -16,12 +16,12 @@ from pipelines.platform.airflow_components.restart_decisions import Standing
 
 def now_ms() -> int:
     """This machine's clock, which Airflow's heartbeats are told by."""
-    return time.time_ns() // 1_000_000
+    return clock.wall_ns() // 1_000_000
 
 
 def log(sentence: str) -> None:
     """Say something in the supervisor's log."""
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    stamp = clock.now_utc().strftime("%Y-%m-%dT%H:%M:%SZ")
     print(f"{stamp} {sentence}", flush=True)
 
 

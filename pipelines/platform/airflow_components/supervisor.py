@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
+from pipelines.base import clock
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import SERVER
@@ -67,7 +67,7 @@ def supervise(settings: Settings, wanted: Wanted) -> NoReturn:
                     if not telling.was_up:
                         raise
                     log(f"everything is begun again in {BEGIN_AGAIN_S} s: {error}")
-                    time.sleep(BEGIN_AGAIN_S)
+                    clock.sleep_s(BEGIN_AGAIN_S)
         except MedusaError as error:
             telling.say("failed", sentence=str(error), exit_code=error.exit_code)
             raise
@@ -146,7 +146,7 @@ def _migrate(folder: PlatformFolder, children: Children, telling: Telling, url: 
     children.start(MIGRATION, ("db", "migrate"))
     waits_until_ms = now_ms() + MIGRATION_MS_MAX
     while (code := children.exit_code(MIGRATION)) is None and now_ms() < waits_until_ms:
-        time.sleep(LOOK_AGAIN_S)
+        clock.sleep_s(LOOK_AGAIN_S)
     children.end((MIGRATION,))
     if code != 0:
         raise Unavailable(

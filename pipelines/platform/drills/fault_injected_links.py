@@ -8,13 +8,13 @@ nothing, and is told once.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.platform.drills.link_faults import FILE, NOTHING, LinkFaults, read_faults
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class DrilledWays:
         here: Participant,
         told: Callable[[Exception], None] = lambda error: None,
         *,
-        now_s: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
+        now_s: Callable[[], float] = clock.wall_s,
+        sleep: Callable[[float], None] = clock.sleep_s,
     ) -> None:
         self._file = directory / FILE
         self._path = os.fspath(self._file)

@@ -10,11 +10,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from typing import NoReturn
 
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.settings import REPOSITORY
 from pipelines.platform.drills.run_processes import Running
 
@@ -44,7 +44,7 @@ def main(words: Sequence[str]) -> None:
     ]
     signal.signal(signal.SIGTERM, _wake)
     try:
-        time.sleep(in_s)
+        clock.sleep_s(in_s)
     except InterruptedError:
         pass
     finally:

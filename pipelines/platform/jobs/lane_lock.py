@@ -14,7 +14,6 @@ their leases alone.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from pathlib import Path
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant
+from pipelines.base import clock
 from pipelines.base.files import FileLock
 
 FOLDER = "running"
@@ -61,11 +61,11 @@ def hold_lane(directory: Path, participant: Participant, lane: Lane) -> None:
     Raises Conflict if another process holds it, Unavailable if the folder cannot be written.
     """
     _, job = _files(directory, participant, lane)
-    ends_s = time.monotonic() + LOOKED_AT_S_MAX
+    ends_s = clock.monotonic_s() + LOOKED_AT_S_MAX
     while (lock := _locked(job)) is None:
-        if time.monotonic() > ends_s:
+        if clock.monotonic_s() > ends_s:
             raise Conflict(f"another process is the job of {participant} ({lane.value}): it ends")
-        time.sleep(LOOK_AGAIN_S)
+        clock.sleep_s(LOOK_AGAIN_S)
     os.utime(lock.descriptor)
     _held.append(lock)
 
@@ -77,7 +77,7 @@ def occupied_ms(directory: Path, participant: Participant, lane: Lane) -> int | 
     if not files:
         return None
     since_s = min(file.stat().st_mtime for file in files)
-    return max(int((time.time() - since_s) * 1_000), 0)
+    return max(int((clock.wall_s() - since_s) * 1_000), 0)
 
 
 def _files(directory: Path, participant: Participant, lane: Lane) -> tuple[Path, Path]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,7 +31,7 @@ from medusa_core.supervising import (
     decide_supervision,
 )
 from medusa_core.supervision import Job, Seen, Supervision
-from pipelines.base import failpoints
+from pipelines.base import clock, failpoints
 from pipelines.catalog.postgres.supervision import PostgresSupervision
 from pipelines.platform.jobs.job_processes import bury, host_here, see, signal_process
 from pipelines.platform.jobs.lane_lock import occupied_ms, reserved
@@ -155,4 +154,4 @@ def _let_go(job: Job) -> None:
     for _ in range(LOOKS_MAX):
         if see(job) not in (Seen.RUNS, Seen.FROZEN):
             return
-        time.sleep(LOOK_S)
+        clock.sleep_s(LOOK_S)

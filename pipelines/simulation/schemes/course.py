@@ -7,12 +7,12 @@ of moves within a round does not matter where both sides decided by what they kn
 
 from __future__ import annotations
 
-import time
 from array import array
 from collections import Counter
 from collections.abc import Sequence
 
 from medusa_core.market.costs import CostFunction
+from pipelines.base import clock
 from pipelines.simulation.schemes.worlds import HONEST, Outcome, RoundFigures, World
 
 TOLERANCE = 1e-9
@@ -75,7 +75,7 @@ class Course:
         self._moves = 0
         self._cost_before = self._cost
         self._rounds = [RoundFigures(self._excess, self._cost, 0, 0, 0)]
-        self._started_s = time.process_time()
+        self._started_s = clock.process_cpu_s()
 
     def begin_round(self) -> tuple[int, ...]:
         """Begin the next round: what changes from outside happens; whose load that changed."""
@@ -143,7 +143,7 @@ class Course:
             lies_at=self._lies_at,
             moved=len(self._payments),
             flows=self._flows,
-            cpu_s=time.process_time() - self._started_s,
+            cpu_s=clock.process_cpu_s() - self._started_s,
             violations=tuple(self.violations),
         )
 

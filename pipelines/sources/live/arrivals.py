@@ -9,12 +9,12 @@ that is too much.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
+from pipelines.base import clock
 
 SETTLED_NS = 2_000_000_000
 """Two changes this near to each other may leave the same time behind, whatever the file system."""
@@ -57,7 +57,7 @@ class Arrivals:
 
         What came and went between two looks was never there.
         """
-        now_ns = time.time_ns()
+        now_ns = clock.wall_ns()
         try:
             told = self._directory.stat()
             if not self._is_settled(told, now_ns):
