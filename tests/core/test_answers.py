@@ -397,6 +397,44 @@ def test_a_fragment_that_is_suspended_while_it_corrects_holds_up_no_other() -> N
     ]
 
 
+@pytest.mark.parametrize("policy", Policy)
+@pytest.mark.parametrize("is_tentative", [False, True])
+@pytest.mark.parametrize("is_owing", [False, True])
+@pytest.mark.parametrize("age_ms", [0, WAIT_MS - 1, WAIT_MS])
+def test_a_policy_holds_back_what_is_tentative_or_comes_while_corrections_are_owed(
+    policy: Policy, is_tentative: bool, is_owing: bool, age_ms: int
+) -> None:
+    """The bucket of 10 s to 20 s; what is owed, of the one before, still lacks an input."""
+    at_ms, second = 20_000, Stability.TENTATIVE if is_tentative else Stability.STABLE
+    first = Stability.TENTATIVE if is_owing else Stability.STABLE
+    owed = a_tentative(known(LEFT_THERE, an_input(RIGHT)), seconds(0, 10))
+    during = "during_failure" if is_tentative else "during_stabilization"
+    fragment = known(
+        an_input(LEFT, came(LEFT, 0, 10, at_ms=0), came(LEFT, 10, 20, at_ms=at_ms)),
+        an_input(RIGHT, came(RIGHT, 0, 10, at_ms=0, stability=first),
+                 came(RIGHT, 10, 20, at_ms=at_ms, stability=second)),
+        computed_s=10,
+        bound=Bound(bound_ms=X_MS, failure_ms_max=X_MS // 2, **{during: policy}),
+        tentative=(owed,) if is_owing else (),
+    )  # fmt: skip
+    (found,) = decided(fragment, at_ms + age_ms)
+    is_due = age_ms >= WAIT_MS
+    if policy is Policy.PROCESS or not (is_tentative or is_owing):
+        is_held_back = False
+    elif policy is Policy.DELAY:
+        is_held_back = not is_due
+    else:
+        is_held_back = is_tentative
+    assert isinstance(found, Wait) == is_held_back
+    if isinstance(found, Wait):
+        assert found.until_ms == (at_ms + WAIT_MS if policy is Policy.DELAY else None)
+        wanted = "an input is tentative" if is_tentative else "corrections are owed"
+        assert found.because.reason.startswith(wanted)
+    else:
+        assert isinstance(found, ComputeStep)
+        assert found.range == seconds(10, 20)
+
+
 def test_an_answer_reaches_the_next_end_of_a_window_whatever_the_limits() -> None:
     left = an_input(LEFT, *(came(LEFT, s, s + 10, at_ms=0) for s in (0, 10, 20)))
     fragment = known(left, an_input(RIGHT), window="30s")

@@ -115,6 +115,18 @@ def test_room_is_told_to_no_more_than_it_is_enough_for() -> None:
     assert len(told) == 1
 
 
+def test_room_is_told_to_nobody_who_is_silent_or_knows_of_the_cheapest() -> None:
+    asked = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
+    heard = providing("a", wanted=asked)
+    knowledge = knowing(OWN[:77], as_provider=[heard])
+    assert [one.to for one in decide_offers(knowledge)] == ["a"]
+    for other in (
+        replace(heard, unreachable_since_ms=1),
+        replace(heard, wanted=replace(asked, told_level=0)),
+    ):
+        assert decide_offers(knowing(OWN[:77], as_provider=[other])) == []
+
+
 def test_room_is_told_first_to_who_asked_in_an_overload() -> None:
     asked = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
     larger = replace(asked, load=0.2, for_overload=False)

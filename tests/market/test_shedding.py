@@ -141,6 +141,20 @@ def test_an_unreachable_partner_costs_nothing_but_its_own_share() -> None:
     assert offered(knowledge) == {"c": 10}
 
 
+def test_fragments_in_the_open_offer_of_a_silent_partner_may_go_to_another() -> None:
+    waits = an_offer("b", ITEMS[:90]).offer
+    silent = paying("b", open=waits, unreachable_since_ms=1)
+    heard = paying("b", open=waits)
+    other = paying("c", rooms=[(0, 1.0)])
+    assert offered(knowing(ITEMS[:90], as_payer=[silent, other])) == {"c": 10}
+    assert offered(knowing(ITEMS[:90], as_payer=[heard, other])) == {}
+
+
+def test_a_silent_partner_is_offered_nothing() -> None:
+    silent = paying("b", rooms=[(0, 1.0)], unreachable_since_ms=1)
+    assert offered(knowing(ITEMS[:90], as_payer=[silent])) == {}
+
+
 def test_prices_above_the_lowest_are_paid_for_an_overload_alone() -> None:
     told = [(1, 0.3)]
     over = knowing(ITEMS[:85], as_payer=[paying("b", [20.0, 25.0], rooms=told)])

@@ -29,7 +29,7 @@ ROOMS = tuple(_MUTANTS)
 TESTS = {
     "medusa_core": ("core", "market", "catalog", "exchange", "bilateral",
                     "streams/test_lateness.py", "metering/test_meter.py",
-                    "what_if/test_estimating.py"),
+                    "what_if"),
     "sql": ("catalog", "sql", "agreements", "rounds", "recalls", "trimming", "changes",
             "supervising/test_laws.py"),
 }  # fmt: skip
