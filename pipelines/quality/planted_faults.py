@@ -60,6 +60,18 @@ def _change_value(rows: pa.Table, facts: Facts) -> pa.Table:
     return pa.concat_tables([rows.slice(0, middle), row, rows.slice(middle + 1)])
 
 
+def _change_type(facts: Facts) -> Facts | None:
+    """The stream's last number or boolean is declared as a text."""
+    if facts.recomputed is None:
+        return None
+    columns = list(facts.columns)
+    for at in reversed(range(len(columns))):
+        if columns[at].type not in ("string", "binary", "date", "timestamp"):
+            columns[at] = replace(columns[at], type="string")
+            return replace(facts, columns=tuple(columns))
+    return None
+
+
 def _another(value: Any, type_: str) -> Any:
     """A value of the type that is not this one."""
     if value is None:
@@ -137,6 +149,7 @@ _MODES: Mapping[str, Callable[[Facts], Facts | None]] = {
     "lose-row": _with_rows(_lose_row),
     "duplicate-row": _with_rows(_duplicate_row),
     "change-value": _with_rows(_change_value),
+    "change-type": _change_type,
     "skip-correction": _skip_correction,
     "boundary-back": _boundary_back,
     "late": _late,
