@@ -41,7 +41,7 @@ from pipelines.sources.landing import close_buckets, landing_fragment
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pipelines.spark.results import StepResult
+    from pipelines.spark.results import StepResult, Verified
 
 COMMIT_TRIES = 5
 
@@ -99,6 +99,7 @@ class Said(Protocol):
     def decided(self, decision: Decision) -> None: ...
     def applied(self, applied: Applied) -> None: ...
     def transitioned(self, transition: Transition) -> None: ...
+    def verified(self, verified: Verified) -> None: ...
 
 
 class Driver:
@@ -429,6 +430,8 @@ class Driver:
         from pipelines.spark.step import commit_of
 
         reached("step.synced")
+        if result.verified is not None and self._said is not None:
+            self._said.verified(result.verified)
         return commit_of(step, result, self._lease_of_step(step.fragment))
 
 
