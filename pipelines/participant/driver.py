@@ -43,7 +43,7 @@ from pipelines.sources.landing import close_buckets
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pipelines.spark.results import StepResult
+    from pipelines.spark.results import StepResult, Verified
 
 COMMIT_TRIES = 5
 
@@ -110,6 +110,7 @@ class Said(Protocol):
     def applied(self, applied: Applied) -> None: ...
     def transitioned(self, transition: Transition) -> None: ...
     def alarm(self, of: str, because: str | None) -> None: ...
+    def verified(self, verified: Verified) -> None: ...
 
 
 class Driver:
@@ -454,6 +455,8 @@ class Driver:
         from pipelines.spark.step import commit_of
 
         reached("step.synced")
+        if result.verified is not None and self._said is not None:
+            self._said.verified(result.verified)
         return commit_of(step, result, self._lease_of_step(step.fragment))
 
 

@@ -110,7 +110,7 @@ def open_relation(
         if shuffled and table.num_rows:
             table = table.take(pc.sort_indices(pc.bit_wise_xor(table[STIME], 0x5555)))
             return session.createDataFrame(table.slice(0)).repartition(3)
-        return session.createDataFrame(table).coalesce(1)
+        return handed_over(session, table)
     whole = [p for p in records.parts if p.is_whole]
     partial = [p for p in records.parts if not p.is_whole]
     frames = [_scan(session, root, whole, records.columns)] if whole else []
@@ -124,6 +124,11 @@ def open_relation(
         frame = frame.unionAll(other)
     frame = frame.drop(BUCKET)
     return frame.repartition(3) if shuffled else frame
+
+
+def handed_over(session: SparkSession, records: pa.Table) -> DataFrame:
+    """Records as a DataFrame of one partition, in their order."""
+    return session.createDataFrame(records).coalesce(1)
 
 
 def _scan(

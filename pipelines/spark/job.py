@@ -6,9 +6,10 @@ from was opened by name and version, so nothing here can see more than lineage w
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,12 @@ from pipelines.language.check import CheckedNetwork
 from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
 from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, Way
 from pipelines.spark.failures import spark_errors
-from pipelines.spark.inputs import InputRecords, open_relation, read_table
+from pipelines.spark.inputs import InputRecords, handed_over, open_relation, read_table
 from pipelines.spark.made_up_rows import made_up_rows
 from pipelines.spark.prepared import SLOT_BYTES, Given, NotPreparable, PreparedFragment
 from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
 from pipelines.spark.step_panes import PaneKeeper, Saved, keeps_panes
+from pipelines.spark.verification import Verification
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_files import check_file
 
@@ -75,8 +77,9 @@ class FragmentJobs:
         # Outputs lie in the same slots either way.
         self._to_prepare = compile_fragment(fragment, checked, boxes) if boxes else self.compiled
         self.panes = PaneKeeper(self._to_prepare.panes)
+        self.verifications: dict[str, Verification] = {}
 
-    def run(
+    def run_anew(
         self,
         way: Way,
         inputs: Sequence[InputRecords],
@@ -85,31 +88,18 @@ class FragmentJobs:
         *,
         rows_expected: float,
         shuffled: bool = False,
-        saved: Saved | None = None,
-    ) -> tuple[Results, pa.Table | None]:
-        """Run the job and write what comes out; phases are plan, read, spark and write.
-
-        A prepared job is given the panes that are saved, and its tagged relation is returned too.
-        """
-        if way is Way.PREPARED:
-            table = self._run_prepared(inputs, phases, saved)
-            with phases.phase("write"):
-                return write_in_driver(target, table), table
-        return self._run_anew(way, inputs, target, phases, rows_expected, shuffled=shuffled), None
-
-    def _run_anew(
-        self,
-        way: Way,
-        inputs: Sequence[InputRecords],
-        target: Target,
-        phases: Phases,
-        rows_expected: float,
-        *,
-        shuffled: bool,
     ) -> Results:
+        """Plan the job for this step, run it and write what comes out."""
+        frames = {
+            i.stream: partial(
+                open_relation, self._session, self._root, i,
+                hands_over=way is Way.HANDED_OVER, shuffled=shuffled,
+            )
+            for i in inputs
+        }  # fmt: skip
         with ExitStack() as stack:
             with phases.phase("plan"):
-                tagged = self._plan(way, inputs, stack, shuffled=shuffled)
+                tagged = _planned(self._session, self.compiled, frames, stack, shuffled=shuffled)
             if rows_expected > RESULT_ROWS_IN_DRIVER_MAX:
                 with phases.phase("spark"):
                     return write_in_tasks(target, tagged)
@@ -117,6 +107,10 @@ class FragmentJobs:
                 table = tagged.toArrow()
             with phases.phase("write"):
                 return write_in_driver(target, table)
+
+    def ordinary_table(self, given: Mapping[StreamName, pa.Table]) -> pa.Table:
+        """The tagged relation over these records, by a plan that is made for them alone."""
+        return ordinary_table(self._session, self.compiled, given)
 
     def prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> bool:
         """Prepare the job, unless that was done; False if it must be planned at each step."""
@@ -128,29 +122,37 @@ class FragmentJobs:
         return self._is_preparable
 
     def warm_up(self, columns: Mapping[StreamName, Sequence[Column]]) -> None:
-        """Prepare the job and run it over made-up records, if it can be prepared.
+        """Prepare the job and run it over generated records, if it can be prepared.
 
-        The second run is about as quick as a step that was made before (measured: after a run over
-        nothing the first step took three times as long).
+        The last run is about as quick as a later step (measured: after a run over nothing the first
+        step took three times as long). The ordinary plan runs too: the first step compares the two,
+        which costs less when both have run before.
         """
         if not self.prepare(columns):
             return
-        assert self._prepared is not None
-        # What a network fails on may be among the values: then as much of it is warm.
-        with suppress(Refused), spark_errors("made-up records"):
+        # A network may fail on some of the values: then what runs before that is warm.
+        with suppress(Refused), spark_errors("generated records"):
             for _ in range(WARM_UP_RUNS):
-                self._prepared.run({s: made_up_rows(c) for s, c in columns.items()})
+                self.prepared_over({s: made_up_rows(c) for s, c in columns.items()})
+            self.ordinary_table({s: made_up_rows(c) for s, c in columns.items()})
 
-    def _run_prepared(
-        self, inputs: Sequence[InputRecords], phases: Phases, saved: Saved | None
+    def prepared_table(
+        self, inputs: Sequence[InputRecords], phases: Phases, saved: Saved | None = None
     ) -> pa.Table:
-        assert self._prepared is not None, "a job is prepared before a step is sent to it"
+        """The tagged relation of the prepared job, which is given the panes that are saved."""
         with phases.phase("read"):
             given = {i.stream: self._given(i) for i in inputs}
         with phases.phase("spark"):
-            table = self._prepared.run(given, (saved or self.panes.nothing()).panes)
+            table = self.prepared_over(given, saved)
         reached("step.computed")
         return table
+
+    def prepared_over(
+        self, given: Mapping[StreamName, Given], saved: Saved | None = None
+    ) -> pa.Table:
+        """The tagged relation of the prepared job over these records."""
+        assert self._prepared is not None, "a job is prepared before a step is sent to it"
+        return self._prepared.run(given, (saved or self.panes.nothing()).panes)
 
     def _given(self, records: InputRecords) -> Given:
         """The one file that holds the records and no others, else the records."""
@@ -160,24 +162,33 @@ class FragmentJobs:
                 return check_file(self._root, files[0])
         return read_table(self._root, records)
 
-    def _plan(
-        self, way: Way, inputs: Sequence[InputRecords], stack: ExitStack, *, shuffled: bool
-    ) -> DataFrame:
-        for records in inputs:
-            frame = open_relation(
-                self._session, self._root, records, hands_over=way is Way.HANDED_OVER,
-                shuffled=shuffled,
-            )  # fmt: skip
-            frame.createOrReplaceTempView(input_view(records.stream))
-        for statement in self.compiled.statements:
-            frame = self._relation(statement, swears=shuffled)
-            frame.createOrReplaceTempView(statement.view)
-            stack.callback(frame.persist().unpersist)
-        return self._session.sql(self.compiled.sql)
 
-    def _relation(self, statement: Statement, *, swears: bool) -> DataFrame:
-        frame = self._session.sql(statement.sql)
-        return frame if statement.function is None else _called(statement, frame, swears=swears)
+def ordinary_table(
+    session: SparkSession, compiled: CompiledFragment, given: Mapping[StreamName, pa.Table]
+) -> pa.Table:
+    """The tagged relation over these records, by a plan that is made for them alone."""
+    frames = {s: partial(handed_over, session, table) for s, table in given.items()}
+    with ExitStack() as stack:
+        return _planned(session, compiled, frames, stack).toArrow()
+
+
+def _planned(
+    session: SparkSession,
+    compiled: CompiledFragment,
+    frames: Mapping[StreamName, Callable[[], DataFrame]],
+    stack: ExitStack,
+    *,
+    shuffled: bool = False,
+) -> DataFrame:
+    for stream, frame_of in frames.items():
+        frame_of().createOrReplaceTempView(input_view(stream))
+    for statement in compiled.statements:
+        frame = session.sql(statement.sql)
+        if statement.function is not None:
+            frame = _called(statement, frame, swears=shuffled)
+        frame.createOrReplaceTempView(statement.view)
+        stack.callback(frame.persist().unpersist)
+    return session.sql(compiled.sql)
 
 
 def _called(statement: Statement, frame: DataFrame, *, swears: bool) -> DataFrame:

@@ -9,7 +9,7 @@ of this and pays nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,10 +51,14 @@ _ALL = Range(-(2**62), 2**62)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A step over panes: its job, what it reads, and the streams by which panes come."""
+    """A step over panes: its job, what it reads, and the streams by which panes come.
+
+    `originals` maps the inputs whose records are kept to the streams that these are of.
+    """
 
     jobs: FragmentJobs
     inputs: Sequence[InputRecords]
+    originals: Mapping[StreamName, StreamName] = field(default_factory=dict)
     comes_as_panes: frozenset[StreamName] = frozenset()
     gives: Sequence[PanesOf] = ()
     holds: Mapping[StreamName, tuple[Range, str]] | None = None
@@ -126,8 +130,9 @@ class KeptJobs:
             if name in kept.kept:
                 its_panes = records if name in holds else nothing
                 given.append(replace(its_panes, stream=kept.kept[name]))
-        return Way(jobs=self._giving, inputs=given, gives=kept.panes, holds=holds,
-                   records_held=held)  # fmt: skip
+        originals = {own: stream for stream, own in kept.kept.items()}
+        return Way(jobs=self._giving, inputs=given, originals=originals, gives=kept.panes,
+                   holds=holds, records_held=held)  # fmt: skip
 
     def _to_take(self, step: ComputeStep, kept: KeptPanes) -> Way | None:
         left = self._files.read(step, self._shape)

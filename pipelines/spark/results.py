@@ -46,12 +46,33 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """That a job was compared with the ordinary plan; `difference` says how it differed."""
+
+    fragment: str
+    job: str
+    range: Range
+    difference: str | None
+
+    @property
+    def sentence(self) -> str:
+        """What was found, and what was done about it."""
+        if self.difference is None:
+            return f"{self.job} of {self.fragment} agrees with its ordinary plan"
+        return (
+            f"{self.job} of {self.fragment} is wrong over {self.range}: {self.difference}; the "
+            "result of the ordinary plan was taken, and the fragment is planned for each step now"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
-    """What a step made, not yet committed."""
+    """What a step made, not yet committed; `verified` if its job was compared on the way."""
 
     written: tuple[Written, ...]
     quarantine: tuple[QuarantinedRecord, ...]
     metrics: StepMetrics
+    verified: Verified | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,10 @@ from pipelines.base.phase_times import Phases
 from pipelines.language.fragment_shapes import Shape, Shaped
 from pipelines.spark.compiler import TAG, FallibleBox, OutputShape, compile_fragment
 from pipelines.spark.inputs import InputRecords, read_table
+from pipelines.spark.job import ordinary_table
 from pipelines.spark.prepared import PreparedFragment
-from pipelines.spark.results import StepResult, Written
+from pipelines.spark.results import StepResult, Verified, Written
+from pipelines.spark.verification import Contents, Records, Verification, first_half
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
@@ -69,7 +72,9 @@ class SharedJob:
         columns = {
             stream: shape.checked.columns[port] for port, stream in shape.fragment.inputs.items()
         }
+        self._session = session
         self._prepared = PreparedFragment(session, self._compiled, columns)
+        self._verification = Verification()
 
     def compute(self, steps: Sequence[Together]) -> list[StepResult]:
         """Run one job for all steps and write their files; nothing is committed.
@@ -79,11 +84,13 @@ class SharedJob:
         phases = Phases()
         with phases.phase("read"):
             given = {name: self._given(name, steps) for name in self._shape.fragment.input_streams}
-        with phases.phase("spark"):
-            tagged = self._prepared.run(given)
+        result, is_compared, difference = self._verification.run(
+            partial(self._by_job, steps, given, phases),
+            partial(self._by_ordinary_plan, steps, given, phases),
+        )
         reached("step.computed")
         with phases.phase("write"):
-            written, failed = self._written(steps, tagged)
+            written, failed = self._written(steps, result.table)
         reached("step.written")
         with phases.phase("sync"):
             sync_folders(self._root, [f for ws in written for w in ws for f in w.files])
@@ -98,9 +105,34 @@ class SharedJob:
                     spark_jobs=1 if at == 0 else 0,
                     phases_ms=shared_ms,
                 ),
+                verified=_verified(steps, difference) if is_compared and at == 0 else None,
             )
             for at, (step, of_step) in enumerate(zip(steps, written, strict=True))
         ]
+
+    def _by_job(
+        self, steps: Sequence[Together], given: Mapping[StreamName, pa.Table], phases: Phases,
+        records: Records,
+    ) -> _Result:  # fmt: skip
+        with phases.phase("spark" if records is Records.ALL else "verify"):
+            return _Result(self, steps, self._prepared.run(_of(given, records)))
+
+    def _by_ordinary_plan(
+        self, steps: Sequence[Together], given: Mapping[StreamName, pa.Table], phases: Phases,
+        records: Records,
+    ) -> _Result:  # fmt: skip
+        with phases.phase("verify"):
+            table = ordinary_table(self._session, self._compiled, _of(given, records))
+        return _Result(self, steps, table)
+
+    def contents(self, steps: Sequence[Together], tagged: pa.Table) -> Contents:
+        """What the tagged relation holds of all steps' outputs, and what they quarantine."""
+        buckets: dict[StreamName, Mapping[int, Digest]] = {}
+        for at, shape in enumerate(self._compiled.outputs):
+            dealt = _Dealt.of(self._shape.member, shape, steps, at, tagged)
+            buckets |= zip(dealt.streams, dealt.digests(), strict=True)
+        failed = self._failed(steps, tagged)
+        return Contents(buckets, [q for of_step in failed.values() for q in of_step])
 
     def _given(self, name: StreamName, steps: Sequence[Together]) -> pa.Table:
         """The records that all steps read of one input of the shape, with their numbers."""
@@ -174,6 +206,36 @@ class SharedJob:
         before, behind = content[: found.start()], content[found.end() :]
         text = (before.removesuffix(",") if behind == "}" else before) + behind
         return int(found[1]), int(str(row[STIME])), int(str(row[box.slots[0]])), text
+
+
+def _of(given: Mapping[StreamName, pa.Table], records: Records) -> Mapping[StreamName, pa.Table]:
+    if records is Records.ALL:
+        return given
+    return {name: first_half(table) for name, table in given.items()}
+
+
+def _verified(steps: Sequence[Together], difference: str | None) -> Verified:
+    step = steps[0].step
+    return Verified(
+        fragment=step.fragment.fragment.id,
+        job=f"the job shared by {len(steps)} fragments",
+        range=step.range,
+        difference=difference,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """The tagged relation of a run for these steps."""
+
+    job: SharedJob
+    steps: Sequence[Together]
+    table: pa.Table
+
+    @property
+    def contents(self) -> Contents:
+        """What it holds of each step's outputs, within the step's range."""
+        return self.job.contents(self.steps, self.table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,18 +10,15 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medusa_core.commits import Cause, Commit, Lease, OutputSegment, QuarantinedRecord, StepMetrics
 from medusa_core.decide import ComputeStep
-from medusa_core.digest import Digest, sum_of
-from medusa_core.errors import Refused
+from medusa_core.digest import sum_of
 from medusa_core.fragments import Fragment, fragments_of
-from medusa_core.grid import Range, floor_us
-from medusa_core.names import StreamName
-from medusa_core.network import Function
-from medusa_core.reads import reads_of
+from medusa_core.grid import Range
 from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
 from pipelines.language.check import CheckedNetwork
@@ -36,22 +33,30 @@ from pipelines.spark.execution_mode import (
     way_of,
 )
 from pipelines.spark.failures import spark_errors
+from pipelines.spark.function_checks import FunctionChecks
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.pane_cache import KeptJobs
 from pipelines.spark.pane_cache import Way as KeptWay
 from pipelines.spark.prepared import NotPreparable
-from pipelines.spark.results import StepResult, Target, Written, target_of
+from pipelines.spark.prepared_steps import Ordinary, PreparedStep
+from pipelines.spark.results import (
+    StepResult,
+    Target,
+    Verified,
+    Written,
+    target_of,
+    write_in_driver,
+)
 from pipelines.spark.shared_jobs import SharedJob, Together, in_batches
 from pipelines.spark.step_panes import Saved
+from pipelines.spark.verification import Tagged
 from pipelines.storage.segment_files import new_attempt, sync_folders
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pyspark.sql import SparkSession
-
-STEPS_PER_OATH = 1_000
 
 Computed: TypeAlias = tuple[ComputeStep, StepResult]
 
@@ -73,7 +78,8 @@ class StepEngine:
         self._shaped: dict[str, Shaped | None] = {}
         self._shared_jobs: dict[str, SharedJob | None] = {}
         self._rows_out_per_record: dict[str, float] = {}
-        self._steps_with_functions: dict[str, int] = {}
+        self._functions = FunctionChecks(root, partial(self.compute, shuffled=True))
+        self._planned_anew: set[str] = set()
 
     def compute(self, step: ComputeStep, *, shuffled: bool = False) -> StepResult:
         """Run the step's job and write its files (3, 4); nothing is committed.
@@ -100,23 +106,32 @@ class StepEngine:
         # No record in, none out: an empty relation needs no job.
         written = [Written(stream=s.stream, files=(), buckets={}) for s in target.shapes]
         failed: list[QuarantinedRecord] = []
-        spark_jobs = 0
+        spark_jobs, verified = 0, None
         if records_in or (saved and saved.rows):
             with (
                 spark_errors(f"{fragment.id} over {step.range}"),
                 self._grouped(target.attempt, fragment.id) as group,
             ):
-                (written, failed), tagged = jobs.run(
-                    way, inputs, target, phases, rows_expected=ratio * records_in,
-                    shuffled=shuffled, saved=saved,
-                )  # fmt: skip
+                if way is Way.PREPARED:
+                    prepared = PreparedStep(
+                        root=self.root, step=step, jobs=jobs, inputs=inputs, target=target,
+                        ordinary=self._ordinary(step, jobs, target), phases=phases, saved=saved,
+                    )  # fmt: skip
+                    result, verified = self._run_prepared(prepared)
+                    with phases.phase("write"):
+                        written, failed = write_in_driver(result.target, result.table)
+                    if saved is not None and (verified is None or verified.difference is None):
+                        jobs.panes.keep(step, saved, result.table)
+                else:
+                    written, failed = jobs.run_anew(
+                        way, inputs, target, phases, rows_expected=ratio * records_in,
+                        shuffled=shuffled,
+                    )  # fmt: skip
                 spark_jobs = group.count()
-            if saved is not None and tagged is not None:
-                jobs.panes.keep(step, saved, tagged)
-        result = self._written(written, failed, records_in, spark_jobs, phases)
+        made = self._written(written, failed, records_in, spark_jobs, phases, verified)
         if records_in and not (saved and saved.rows):
-            self._rows_out_per_record[fragment.id] = result.metrics.records_out / records_in
-        return result
+            self._rows_out_per_record[fragment.id] = made.metrics.records_out / records_in
+        return made
 
     def _compute_over_panes(
         self, step: ComputeStep, kept: tuple[KeptJobs, KeptWay], phases: Phases
@@ -127,21 +142,44 @@ class StepEngine:
         records = sum(i.rows for i in self._inputs(step))
         rows = self._ratio_of(fragment) * records + panes.rows_expected(over)
         target = panes.targeted(over, self._target_of(step, over.jobs))
+        verified = None
         with (
             self._grouped(target.attempt, fragment.id) as group,
             spark_errors(f"{fragment.id} over {step.range}"),
         ):
             way = self._way_of(over.jobs, fragment, over.inputs, rows, phases)
-            (written, failed), _ = over.jobs.run(
-                way, over.inputs, target, phases, rows_expected=rows
-            )
+            if way is Way.PREPARED:
+                jobs = self._jobs_of(fragment)
+                prepared = PreparedStep(
+                    root=self.root, step=step, jobs=over.jobs, inputs=over.inputs, target=target,
+                    ordinary=self._ordinary(step, jobs, self._target_of(step, jobs)),
+                    phases=phases, as_panes=over.comes_as_panes, originals=over.originals,
+                )  # fmt: skip
+                result, verified = self._run_prepared(prepared)
+                with phases.phase("write"):
+                    written, failed = write_in_driver(result.target, result.table)
+            else:
+                written, failed = over.jobs.run_anew(
+                    way, over.inputs, target, phases, rows_expected=rows
+                )
             spark_jobs = group.count()
-        written = panes.leave(step, over, target, written)
-        return self._written(written, failed, over.records, spark_jobs, phases)
+        if verified is None or verified.difference is None:
+            written = panes.leave(step, over, target, written)
+        return self._written(written, failed, over.records, spark_jobs, phases, verified)
+
+    def _ordinary(self, step: ComputeStep, jobs: FragmentJobs, target: Target) -> Ordinary:
+        return Ordinary(jobs=jobs, inputs=self._inputs(step), target=target)
+
+    def _run_prepared(self, prepared: PreparedStep) -> tuple[Tagged, Verified | None]:
+        """The step by its prepared job; after a difference its fragment is planned anew."""
+        result, verified = prepared.run()
+        if verified is not None and verified.difference is not None:
+            self._planned_anew.add(verified.fragment)
+        return result, verified
 
     def _written(
         self, written: Sequence[Written], failed: Sequence[QuarantinedRecord], records_in: int,
-        spark_jobs: int, phases: Phases,
+        spark_jobs: int, phases: Phases, verified: Verified | None,
     ) -> StepResult:  # fmt: skip
         """The result of a step whose files are written, once they are durable."""
         reached("step.written")
@@ -153,7 +191,9 @@ class StepEngine:
             spark_jobs=spark_jobs,
             phases_ms=phases.ms,
         )
-        return StepResult(written=tuple(written), quarantine=tuple(failed), metrics=metrics)
+        return StepResult(
+            written=tuple(written), quarantine=tuple(failed), metrics=metrics, verified=verified
+        )
 
     def _way_of(
         self, jobs: FragmentJobs, fragment: Fragment, inputs: Sequence[InputRecords],
@@ -164,6 +204,8 @@ class StepEngine:
         way = way_of(fragment, records, rows_out)
         if way is not Way.PREPARED:
             return way
+        if fragment.id in self._planned_anew:
+            return way_anew(records)
         with phases.phase("plan"):
             is_prepared = jobs.prepare({i.stream: i.columns for i in inputs})
         return way if is_prepared else way_anew(records)
@@ -180,6 +222,8 @@ class StepEngine:
         """How to compute an answer or a correction over panes, if that is possible and pays."""
         id_ = step.fragment.fragment.id
         if step.cause is Cause.NORMAL and id_ not in self._kept:
+            return None
+        if id_ in self._planned_anew:
             return None
         with phases.phase("panes"):
             panes = self._kept_jobs_of(step.fragment.fragment)
@@ -223,18 +267,22 @@ class StepEngine:
             for batch in batches:
                 job = None if len(batch) == 1 else self._shared_job_of(key)
                 if job is not None:
-                    yield self._computed(job, batch)
+                    yield self._computed(key, job, batch)
                     continue
                 for member in batch:
                     yield [(member.step, self.compute(member.step))]
 
-    def _computed(self, job: SharedJob, members: Sequence[Together]) -> list[Computed]:
+    def _computed(self, key: str, job: SharedJob, members: Sequence[Together]) -> list[Computed]:
         fragment = members[0].step.fragment.fragment
         with (
             spark_errors(f"{len(members)} fragments like {fragment.id}"),
             self._grouped(new_attempt(), f"{len(members)} fragments like {fragment.id}"),
         ):
             results = job.compute(members)
+        verified = results[0].verified
+        if verified is not None and verified.difference is not None:
+            # Each fragment is computed alone from now on, by a job of its own that is verified.
+            self._shared_jobs[key] = None
         for member, result in zip(members, results, strict=True):
             if member.records:
                 ratio = result.metrics.records_out / member.records
@@ -274,34 +322,8 @@ class StepEngine:
             self._kept_jobs_of(fragment).warm_up()
 
     def swear_in(self, step: ComputeStep, result: StepResult) -> None:
-        """A fragment's Functions must see neither order nor cut: look before committing.
-
-        Done at the fragment's first step that has records and at every thousandth after it. Raises
-        Refused if the step over shuffled rows in other partitions, whole and in two halves, gives
-        other digests, or if a Function writes event time.
-        """
-        fragment = step.fragment.fragment
-        functions = [b.name for b in fragment.boxes if isinstance(b, Function)]
-        if not functions or not result.metrics.records_in:
-            return
-        steps = self._steps_with_functions.get(fragment.id, 0)
-        self._steps_with_functions[fragment.id] = steps + 1
-        if steps % STEPS_PER_OATH:
-            return
-        found = {w.stream: dict(w.buckets) for w in result.written}
-        for parts in ([step], halves(step)):
-            again: dict[StreamName, dict[int, Digest]] = {name: {} for name in found}
-            for part in parts:
-                for written in self.compute(part, shuffled=True).written:
-                    again[written.stream].update(written.buckets)
-                    for file in written.files:
-                        (self.root / file.path).unlink(missing_ok=True)
-            if again != found:
-                raise Refused(
-                    f"function {' or '.join(functions)} of network {fragment.network.name} gives "
-                    "other rows when its input comes in another order, other partitions or other "
-                    "steps: make each row depend on one input row alone"
-                )
+        """Check that the step's Functions are deterministic (`FunctionChecks`)."""
+        self._functions.check(step, result)
 
     def _inputs(self, step: ComputeStep, saved: Saved | None = None) -> list[InputRecords]:
         by_stream = {s: p for p, s in step.fragment.fragment.inputs.items()}
@@ -339,20 +361,6 @@ class _JobGroup:
     def count(self) -> int:
         """How many Spark jobs ran under the group."""
         return len(self.context.statusTracker().getJobIdsForGroup(self.name))
-
-
-def halves(step: ComputeStep) -> list[ComputeStep]:
-    """The step cut in two at a bucket near its middle; the step itself if it has one bucket."""
-    known = step.fragment
-    width_us = max(known.outputs[name].width_us for name in step.outputs)
-    middle_us = floor_us((step.range.from_us + step.range.to_us) // 2, width_us)
-    if not step.range.from_us < middle_us < step.range.to_us:
-        return [step]
-    ranges = (Range(step.range.from_us, middle_us), Range(middle_us, step.range.to_us))
-    return [
-        replace(step, range=part, reads=tuple(reads_of(known, step.outputs, part)))
-        for part in ranges
-    ]
 
 
 def commit_of(step: ComputeStep, result: StepResult, lease: Lease) -> Commit:

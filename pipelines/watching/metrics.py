@@ -52,6 +52,8 @@ class Metrics:
         self._commits = counter("commits", "Commits that the catalog made.", "fragment")
         again = "Commits that had been made before: only the reply was lost."
         self._commits_again = counter("commits_again", again, "fragment")
+        compared = "Steps whose prepared job was compared with the ordinary plan, by result."
+        self._verifications = counter("verifications", compared, "fragment", "result")
         self._quarantined = counter("quarantined_records", "Records put aside.", "stream")
         self._landed = counter("landed_records", "Records landed.", "stream")
         self._waiting_files = self._gauge("waiting_files", "Files seen and not landed.", "stream")
@@ -102,6 +104,10 @@ class Metrics:
     def commit(self, fragment: str, *, again: bool) -> None:
         """The catalog answered a commit."""
         self._series(self._commits_again if again else self._commits, fragment).inc()
+
+    def verified(self, fragment: str, result: str) -> None:
+        """A prepared job was compared with the ordinary plan and `agreed` or `differed`."""
+        self._series(self._verifications, fragment, result).inc()
 
     def quarantined(self, stream: str, records: int = 1) -> None:
         """Records of a stream were put aside."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pipelines.participant.housekeeper import TrimmedLine
     from pipelines.sinks.delivery import Turn
     from pipelines.sources.live.live_source import Polled
+    from pipelines.spark.results import Verified
     from pipelines.watching.metrics import Metrics
     from pipelines.watching.metrics_server import MetricsServer
 
@@ -204,6 +205,22 @@ class Watcher:
                     "because": {"reason": transition.because},
                 }
             )
+
+    def verified(self, verified: Verified) -> None:
+        """A prepared job was compared with the ordinary plan; that they differ is an alarm."""
+        result = "agreed" if verified.difference is None else "differed"
+        with self._guard:
+            self._tell(
+                {
+                    "fragment": verified.fragment,
+                    "event": "verify",
+                    **range_fields(verified.range),
+                    "result": result,
+                    "message": verified.sentence,
+                }
+            )
+            if self._metrics:
+                self._metrics.verified(verified.fragment, result)
 
     def polled(self, stream: StreamName, polled: Polled) -> None:
         """A source was asked for what is there; it may feed several streams (`polled.members`)."""

@@ -26,6 +26,7 @@ from pipelines.participant.housekeeper import TrimmedLine
 from pipelines.participant.loop import ParticipantLoop
 from pipelines.sinks.delivery import Turn
 from pipelines.sources.live.live_source import Polled
+from pipelines.spark.results import Verified
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -94,6 +95,7 @@ class Heard:
     deliveries: list[Turn] = field(default_factory=list)
     trims: list[TrimmedLine] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
+    verifications: list[Verified] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
     alarms: list[tuple[str, str | None]] = field(default_factory=list)
     headrooms: tuple[Headroom, ...] = ()
@@ -109,6 +111,9 @@ class Heard:
 
     def transitioned(self, transition: Transition) -> None:
         self.transitions.append(transition)
+
+    def verified(self, verified: Verified) -> None:
+        self.verifications.append(verified)
 
     def polled(self, stream: StreamName, polled: Polled) -> None:
         self.landed.append((stream, polled))

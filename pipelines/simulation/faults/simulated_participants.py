@@ -217,6 +217,9 @@ class Teller:
             self._name, transition.state.value, transition.fragment, transition.because
         )
 
+    def verified(self, verified: object) -> None:
+        """See `pipelines.participant.driver.Said`; the simulated engine has no prepared jobs."""
+
     def polled(self, stream: StreamName, polled: Polled) -> None:
         """See `pipelines.participant.loop.Said`."""
 

@@ -1,0 +1,108 @@
+"""A step by a prepared job, and the same step by the ordinary plan that the job is verified by.
+
+The job may read its records in another form than the fragment does: panes of an earlier step stand
+for some of them, or they come under other names (`pipelines.spark.pane_cache`). The ordinary plan
+always reads every record of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from medusa_core.decide import ComputeStep
+from medusa_core.names import StreamName
+from pipelines.base.phase_times import Phases
+from pipelines.spark.inputs import InputRecords, read_table
+from pipelines.spark.job import FragmentJobs
+from pipelines.spark.results import Target, Verified
+from pipelines.spark.step_panes import Saved
+from pipelines.spark.verification import Records, Tagged, Verification, first_half
+from pipelines.storage.arrow_schema import record_schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordinary:
+    """The fragment's own job, every record that the step reads, and where its rows go."""
+
+    jobs: FragmentJobs
+    inputs: Sequence[InputRecords]
+    target: Target
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedStep:
+    """A step by a prepared job. `streams` are the outputs that the ordinary plan gives too.
+
+    `as_panes` are inputs that are panes and no records; `originals` maps inputs to the streams
+    whose records they are, where these have other names.
+    """
+
+    root: Path
+    step: ComputeStep
+    jobs: FragmentJobs
+    inputs: Sequence[InputRecords]
+    target: Target
+    ordinary: Ordinary
+    phases: Phases
+    saved: Saved | None = None
+    as_panes: frozenset[StreamName] = frozenset()
+    originals: Mapping[StreamName, StreamName] = field(default_factory=dict)
+
+    def run(self) -> tuple[Tagged, Verified | None]:
+        """The result of the job, compared with the ordinary plan's where that is due.
+
+        Each form in which the job is given its records is verified by itself.
+        """
+        form = "over panes" if self.saved is not None and self.saved.rows else "over records"
+        verification = self.jobs.verifications.setdefault(form, Verification())
+        result, is_compared, difference = verification.run(self.by_job, self.by_ordinary_plan)
+        if not is_compared:
+            return result, None
+        return result, Verified(
+            fragment=self.step.fragment.fragment.id,
+            job=f"the prepared job {form}",
+            range=self.step.range,
+            difference=difference,
+        )
+
+    def by_job(self, records: Records) -> Tagged:
+        """What the prepared job gives; of half of the records without any panes."""
+        if records is Records.ALL:
+            table = self.jobs.prepared_table(self.inputs, self.phases, self.saved)
+        else:
+            with self.phases.phase("verify"):
+                table = self.jobs.prepared_over(
+                    {
+                        i.stream: record_schema(i.columns).empty_table()
+                        if i.stream in self.as_panes
+                        else self._half(i)
+                        for i in self.inputs
+                    }
+                )
+        return Tagged(self.target, table, self._streams)
+
+    def by_ordinary_plan(self, records: Records) -> Tagged:
+        """What a plan gives that is made for these records alone."""
+        with self.phases.phase("verify"):
+            if records is Records.ALL:
+                given = {i.stream: read_table(self.root, i) for i in self.ordinary.inputs}
+            else:
+                given = {}
+                for i in self.inputs:
+                    if i.stream not in self.as_panes:
+                        stream = self.originals.get(i.stream, i.stream)
+                        halves = [given[stream]] if stream in given else []
+                        given[stream] = pa.concat_tables([*halves, self._half(i)])
+            table = self.ordinary.jobs.ordinary_table(given)
+        return Tagged(self.ordinary.target, table, self._streams)
+
+    def _half(self, records: InputRecords) -> pa.Table:
+        return first_half(read_table(self.root, records))
+
+    @property
+    def _streams(self) -> tuple[StreamName, ...]:
+        return tuple(shape.stream for shape in self.ordinary.target.shapes)

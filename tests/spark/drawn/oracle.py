@@ -1,0 +1,198 @@
+"""The evaluation of a drawn network by DuckDB, over all records at once.
+
+Every relation becomes a table: the declared columns and `_stime`. What a box fails on is a row of
+the table `failed`: the box, the expression as the user wrote it, and the event time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from tests.spark.drawn.expressions import EVENT_TIME, duck_type, one_zero
+from tests.spark.drawn.spec import (
+    SOURCE_COLUMNS,
+    Aggregate,
+    Box,
+    Drawn,
+    Filter,
+    Function,
+    Map,
+    Union,
+)
+
+SECOND_US = 1_000_000
+Row = tuple[Any, ...]
+Failed = tuple[str, str, int]
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """Reference -> rows, `_stime` last; and what was put in quarantine."""
+
+    rows: Mapping[str, list[Row]]
+    failed: list[Failed]
+
+    def of(self, ref: str, from_us: int, to_us: int) -> Counter[Row]:
+        """The rows of a relation within a range of event time."""
+        return Counter(row for row in self.rows[ref] if from_us <= row[-1] < to_us)
+
+    def failed_in(self, boxes: Iterable[str], from_us: int, to_us: int) -> Counter[Failed]:
+        """What boxes failed on within a range of event time."""
+        names = set(boxes)
+        return Counter(f for f in self.failed if f[0] in names and from_us <= f[2] < to_us)
+
+
+class Oracle:
+    """One DuckDB for many evaluations: opening it takes longer than to evaluate a network."""
+
+    def __init__(self) -> None:
+        self._db = duckdb.connect()
+        self._db.execute("SET TimeZone = 'UTC'; SET threads = 1")
+
+    def expected(self, net: Drawn, records: Mapping[str, pa.Table]) -> Expected:
+        """What the network gives for these records of its sources, with a column `_stime`."""
+        db = self._db
+        db.execute("DROP SCHEMA IF EXISTS drawn CASCADE; CREATE SCHEMA drawn; USE drawn")
+        db.execute("CREATE TABLE failed (box VARCHAR, field VARCHAR, at_us BIGINT)")
+        for source in net.sources:
+            db.register("given", records[source])
+            columns = ", ".join(f"CAST({n} AS {duck_type(t)}) AS {n}" for n, t in SOURCE_COLUMNS)
+            db.execute(f"CREATE TABLE {source} AS SELECT {columns}, {EVENT_TIME} FROM given")
+        for box in net.boxes:
+            for statement in _statements(net, box):
+                db.execute(statement)
+        rows = {
+            ref: normalised(db.sql(f'SELECT * FROM "{ref}"').to_arrow_table())
+            for ref in net.relations
+            if ref not in net.sources
+        }
+        failed = db.execute("SELECT * FROM failed").fetchall()
+        db.execute("USE main")
+        return Expected(rows, [(box, field, at_us) for box, field, at_us in failed])
+
+
+def normalised(table: pa.Table) -> list[Row]:
+    """Rows that compare as equal where digests do: one NaN, one zero, instants as numbers."""
+    columns = [[_normal(v) for v in column.to_pylist()] for column in table.columns]
+    return list(zip(*columns, strict=True))
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, float):
+        return "NaN" if value != value else value + 0.0
+    if isinstance(value, datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=UTC)
+        return (aware - _EPOCH) // timedelta(microseconds=1)
+    return value.toordinal() if isinstance(value, date) else value
+
+
+def _statements(net: Drawn, box: Box) -> Iterable[str]:
+    match box:
+        case Filter():
+            return _filter(net, box)
+        case Map():
+            return _map(box)
+        case Union():
+            parts = (f'SELECT * FROM "{ref}"' for ref in box.inputs)
+            return [f'CREATE TABLE "{box.name}" AS {" UNION ALL ".join(parts)}']
+        case Aggregate():
+            return _aggregate(net, box)
+        case Function():
+            rows = f'SELECT k, i, {EVENT_TIME} FROM "{box.input}"'
+            if box.kind == "thinned":
+                made = (
+                    f"SELECT upper(k) AS k, i + 1 AS i, {EVENT_TIME} FROM ({rows}) WHERE i % 2 = 0"
+                )
+            else:
+                made = f"{rows} UNION ALL {rows}"
+            return [f'CREATE TABLE "{box.name}" AS {made}']
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _fails(box: str, fields: Iterable[str], relation: str) -> str:
+    """Put the rows of a relation with a number in `_failed` into the table of failures."""
+    listed = ", ".join(_text(field) for field in fields)
+    return (
+        f"INSERT INTO failed SELECT {_text(box)}, [{listed}][_failed], {EVENT_TIME} "
+        f"FROM {relation} WHERE _failed IS NOT NULL"
+    )
+
+
+def _filter(net: Drawn, box: Filter) -> Iterable[str]:
+    ports = [port for port, _ in box.cases] + ([box.otherwise] if box.otherwise else [])
+    whens = ""
+    for at, (_, predicate) in enumerate(box.cases):
+        if predicate.fails:
+            whens += f" WHEN {predicate.fails} THEN {-1 - at}"
+        whens += f" WHEN {predicate.duck} THEN {at}"
+    columns = ", ".join(name for name, _ in net.relations[box.input])
+    yield (
+        f"CREATE OR REPLACE TABLE cased AS SELECT *, CASE{whens} ELSE {len(box.cases)} END "
+        f'AS _case, CASE WHEN _case < 0 THEN -_case END AS _failed FROM "{box.input}"'
+    )
+    for at, port in enumerate(ports):
+        ref = f"{box.name}.{port}" if len(ports) > 1 else box.name
+        yield (
+            f'CREATE TABLE "{ref}" AS SELECT {columns}, {EVENT_TIME} FROM cased WHERE _case = {at}'
+        )
+    yield _fails(box.name, (p.spark for _, p in box.cases), "cased")
+
+
+def _first_that_fails(conditions: Iterable[str | None]) -> str:
+    whens = [f"WHEN {c} THEN {at + 1}" for at, c in enumerate(conditions) if c]
+    return f"CASE {' '.join(whens)} END" if whens else "CAST(NULL AS INTEGER)"
+
+
+def _map(box: Map) -> Iterable[str]:
+    failed = _first_that_fails(e.fails for _, e in box.columns)
+    made = ", ".join(f"CAST({e.duck} AS {duck_type(e.type)}) AS {n}" for n, e in box.columns)
+    yield (f'CREATE OR REPLACE TABLE tried AS SELECT *, {failed} AS _failed FROM "{box.input}"')
+    yield (
+        f'CREATE TABLE "{box.name}" AS SELECT {made}, {EVENT_TIME} FROM tried WHERE _failed IS NULL'
+    )
+    yield _fails(box.name, (e.spark for _, e in box.columns), "tried")
+
+
+def _aggregate(net: Drawn, box: Aggregate) -> Iterable[str]:
+    size, advance = box.size_s * SECOND_US, box.advance_s * SECOND_US
+    fields = [a.spark for _, a in box.columns]
+    record_failed = _first_that_fails(a.record_fails for _, a in box.columns)
+    yield (
+        f'CREATE OR REPLACE TABLE tried AS SELECT *, {record_failed} AS _failed FROM "{box.input}"'
+    )
+    yield _fails(box.name, fields, "tried")
+    # The last window that holds a record starts at the greatest multiple of the advance that is not
+    # behind it; the first one starts behind the record less the size.
+    last = f"({EVENT_TIME} - (({EVENT_TIME} % {advance}) + {advance}) % {advance})"
+    yield (
+        f"CREATE OR REPLACE TABLE windowed AS SELECT *, {last} - n * {advance} AS _window "
+        f"FROM tried, range({size // advance + 1}) AS numbers(n) "
+        f"WHERE _failed IS NULL AND _window > {EVENT_TIME} - {size}"
+    )
+    types = dict(net.relations[box.name])
+    keys = [one_zero(g, types[g]) for g in box.group_by]
+    grouped = ", ".join(["_window", *keys])
+    columns = ["make_timestamp(_window) AS window_start"]
+    # Within expressions a key is the group's own value, whichever of its rows it is read from.
+    columns += [f"{key} AS {g}" for key, g in zip(keys, box.group_by, strict=True)]
+    columns += [f"CAST({a.duck} AS {duck_type(a.type)}) AS {n}" for n, a in box.columns]
+    failed = _first_that_fails(a.group_fails for _, a in box.columns)
+    yield (
+        f"CREATE OR REPLACE TABLE grouped AS SELECT {', '.join(columns)}, "
+        f"_window + {size - 1} AS {EVENT_TIME}, {failed} AS _failed FROM windowed "
+        f"GROUP BY {grouped}"
+    )
+    good = "SELECT * EXCLUDE (_failed) FROM grouped WHERE _failed IS NULL"
+    yield f'CREATE TABLE "{box.name}" AS {good}'
+    yield _fails(box.name, fields, "grouped")

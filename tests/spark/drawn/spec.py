@@ -1,0 +1,368 @@
+"""A network drawn from a seed: boxes as plain data, and the Medusa network that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from medusa_core import network as medusa
+from tests.spark.drawn.expressions import (
+    DECIMAL,
+    Aggregation,
+    Columns,
+    Expression,
+    a_predicate,
+    a_scalar,
+    an_aggregation,
+    one_zero,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+SOURCE_COLUMNS: Columns = (
+    ("at_us", "bigint"),
+    ("k", "string"),
+    ("s", "string"),
+    ("i", "int"),
+    ("j", "int"),
+    ("l", "bigint"),
+    ("d", "double"),
+    ("m", DECIMAL),
+    ("b", "boolean"),
+    ("ts", "timestamp"),
+    ("e", "date"),
+    ("x", "binary"),
+)
+GROUPS = ("k", "s", "i", "d", "m", "b", "ts", "e")
+BUCKET_S = 10
+LATER = "later"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Ports with their predicates, in order."""
+
+    name: str
+    input: str
+    cases: tuple[tuple[str, Expression], ...]
+    otherwise: str | None
+
+
+@dataclass(frozen=True)
+class Map:
+    """Columns with their expressions, in order."""
+
+    name: str
+    input: str
+    columns: tuple[tuple[str, Expression], ...]
+
+
+@dataclass(frozen=True)
+class Union:
+    """All records of the inputs."""
+
+    name: str
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """Windows of `size_s` every `advance_s` seconds, by group."""
+
+    name: str
+    input: str
+    size_s: int
+    advance_s: int
+    group_by: tuple[str, ...]
+    columns: tuple[tuple[str, Aggregation], ...]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A PySpark function of this module, over the columns k and i."""
+
+    name: str
+    input: str
+    kind: str
+
+
+Box = Filter | Map | Union | Aggregate | Function
+
+
+@dataclass
+class Drawn:
+    """A drawn network. `relations` maps every reference to its columns; `outputs` are references.
+
+    Boxes from number `cut` on form a second fragment.
+    """
+
+    seed: int
+    kind: str
+    sources: tuple[str, ...] = ()
+    boxes: list[Box] = field(default_factory=list)
+    relations: dict[str, Columns] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
+    cut: int = 0
+
+    @property
+    def has_function(self) -> bool:
+        """Whether a box is a Function, so that no job of its fragment can be prepared."""
+        return any(isinstance(box, Function) for box in self.boxes)
+
+
+def doubled(frame: DataFrame) -> DataFrame:
+    return frame.unionAll(frame).selectExpr("k", "i", "stime")
+
+
+def thinned(frame: DataFrame) -> DataFrame:
+    return frame.where("i % 2 = 0").selectExpr("upper(k) AS k", "i + 1 AS i", "stime")
+
+
+FUNCTIONS: dict[str, Any] = {"doubled": doubled, "thinned": thinned}
+FUNCTION_COLUMNS: Columns = (("k", "string"), ("i", "int"))
+KINDS = ("any", "foldable", "distinct", "sliding", "any", "function")
+"""What a seed draws, in turn: any boxes; aggregates that are folds of panes, over boxes that
+cannot fail; several distinct counts in one box; sliding windows that are all folds, so that a step
+leaves its panes to the next one; a Function among other boxes."""
+
+
+_WINDOWS_S = (
+    ((10, 10), (20, 20), (30, 30), (7, 7), (20, 10), (30, 10), (25, 5), (20, 4), (10, 10)),
+    ((20, 10), (30, 10), (30, 20), (25, 5), (20, 4)),
+)
+_AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
+
+
+def drawn(seed: int, parts: int = 1) -> Drawn:
+    """The network of a seed: one network over the sources, or several that are deployed as one."""
+    net = Drawn(seed=seed, kind=KINDS[seed % len(KINDS)])
+    return _Drawing(Random(seed), net).network(parts)
+
+
+class _Drawing:
+    def __init__(self, random: Random, net: Drawn) -> None:
+        self.random, self.net = random, net
+        self.readable: list[str] = []
+        self.unread: list[str] = []
+
+    def network(self, parts: int) -> Drawn:
+        random, net = self.random, self.net
+        sources = random.randint(2 if net.kind == "foldable" else 1, 3)
+        net.sources = tuple(f"in{n}" for n in range(sources))
+        net.relations = dict.fromkeys(net.sources, SOURCE_COLUMNS)
+        for _ in range(parts):
+            self.part()
+        is_cut = len(net.boxes) > 1 and random.random() < 0.35
+        net.cut = random.randrange(1, len(net.boxes)) if is_cut else len(net.boxes)
+        return net
+
+    def part(self) -> None:
+        """Boxes and outputs that read the sources and each other."""
+        random, net = self.random, self.net
+        self.readable, self.unread = list(net.sources), list(net.sources)
+        if net.kind in ("foldable", "sliding"):
+            self.folds()
+        else:
+            if len(net.sources) > 1 and random.random() < 0.6:
+                self.union(list(net.sources))
+            if net.kind == "function":
+                self.function()
+            if net.kind == "distinct":
+                self.aggregate()
+            for _ in range(random.randint(1, 4)):
+                self.box()
+            # Every source is read by something.
+            for source in [s for s in net.sources if s in self.unread]:
+                self.aggregate(source)
+        refs = list(self.unread)
+        inner = [r for r in self.readable if r not in refs and r not in net.sources]
+        if net.kind in ("foldable", "sliding"):
+            inner = [r for r in inner if r.startswith("agg")]
+        refs += [r for r in inner if random.random() < 0.35]
+        if random.random() < 0.15:
+            refs.append(random.choice(refs))
+        for ref in refs:
+            net.outputs[f"out{len(net.outputs)}"] = ref
+
+    def folds(self) -> None:
+        """Folds of all sources over boxes that cannot fail, and boxes behind them."""
+        random, net = self.random, self.net
+        if random.random() < 0.3:
+            self.filter(self.random.choice(net.sources), ports=1)
+        alike = list(self.unread)
+        if len(alike) > 1 and (net.kind == "foldable" or random.random() < 0.7):
+            self.union(alike)
+        for ref in list(self.unread):
+            for _ in range(random.choice((1, 1, 2))):
+                self.aggregate(ref)
+        self.readable = [r for r in self.readable if r.startswith("agg")]
+        for _ in range(random.randint(0, 2)):
+            random.choice([self.filter, self.map, self.aggregate])()
+
+    @property
+    def may_fail(self) -> bool:
+        """Whether expressions of the next box may fail on a record."""
+        return self.net.kind not in ("foldable", "sliding") and self.random.random() < 0.4
+
+    def add(self, ref: str, columns: Columns) -> None:
+        self.net.relations[ref] = columns
+        self.readable.append(ref)
+        self.unread.append(ref)
+
+    def add_box(self, box: Box, *ports: str, columns: Columns) -> None:
+        self.net.boxes.append(box)
+        for port in ports or ("",):
+            self.add(f"{box.name}.{port}" if port else box.name, columns)
+
+    def name(self, kind: str) -> str:
+        return f"{kind}{len(self.net.boxes)}"
+
+    def read(self, ref: str) -> str:
+        if ref in self.unread:
+            self.unread.remove(ref)
+        return ref
+
+    def some_input(self) -> str:
+        """A relation; one that nobody reads yet is preferred."""
+        is_new = self.unread and self.random.random() < 0.6
+        return self.random.choice(self.unread if is_new else self.readable)
+
+    def box(self) -> None:
+        makes = [self.filter, self.map, self.aggregate, self.aggregate, self.union]
+        self.random.choice(makes)()
+
+    def filter(self, ref: str | None = None, ports: int | None = None) -> None:
+        ref = ref or self.some_input()
+        columns, fails = self.net.relations[ref], self.may_fail
+        names = [f"p{n}" for n in range(ports or self.random.randint(1, 3))]
+        cases = tuple((p, a_predicate(self.random, columns, may_fail=fails)) for p in names)
+        otherwise = "rest" if ports is None and self.random.random() < 0.4 else None
+        box = Filter(self.name("filter"), self.read(ref), cases, otherwise)
+        if otherwise:
+            names.append(otherwise)
+        self.add_box(box, *(names if len(names) > 1 else ("",)), columns=columns)
+
+    def map(self) -> None:
+        ref = self.some_input()
+        columns, fails = self.net.relations[ref], self.may_fail
+        kept = [(n, Expression(n, n, t)) for n, t in columns if self.random.random() < 0.6]
+        made = [
+            (f"c{len(self.net.boxes)}{n}", a_scalar(self.random, columns, may_fail=fails))
+            for n in range(self.random.randint(1, 3))
+        ]
+        pairs = tuple(kept + made)
+        box = Map(self.name("map"), self.read(ref), pairs)
+        self.add_box(box, columns=tuple((n, e.type) for n, e in pairs))
+
+    def union(self, refs: list[str] | None = None) -> None:
+        if refs is None:
+            first = self.some_input()
+            relations = self.net.relations
+            alike = [r for r in self.readable if relations[r] == relations[first]]
+            refs = [first, *(self.random.choice(alike) for _ in range(self.random.randint(1, 2)))]
+        columns = self.net.relations[refs[0]]
+        box = Union(self.name("union"), tuple(self.read(r) for r in refs))
+        self.add_box(box, columns=columns)
+
+    def aggregate(self, ref: str | None = None) -> None:
+        random, net = self.random, self.net
+        ref = ref or self.some_input()
+        columns, fails = net.relations[ref], self.may_fail
+        size_s, advance_s = random.choice(_WINDOWS_S[net.kind == "sliding"])
+        can_group = [n for n, t in columns if n in GROUPS or (n[0] in "ca" and t != "binary")]
+        group_by = tuple(random.sample(can_group, min(len(can_group), random.choice((0, 1, 1, 2)))))
+        is_fold = net.kind in ("foldable", "sliding")
+        kinds = ["foldable"] if is_fold else _AGGREGATIONS.get(net.kind, ["any"])
+        values = tuple(
+            (
+                f"a{len(net.boxes)}{n}",
+                an_aggregation(random, columns, group_by, kind=random.choice(kinds),
+                               may_fail=fails),
+            )
+            for n in range(random.randint(1, 5))
+        )  # fmt: skip
+        if is_fold and random.random() < 0.4:
+            name = random.choice([n for n, _ in columns])
+            is_double = dict(columns)[name] == "double"
+            duck = one_zero(name, "double") if is_double else name
+            one = Aggregation(f"count(distinct {name})", f"count(DISTINCT {duck})", "bigint")
+            values += ((f"a{len(net.boxes)}{len(values)}", one),)
+        box = Aggregate(self.name("agg"), self.read(ref), size_s, advance_s, group_by, values)
+        grouped = tuple((g, dict(columns)[g]) for g in group_by)
+        self.add_box(
+            box,
+            columns=(("window_start", "timestamp"), *grouped, *((n, a.type) for n, a in values)),
+        )
+
+    def function(self) -> None:
+        able = [
+            r for r in self.readable
+            if {("k", "string"), ("i", "int")} <= set(self.net.relations[r])
+        ]  # fmt: skip
+        box = Function(self.name("function"), self.read(self.random.choice(able)),
+                       self.random.choice(sorted(FUNCTIONS)))  # fmt: skip
+        self.add_box(box, columns=FUNCTION_COLUMNS)
+
+
+def medusa_network(net: Drawn, members: Sequence[str] = ("",)) -> medusa.Network:
+    """The network as a user of Medusa writes it, once for each member (a suffix of all names).
+
+    Members say the same in fragments of their own.
+    """
+    return medusa.Network(
+        name="drawn",
+        sources=tuple(
+            medusa.Source(name=f"{s}{m}", columns=dict(SOURCE_COLUMNS), time="at_us")
+            for m in members
+            for s in net.sources
+        ),
+        boxes=tuple(box for m in members for box in _boxes(net, m)),
+        outputs=tuple(
+            medusa.Output(name=f"{name}{m}", input=of_member(ref, m))
+            for m in members
+            for name, ref in net.outputs.items()
+        ),
+        bucket=f"{BUCKET_S}s",
+    )
+
+
+def of_member(ref: str, member: str) -> str:
+    """A reference of the drawn network as that of a member."""
+    owner, dot, port = ref.partition(".")
+    return f"{owner}{member}{dot}{port}"
+
+
+def _boxes(net: Drawn, member: str) -> Iterator[medusa.Box]:
+    for at, box in enumerate(net.boxes):
+        fragment = f"{'main' if at < net.cut else LATER}{member}"
+        name = f"{box.name}{member}"
+        match box:
+            case Filter():
+                yield medusa.Filter(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    cases={p: e.spark for p, e in box.cases}, otherwise=box.otherwise,
+                )  # fmt: skip
+            case Map():
+                yield medusa.Map(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    columns={n: e.spark for n, e in box.columns},
+                )  # fmt: skip
+            case Union():
+                yield medusa.Union(
+                    name=name, inputs=tuple(of_member(r, member) for r in box.inputs),
+                    fragment=fragment,
+                )  # fmt: skip
+            case Aggregate():
+                yield medusa.Aggregate(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    size=f"{box.size_s}s", advance=f"{box.advance_s}s", group_by=box.group_by,
+                    columns={n: a.spark for n, a in box.columns},
+                )  # fmt: skip
+            case Function():
+                yield medusa.Function(
+                    name=name, input=of_member(box.input, member), fragment=fragment,
+                    function=FUNCTIONS[box.kind], columns=dict(FUNCTION_COLUMNS),
+                )  # fmt: skip

@@ -1,0 +1,289 @@
+"""A prepared job is compared with the ordinary plan; if they differ, the latter's result counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from bench.answering import Answering, found
+from medusa_core.commits import Cause
+from medusa_core.digest import Digest
+from medusa_core.grid import Range
+from medusa_core.names import StreamName
+from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
+from pipelines.spark import pane_cache, prepared, verification
+from pipelines.spark.compiler import TAG
+from pipelines.spark.results import StepResult
+from pipelines.spark.step import StepEngine
+from pipelines.spark.step_panes import PaneKeeper, Saved
+from pipelines.spark.verification import Contents, Records, Verification, first_half
+from tests.spark.drawn.world import World
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SECOND_US = 1_000_000
+COLUMNS = {"at_us": "bigint", "key": "string", "value": "bigint"}
+STEPS = [Range(at * SECOND_US, (at + 10) * SECOND_US) for at in range(0, 60, 10)]
+
+
+class Given:
+    """A result with contents that a test makes up."""
+
+    def __init__(self, rows: int) -> None:
+        self.contents = Contents({StreamName("s"): {0: Digest(rows, rows, rows)}}, ())
+
+
+def test_the_first_step_is_compared_over_half_of_its_records_before_all_of_them() -> None:
+    calls: list[tuple[str, Records]] = []
+
+    def run(by: str) -> Callable[[Records], Given]:
+        def of(records: Records) -> Given:
+            calls.append((by, records))
+            return Given(1)
+
+        return of
+
+    result, is_compared, difference = Verification().run(run("job"), run("plan"))
+    assert (is_compared, difference) == (True, None)
+    half, all_ = Records.HALF, Records.ALL
+    assert calls == [("job", half), ("plan", half), ("job", all_), ("plan", all_)]
+    assert result.contents == Given(1).contents
+
+
+def test_one_step_in_a_thousand_is_compared_again() -> None:
+    ran: Counter[str] = Counter()
+
+    def run(by: str) -> Callable[[Records], Given]:
+        def of(records: Records) -> Given:
+            ran[by] += 1
+            return Given(1)
+
+        return of
+
+    job = Verification()
+    compared = [at for at in range(2_500) if job.run(run("job"), run("plan"))[1]]
+    assert compared == [0, 1_000, 2_000]
+    assert ran == {"job": 2_501, "plan": 4}
+
+
+def test_a_result_that_differs_is_not_taken() -> None:
+    result, _, difference = Verification().run(lambda _: Given(2), lambda _: Given(3))
+    assert result.contents == Given(3).contents
+    assert difference == "stream s has 2 rows in the bucket at 0 us where the ordinary plan has 3"
+
+
+def test_half_of_one_record_is_none() -> None:
+    assert [first_half(pa.table({"a": range(n)})).num_rows for n in (0, 1, 2, 5)] == [0, 0, 1, 2]
+
+
+# jobs of Spark
+
+
+def a_network(*boxes: Box, outputs: dict[str, str] | None = None) -> Network:
+    return Network(
+        name="checked",
+        sources=(Source(name="s", columns=COLUMNS, time="at_us"),),
+        boxes=boxes
+        or (
+            Map(name="halved", input="s",
+                columns={"key": "key", "value": "100 div (value - 7)"}),
+            Aggregate(name="sums", input="halved", size="10s", group_by=("key",),
+                      columns={"n": "count(*)", "total": "max(value)"}),
+            Filter(name="many", input="sums", cases={"yes": "n > 1"}),
+        ),
+        outputs=tuple(
+            Output(name=n, input=i)
+            for n, i in (outputs or {"all": "sums", "some": "many"}).items()
+        ),
+    )  # fmt: skip
+
+
+def records(seed: int = 0) -> pa.Table:
+    rows = [
+        (at * SECOND_US + 1, "ab"[at % 2], (at * 7 + seed) % 11) for at in range(60) for _ in (0, 1)
+    ]
+    return pa.table([pa.array(c) for c in zip(*rows, strict=True)], names=list(COLUMNS))
+
+
+def a_world(spark: SparkSession, root: Path, network: Network | None = None) -> Answering:
+    world = Answering(spark, root, network or a_network())
+    for part in STEPS:
+        world.comes("s", records(), part)
+    return world
+
+
+def run_all(world: Answering) -> list[StepResult]:
+    return [world.engine.compute(world.step(part, Cause.NORMAL)) for part in STEPS]
+
+
+def right(spark: SparkSession, root: Path, network: Network | None = None) -> list[Any]:
+    """What the steps give without a fault, each by an engine of its own."""
+    world = a_world(spark, root / "right", network)
+    made = [world.in_full(part) for part in STEPS]
+    return [(found(one), one.quarantine) for one in made]
+
+
+def keeps_its_first_records(patch: pytest.MonkeyPatch) -> None:
+    """A slot is not replaced once it holds records."""
+    put, filled = prepared._Slot.put, set()
+
+    def first(slot: Any, given: Any) -> None:
+        if slot not in filled:
+            put(slot, given)
+            if not isinstance(given, pa.Table) or given.num_rows:
+                filled.add(slot)
+
+    patch.setattr(prepared._Slot, "put", first)
+
+
+def keeps_its_relations(patch: pytest.MonkeyPatch) -> None:
+    """A relation that several boxes read is not dropped after a run."""
+    patch.setattr(prepared._Kept, "drop", lambda _: None)
+
+
+def loses_failures(patch: pytest.MonkeyPatch) -> None:
+    """Records that a box fails on do not come out."""
+    run = prepared._Job.run
+
+    def without(job: Any) -> pa.Table:
+        table = run(job)
+        return table.filter(pc.greater_equal(table[TAG], 0))
+
+    patch.setattr(prepared._Job, "run", without)
+
+
+@pytest.mark.parametrize("fault", [keeps_its_first_records, keeps_its_relations, loses_failures])
+def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_planned_anew(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    fault: Callable[[pytest.MonkeyPatch], None],
+) -> None:  # fmt: skip
+    expected = right(spark, tmp_path)
+    fault(monkeypatch)
+    made = run_all(a_world(spark, tmp_path))
+    assert [(found(one), one.quarantine) for one in made] == expected
+    first, *others = [one.verified for one in made]
+    assert first is not None
+    assert first.difference is not None
+    assert first.fragment == "checked/main"
+    assert others == [None] * 5, "an ordinary plan is compared with nothing"
+    assert "the result of the ordinary plan was taken" in first.sentence
+
+
+def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verification, "STEPS_PER_VERIFICATION", 3)
+    expected = right(spark, tmp_path)
+    world = a_world(spark, tmp_path)
+    made = [world.engine.compute(world.step(part, Cause.NORMAL)) for part in STEPS[:2]]
+    keeps_its_first_records(monkeypatch)
+    made += [world.engine.compute(world.step(part, Cause.NORMAL)) for part in STEPS[2:]]
+    told = [None if one.verified is None else one.verified.difference for one in made]
+    assert [at for at, difference in enumerate(told) if difference] == [3]
+    same = [(found(one), one.quarantine) == is_ for one, is_ in zip(made, expected, strict=True)]
+    assert same == [True, True, True, True, True, True]
+
+
+def test_panes_that_count_twice_are_found_when_they_are_first_used(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = a_network(
+        Aggregate(name="sums", input="s", size="30s", advance="10s", group_by=("key",),
+                  columns={"n": "count(*)"}),
+        outputs={"all": "sums"},
+    )  # fmt: skip
+    expected, saved = right(spark, tmp_path, network), PaneKeeper.saved
+
+    def twice(keeper: PaneKeeper, step: Any) -> Saved:
+        one = saved(keeper, step)
+        return Saved(one.reads, {b: pa.concat_tables([t, t]) for b, t in one.panes.items()})
+
+    monkeypatch.setattr(PaneKeeper, "saved", twice)
+    made = run_all(a_world(spark, tmp_path, network))
+    assert [(found(one), one.quarantine) for one in made] == expected
+    compared = [one.verified and (one.verified.job, one.verified.difference) for one in made]
+    assert compared[0] == ("the prepared job over records", None)
+    assert compared[1] is not None
+    assert compared[1][0] == "the prepared job over panes"
+    assert compared[1][1]
+    assert compared[2:] == [None] * 4
+
+
+def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
+    monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 100.0)
+    names = ("left", "right")
+    network = Network(
+        name="joined",
+        sources=tuple(Source(name=n, columns=COLUMNS, time="at_us") for n in names),
+        boxes=(
+            Union(name="both", inputs=names),
+            Aggregate(name="sums", input="both", size="10s", group_by=("key",),
+                      columns={"n": "count(*)", "total": "sum(value)"}),
+        ),
+        outputs=(Output(name="all", input="sums"),),
+    )  # fmt: skip
+    world = Answering(spark, tmp_path, network)
+    world.comes("left", records(1), Range(0, 60 * SECOND_US))
+    minute = Range(0, 60 * SECOND_US)
+    answer = world.answer(minute)
+    assert answer.verified is not None
+    assert answer.verified.difference is None
+    world.comes("right", records(2), minute)
+    given = pane_cache.KeptJobs._to_take
+
+    def without_panes(jobs: Any, *given_: Any) -> Any:
+        way = given(jobs, *given_)
+        way.inputs[-1] = pane_cache.replace(way.inputs[-1], parts=())
+        return way
+
+    monkeypatch.setattr(pane_cache.KeptJobs, "_to_take", without_panes)
+    made, in_full = world.correction(minute), world.in_full(minute)
+    assert made.verified is not None
+    assert made.verified.difference is not None
+    assert found(made) == found(in_full)
+
+
+def test_a_fault_of_a_shared_job_is_found_and_each_fragment_is_computed_alone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers = range(3)
+    network = Network(
+        name="many",
+        sources=tuple(Source(name=f"s{n}", columns=COLUMNS, time="at_us") for n in numbers),
+        boxes=tuple(
+            Aggregate(name=f"sums{n}", input=f"s{n}", size="10s", group_by=("key",),
+                      fragment=f"f{n}", columns={"n": "count(*)", "total": "sum(value)"})
+            for n in numbers
+        ),
+        outputs=tuple(Output(name=f"out{n}", input=f"sums{n}") for n in numbers),
+    )  # fmt: skip
+    world = World(spark, tmp_path, network)
+    whole = Range(0, 60 * SECOND_US)
+    for n in numbers:
+        given = records(n)
+        world.comes(f"s{n}", given.append_column("_stime", given["at_us"]), whole)
+    alone = StepEngine(spark, tmp_path, world.checked)
+    steps = [[world.step(f, part) for f in world.fragments] for part in STEPS[:2]]
+    expected = [[found(alone.compute(step)) for step in part] for part in steps]
+    keeps_its_first_records(monkeypatch)
+    made = [
+        [result for batch in world.engine.compute_together(part) for _, result in batch]
+        for part in steps
+    ]
+    assert [[found(one) for one in part] for part in made] == expected
+    told = made[0][0].verified
+    assert told is not None
+    assert told.job == "the job shared by 3 fragments"
+    assert told.difference is not None
+    assert [one.metrics.spark_jobs > 0 for one in made[0]] == [True, False, False]
+    assert [one.metrics.spark_jobs > 0 for one in made[1]] == [True, True, True]
