@@ -74,7 +74,7 @@ def test_values_are_read_by_the_column_they_are_of(written: str, value: object) 
         ("contract spare SET expires_at = '2027-01-01'", "leave expires_at out"),
         (
             "UPDATE medusa_market.contract_revision SET price_high = 1",
-            "medusa is not what is edited",
+            "medusa_market is not what is edited",
         ),
         ("UPDATE contract SET price_high = 1", "WHERE is missing at its end"),
         ("UPDATE contract SET price_high = 1 WHERE true", "CONTRACT is missing"),
