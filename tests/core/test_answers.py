@@ -435,6 +435,15 @@ def test_a_policy_holds_back_what_is_tentative_or_comes_while_corrections_are_ow
         assert found.range == seconds(10, 20)
 
 
+def test_the_first_answer_ends_before_what_has_not_waited_long_enough() -> None:
+    left = an_input(LEFT, came(LEFT, 0, 10, at_ms=0), came(LEFT, 10, 20, at_ms=5_000))
+    waited = known(left, an_input(RIGHT))
+    assert the_answer(waited, WAIT_MS).range == seconds(0, 10)
+    assert the_answer(waited, WAIT_MS + 5_000).range == seconds(0, 20)
+    delaying = known(left, an_input(RIGHT), bound=Bound(bound_ms=X_MS, during_failure=Policy.DELAY))
+    assert the_answer(delaying, WAIT_MS).range == seconds(0, 10)
+
+
 def test_an_answer_reaches_the_next_end_of_a_window_whatever_the_limits() -> None:
     left = an_input(LEFT, *(came(LEFT, s, s + 10, at_ms=0) for s in (0, 10, 20)))
     fragment = known(left, an_input(RIGHT), window="30s")

@@ -167,6 +167,35 @@ def test_tentative_outputs_are_corrected_together_as_soon_as_all_they_need_is_fi
     assert correction.stability is Stability.STABLE
 
 
+@pytest.mark.parametrize(("limit", "wanted"), [(1, [1, 1, 1]), (2, [2, 1]), (3, [3]), (4, [3])])
+def test_corrections_are_made_together_up_to_the_limits_of_a_step(
+    limit: int, wanted: list[int]
+) -> None:
+    known = a_fragment_knowledge(
+        an_input(a_segment(seconds(0, 30), {0: 5, 10: 5, 20: 5})),
+        computed_s=30,
+        network=a_passing_network(),
+        tentative=(a_tentative(0, 10), a_tentative(10, 20), a_tentative(20, 30)),
+    )
+    for limits in (
+        Limits(records_per_step_max=10**9, buckets_per_step_max=limit),
+        Limits(records_per_step_max=5 * limit, buckets_per_step_max=10**9),
+    ):
+        made = [d for d in decide_fragment(known, limits) if isinstance(d, ComputeStep)]
+        assert [(d.range.to_us - d.range.from_us) // (10 * SECOND_US) for d in made] == wanted
+
+
+def test_corrections_with_a_range_between_them_are_made_apart() -> None:
+    known = a_fragment_knowledge(
+        an_input(a_segment(seconds(0, 30), {0: 5, 10: 5, 20: 5})),
+        computed_s=30,
+        network=a_passing_network(),
+        tentative=(a_tentative(0, 10), a_tentative(20, 30)),
+    )
+    made = [d for d in decide_fragment(known, NO_LIMITS) if isinstance(d, ComputeStep)]
+    assert [d.range for d in made] == [seconds(0, 10), seconds(20, 30)]
+
+
 def test_a_tentative_output_waits_while_any_part_of_its_input_is_not_final() -> None:
     mixed = an_input(
         a_segment(seconds(0, 30)),
@@ -181,6 +210,14 @@ def test_a_source_closes_what_its_boundary_has_passed_and_no_more() -> None:
     closing = decide_landing(a_landing({0: 5, 20: 5}, boundary_s=29), NO_LIMITS)
     assert isinstance(closing, CloseBuckets)
     assert closing.range == seconds(0, 20)
+    assert not closing.ends
+
+
+def test_a_source_whose_end_is_known_is_closed_no_further_than_its_boundary() -> None:
+    declared = a_landing({0: 5, 20: 5, 40: 5}, boundary_s=35, end_s=60)
+    closing = decide_landing(declared, NO_LIMITS)
+    assert isinstance(closing, CloseBuckets)
+    assert closing.range == seconds(0, 30)
     assert not closing.ends
 
 

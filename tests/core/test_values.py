@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from medusa_core.certificates import Certificate, Suite
 from medusa_core.columns import Column, declare_columns
 from medusa_core.commits import (
     Cause,
@@ -24,6 +25,7 @@ from medusa_core.errors import Refused
 from medusa_core.exchange import import_fragment
 from medusa_core.frozen import FrozenMap
 from medusa_core.imports import is_import_of
+from medusa_core.market.documents import checked_revision
 from medusa_core.market.terms import MONEY_MAX, check_money
 from medusa_core.names import Epoch, PlanId, StreamName, Version, check_name
 from medusa_core.network import Network
@@ -289,3 +291,33 @@ def test_a_quarantined_record_is_complete_when_all_of_its_bytes_are_kept() -> No
     assert not kept(b"whole", is_whole=False).is_complete
     assert not kept(b"\xff").is_complete, "what is no text is kept as another byte"
     assert not replace(kept(b"whole"), content="Whole").is_complete
+
+
+def test_mappings_of_values_are_frozen() -> None:
+    segment = a_segment(seconds(0, 10), {0: 1})
+    assert isinstance(segment.buckets, FrozenMap)
+    again = replace(segment)
+    assert again.buckets is segment.buckets, "what is frozen is not copied"
+    assert hash(again) == hash(segment)
+
+
+@pytest.mark.parametrize("text", [["a"] * 64, "a" * 63, "a" * 65, "g" * 64, "A" * 64, None])
+def test_what_is_no_hash_is_no_revision(text: object) -> None:
+    assert checked_revision("0a" * 32) == "0a" * 32
+    with pytest.raises(Refused):
+        checked_revision(text)
+
+
+def test_a_certificate_counts_quarantined_records_from_none_on() -> None:
+    values: dict[str, Any] = {
+        "stream": TOTALS,
+        "producer": ALPHA,
+        "version": Version(1),
+        "suite": Suite.CONVERGED,
+        "range": seconds(0, 10),
+        "passed": True,
+        "figures": {},
+    }
+    assert Certificate(**values).quarantined == 0
+    with pytest.raises(Refused):
+        Certificate(**values, quarantined=-1)
