@@ -25,11 +25,11 @@ from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragme
 from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, Way
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.inputs import InputRecords, handed_over, open_relation, read_table
+from pipelines.spark.job_verification import Verification
 from pipelines.spark.made_up_rows import made_up_rows
 from pipelines.spark.prepared import SLOT_BYTES, Given, NotPreparable, PreparedFragment
 from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
 from pipelines.spark.step_panes import PaneKeeper, Saved, keeps_panes
-from pipelines.spark.verification import Verification
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_files import check_file
 

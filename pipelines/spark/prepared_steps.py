@@ -18,9 +18,9 @@ from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.spark.job import FragmentJobs
+from pipelines.spark.job_verification import Records, Tagged, Verification, first_half
 from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
-from pipelines.spark.verification import Records, Tagged, Verification, first_half
 from pipelines.storage.arrow_schema import record_schema
 
 

@@ -30,9 +30,9 @@ from pipelines.language.fragment_shapes import Shape, Shaped
 from pipelines.spark.compiler import TAG, FallibleBox, OutputShape, compile_fragment
 from pipelines.spark.inputs import InputRecords, read_table
 from pipelines.spark.job import ordinary_table
+from pipelines.spark.job_verification import Contents, Records, Verification, first_half
 from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult, Verified, Written
-from pipelines.spark.verification import Contents, Records, Verification, first_half
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file

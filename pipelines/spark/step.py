@@ -36,6 +36,7 @@ from pipelines.spark.failures import spark_errors
 from pipelines.spark.function_checks import FunctionChecks
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
+from pipelines.spark.job_verification import Tagged
 from pipelines.spark.pane_cache import KeptJobs
 from pipelines.spark.pane_cache import Way as KeptWay
 from pipelines.spark.prepared import NotPreparable
@@ -50,7 +51,6 @@ from pipelines.spark.results import (
 )
 from pipelines.spark.shared_jobs import SharedJob, Together, in_batches
 from pipelines.spark.step_panes import Saved
-from pipelines.spark.verification import Tagged
 from pipelines.storage.segment_files import new_attempt, sync_folders
 
 if TYPE_CHECKING:

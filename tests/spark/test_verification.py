@@ -19,10 +19,10 @@ from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
 from pipelines.spark import pane_cache, prepared, verification
 from pipelines.spark.compiler import TAG
+from pipelines.spark.job_verification import Contents, Records, Verification, first_half
 from pipelines.spark.results import StepResult
 from pipelines.spark.step import StepEngine
 from pipelines.spark.step_panes import PaneKeeper, Saved
-from pipelines.spark.verification import Contents, Records, Verification, first_half
 from tests.spark.drawn.world import World
 
 if TYPE_CHECKING:
