@@ -84,9 +84,9 @@ class Trial:
         lines = [f"network of seed {self.seed}, outputs {self.net.outputs}:"]
         return "\n".join([*lines, *(json.dumps(box) for box in boxes)])
 
-    def world(self, members: Sequence[str]) -> World:
+    def world(self) -> World:
         """The network's own files and engine, before anything has come."""
-        return World(self.spark, self.root, medusa_network(self.net, members))
+        return World(self.spark, self.root, medusa_network(self.net, self.members))
 
     # modes
 
@@ -97,16 +97,13 @@ class Trial:
             for fragment in self.fragments(world, ""):
                 self.run(world, world.step(fragment, part, cause), mode, "")
 
-    def anew(self, world: World, mode: str, way: Way, *, in_tasks: bool = False,
-             parts: Sequence[Range] = ()) -> None:  # fmt: skip
-        """Steps whose plan is made for them alone; everything has arrived before."""
+    def anew(self, mode: str, way: Way, *, in_tasks: bool = False) -> None:
+        """Steps whose plan is made for them alone."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(step, "way_of", lambda *_: way)
             if in_tasks:
                 patch.setattr(job, "RESULT_ROWS_IN_DRIVER_MAX", -1)
-            for part in parts or self.ranges:
-                for fragment in self.fragments(world, ""):
-                    self.run(world, world.step(fragment, part, Cause.CORRECTION), mode, "")
+            self.one_after_the_other(self.world(), mode)
 
     def together(self, world: World) -> None:
         """The steps of both members in one job."""
@@ -133,7 +130,7 @@ class Trial:
             for fragment in self.fragments(world, ""):
                 answer = world.step(fragment, part, Cause.TENTATIVE)
                 self.run(world, answer, "answer", "", partial)
-        world.tentative_us = self.ranges[0].from_us
+            world.tentative_us = self.ranges[0].from_us
         for at in range(len(self.ranges) - 1):
             self.arrives(world, "", at, only=missing)
         corrected = [Range(a.from_us, b.from_us) for a, b in pairwise(self.ranges[::2])]
@@ -167,7 +164,13 @@ class Trial:
         result = world.engine.compute(step)
         self.compare(world, step, result, mode, member, like)
         world.written(step, result)
-        self.taken[mode] += result.metrics.spark_jobs > 0
+        records, read = world.records_of(step), result.metrics.records_in
+        if read < records:
+            by = "an answer" if step.cause is Cause.CORRECTION else "the step before"
+            self.taken[f"panes of {by}"] += 1
+        if result.verified is not None:
+            assert result.verified.difference is None, f"{result.verified.sentence}\n{self.id}"
+            self.taken["verified"] += 1
 
     def compare(
         self, world: World, step: ComputeStep, result: StepResult, mode: str, member: str,

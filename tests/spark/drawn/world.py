@@ -6,7 +6,7 @@ Steps are compared by what they wrote and quarantined; the files are read back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -29,6 +29,7 @@ from medusa_core.reads import reads_of
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from pipelines.language.check import check_network
 from pipelines.spark.deployment import fragments_for
+from pipelines.spark.inputs import input_records
 from pipelines.spark.results import StepResult
 from pipelines.spark.step import StepEngine
 from pipelines.storage.arrow_digests import digests_by_bucket
@@ -132,6 +133,16 @@ class World:
             },
         )  # fmt: skip
 
+    def records_of(self, step: ComputeStep) -> int:
+        """How many records a step reads if panes stand for none of them."""
+        by_stream = {s: p for p, s in step.fragment.fragment.inputs.items()}
+        return sum(
+            input_records(
+                name, self.checked.columns[by_stream[name]], known.segments, step.reads
+            ).rows
+            for name, known in step.fragment.inputs.items()
+        )
+
     # what came out
 
     def rows_of(self, result: StepResult) -> Iterator[tuple[StreamName, Counter[Row]]]:
@@ -151,10 +162,3 @@ class World:
             (q.origin.removeprefix("box "), q.field or "", q.position or 0)
             for q in result.quarantine
         )
-
-
-def until_all_windows_end(pieces: Sequence[Range], boxes_s: int) -> list[Range]:
-    """The ranges of pieces, and one behind them in which the last windows end."""
-    last_us = pieces[-1].to_us
-    ends_us = last_us + -(-boxes_s // BUCKET_S) * WIDTH_US
-    return [*pieces, Range(last_us, ends_us + WIDTH_US)]
