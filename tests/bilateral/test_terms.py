@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -23,9 +24,10 @@ from medusa_core.market.terms import (
     Recovery,
     Suggested,
     Terms,
+    check_terms,
     plain,
 )
-from medusa_core.names import Participant
+from medusa_core.names import FragmentName, Participant
 from pipelines.contracts.yaml_values import Value, parse_yaml
 from pipelines.market.contracts.bilateral_terms import (
     HOLD_MS_MAX,
@@ -176,6 +178,15 @@ def test_a_time_is_unix_milliseconds(text: str, time_ms: int) -> None:
 def test_a_time_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="which is no time: write one in UTC"):
         time_ms_of(value_of(text))
+
+
+@pytest.mark.parametrize("name", ["../x", "a b", "", "a.b.c", "x" * 200])
+def test_a_fragment_that_may_move_is_named_like_one(tmp_path: Path, name: str) -> None:
+    terms = terms_in(tmp_path, "spare", MOVEMENT)
+    assert isinstance(terms.subject, Movement)
+    named = replace(terms.subject, fragments=frozenset({FragmentName(name)}))
+    with pytest.raises(Refused):
+        check_terms(replace(terms, subject=named))
 
 
 def test_each_party_is_the_others_partner_and_nobody_else_has_one(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from medusa_core.bounds import Bound, Policy
 from medusa_core.choosing import choose
 from medusa_core.comparing import pieces_of, to_compare
-from medusa_core.grid import Range
+from medusa_core.grid import FOREVER_US, Range
 from medusa_core.imports import ImportKnowledge, ProducedLine, explain_choice
 from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.segments import IMPORT, Producer, Segment, Stability, reading_order
@@ -136,3 +136,60 @@ def test_a_home_reads_what_it_chose_before_its_own_and_its_own_before_others() -
     assert min(lines, key=lambda p: reading_order(p, HERE)) == chosen
     assert min([foreign, BETA, own], key=lambda p: reading_order(p, HERE)) == own
     assert str(chosen) == "delta/import"
+
+
+def held_of(line: ProducedLine, *bounds: int) -> tuple[bool, bool, bool]:
+    """Of one piece: whether it has a row, lies outside of the line's life, is trimmed."""
+    pieces = dict(pieces_of(a_knowledge(line), seconds(0, 12)))
+    (held,) = pieces[seconds(*bounds)]
+    return held.segment is not None, held.is_outside, held.is_gone
+
+
+def test_what_a_producer_has_of_a_piece_depends_on_where_its_line_begins_and_ends() -> None:
+    rows = a_segment(seconds(4, 6)), a_segment(seconds(7, 9))
+    line = replace(a_line(BETA, *rows), end_us=9 * SECOND_US)
+    ended = replace(line, boundary_us=FOREVER_US)
+    assert held_of(ended, 0, 4) == (False, True, False)
+    assert held_of(ended, 4, 6) == (True, False, False)
+    assert held_of(ended, 6, 7) == (False, False, False), "a hole is not the end"
+    assert held_of(ended, 9, 12) == (False, True, False)
+    assert held_of(line, 9, 12) == (False, False, False), "its end is known, and not reached"
+
+
+def test_what_is_trimmed_is_gone_and_what_was_before_the_line_is_not() -> None:
+    line = replace(
+        a_line(BETA, a_segment(seconds(6, 9))),
+        origin_us=2 * SECOND_US,
+        trimmed_us=6 * SECOND_US,
+    )
+    assert held_of(line, 0, 2) == (False, True, False)
+    assert held_of(line, 2, 6) == (False, False, True)
+    assert held_of(line, 6, 9) == (True, False, False)
+
+
+def test_a_piece_is_lost_when_every_producer_has_lost_it_and_no_sooner() -> None:
+    lost = a_line(BETA, a_segment(seconds(0, 2), stability=Stability.GAP))
+    other = a_line(GAMMA, a_segment(seconds(0, 2), stability=Stability.GAP))
+    (row,) = choose(a_knowledge(lost, other), None, 0).rows
+    assert row.stability is Stability.GAP
+    silent = ProducedLine(producer=GAMMA)
+    assert choose(a_knowledge(lost, silent), None, 0).rows == ()
+    (row,) = choose(a_knowledge(lost, silent), Patience(1_000, Policy.PROCESS), 10**6).rows
+    assert row.stability is Stability.TENTATIVE
+
+
+def test_too_few_that_agree_are_waited_for_and_then_read_as_tentative() -> None:
+    one = a_line(BETA, a_segment(seconds(0, 1), {0: 1}))
+    silent = ProducedLine(producer=GAMMA)
+    patience = Patience(1_000, Policy.PROCESS)
+    unverified = a_knowledge(one, silent, verify=2)
+    assert choose(unverified, None, 10**6).rows == ()
+    assert choose(unverified, replace(patience, during_failure=Policy.SUSPEND), 10**6).rows == ()
+    waiting = choose(unverified, patience, 999)
+    assert waiting.rows == ()
+    (row,) = choose(unverified, patience, 1_000).rows
+    assert row.stability is Stability.TENTATIVE
+    both = a_knowledge(one, replace(one, producer=GAMMA, segments=tuple(
+        replace(s, producer=GAMMA) for s in one.segments)), verify=2)  # fmt: skip
+    (row,) = choose(both, None, 0).rows
+    assert row.stability is Stability.STABLE

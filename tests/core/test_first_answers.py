@@ -67,6 +67,21 @@ def test_a_tentative_answer_is_cut_where_its_corrections_are_and_the_rest_waits(
     assert corrected == [0, 20]
 
 
+def test_what_fills_a_hole_between_answers_is_an_answer_too() -> None:
+    events = [
+        an_event(0, 10, STABLE, 1),
+        an_event(20, 30, STABLE, 2),
+        an_event(10, 20, STABLE, 3),
+        an_event(30, 40, STABLE, 4),
+    ]
+    assert told(events) == [
+        (0, 10, False, 10, 10),
+        (10, 20, False, 30, 30),
+        (20, 30, False, 20, 20),
+        (30, 40, False, 40, 40),
+    ]
+
+
 def test_a_correction_that_covers_several_answers_ends_each_of_them() -> None:
     events = [
         an_event(0, 10, TENTATIVE, 1, 3),

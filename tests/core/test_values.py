@@ -24,13 +24,14 @@ from medusa_core.digest import EMPTY, Digest
 from medusa_core.errors import Refused
 from medusa_core.exchange import import_fragment
 from medusa_core.frozen import FrozenMap
+from medusa_core.grid import FOREVER_US
 from medusa_core.imports import is_import_of
 from medusa_core.market.documents import checked_revision
 from medusa_core.market.terms import MONEY_MAX, check_money
 from medusa_core.names import Epoch, PlanId, StreamName, Version, check_name
 from medusa_core.network import Network
 from medusa_core.plans import Plan
-from medusa_core.recalls import LineRecall, check_recalls
+from medusa_core.recalls import GENERATION_MAX, LineRecall, check_recalls
 from medusa_core.segments import IMPORT, Producer, Read, SegmentFile, Stability, digest_over
 from tests.core.builders import ALPHA, PLAN, READINGS, TOTALS, a_network, a_segment, seconds
 
@@ -264,6 +265,31 @@ def test_recalls_of_a_line_rise_in_generation_and_version(
             check_recalls(told)
     else:
         check_recalls(told)
+
+
+@pytest.mark.parametrize(
+    ("generation", "version", "is_refused"),
+    [
+        (1, 1, True),
+        (2, 1, False),
+        (GENERATION_MAX, 1, False),
+        (GENERATION_MAX + 1, 1, True),
+        (2, 0, True),
+        (2, FOREVER_US, False),
+        (2, FOREVER_US + 1, True),
+    ],
+)
+def test_a_recall_begins_the_second_generation_or_a_later_one(
+    generation: int, version: int, is_refused: bool
+) -> None:
+    values: dict[str, Any] = {"generation": generation, "version": version, "because": "a test"}
+    if is_refused:
+        with pytest.raises(Refused):
+            LineRecall(from_us=0, **values)
+    else:
+        LineRecall(from_us=-FOREVER_US, **values)
+        with pytest.raises(Refused):
+            LineRecall(from_us=FOREVER_US, **values)
 
 
 @pytest.mark.parametrize("amount", ["NaN", "Infinity", "-Infinity", "-1", "0", "0.0000001"])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import inf
+
+import pytest
 
 from medusa_core.market.learning import (
     PASSED_ROUNDS,
+    after_answering,
     is_passed_over,
     lowest_taken,
     told_by,
 )
 from medusa_core.market.messages import Answer, Reason, Room
 from medusa_core.market.terms import ContractName
-from tests.market.knowing import NONCE, an_item
+from tests.market.knowing import NONCE, an_item, an_offer, providing
 
 ROOMS = (Room(0, 0.5), Room(2, 1.5))
 
@@ -53,3 +57,22 @@ def test_an_answer_that_was_not_weighed_says_nothing_of_room() -> None:
 def test_the_lowest_price_of_a_round_bounds_what_comes_on_top() -> None:
     assert lowest_taken([]) == inf
     assert lowest_taken([inf, 3.0, 2.0]) == 2.0
+
+
+def test_what_a_payer_still_wants_is_halved_only_when_it_was_told_of_room_in_vain() -> None:
+    offer = an_offer("b", [an_item(number, 0.1) for number in range(4)]).offer
+    declined, taken = an_answer(), an_answer(accepts=True)
+    first = after_answering(providing("b"), offer, declined).wanted
+    assert first is not None
+    assert (first.load, first.smallest) == (pytest.approx(0.4), pytest.approx(0.1))
+    again = replace(providing("b"), wanted=first)
+    in_vain = after_answering(again, offer, declined).wanted
+    assert in_vain is not None
+    assert in_vain.load == pytest.approx(0.2)
+    some = after_answering(again, offer, taken).wanted
+    assert some is not None
+    assert some.load == pytest.approx(0.4 - 0.01), "one of 0.01 was taken"
+    everything = replace(taken, accepted=offer.items)
+    nothing = after_answering(again, offer, everything).wanted
+    assert nothing is not None
+    assert nothing.load == 0.0

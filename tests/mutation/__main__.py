@@ -30,7 +30,13 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     listed = {} if options.listed else listed_survivors()
     chosen = [m for m in chosen if m.id not in listed]
-    results = run_mutants(ROOT, chosen, seconds_max=options.minutes * 60, told=sys.stdout)
+    results = run_mutants(
+        ROOT,
+        chosen,
+        seconds_max=options.minutes * 60,
+        simulates=options.simulate,
+        told=sys.stdout,
+    )
     left = [result for result in results if result.verdict in ("survived", "unreached")]
     counts = {v: sum(r.verdict == v for r in results) for v in sorted({r.verdict for r in results})}
     print(f"{len(results)} of {len(chosen)} mutants run: {counts or 'none'}")
@@ -45,6 +51,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--kind", action="append", help="of these kinds alone, as guard or lock")
     parser.add_argument("--only", action="append", help="those with this in their id")
     parser.add_argument("--minutes", type=float, default=60, help="stop after so long, per room")
+    parser.add_argument(
+        "--simulate",
+        action="store_true",
+        help="let the simulator look at what no test of the core noticed",
+    )
     parser.add_argument("--listed", action="store_true", help="run listed survivors too")
     parser.add_argument("--list", action="store_true", help="show mutants, run nothing")
     return parser.parse_args(arguments)

@@ -74,19 +74,28 @@ def run_mutants(
     mutants: Iterable[Mutant],
     *,
     seconds_max: float = 3_600,
+    simulates: bool = False,
     told: TextIO | None = None,
 ) -> list[Result]:
-    """Run them until the time is over; `told` hears of each that is not killed."""
+    """Run them until the time is over; `told` hears of each that is not killed.
+
+    With `simulates`, schedules of the simulator look at what no test of the core has noticed.
+    """
     results = []
     for room in ROOMS:
         those = [mutant for mutant in mutants if mutant.room == room]
         if those:
-            results += _run_room(root, room, those, seconds_max, told)
+            results += _run_room(root, room, those, seconds_max, simulates, told)
     return results
 
 
 def _run_room(
-    root: Path, room: str, mutants: list[Mutant], seconds_max: float, told: TextIO | None
+    root: Path,
+    room: str,
+    mutants: list[Mutant],
+    seconds_max: float,
+    simulates: bool,
+    told: TextIO | None,
 ) -> list[Result]:
     by_id = {mutant.id: mutant for mutant in mutants}
     with tempfile.TemporaryDirectory(prefix="medusa-mutants-") as folder:
@@ -108,6 +117,7 @@ def _run_room(
                     "test_s_max": TEST_S_MAX,
                     "tests_s_max": TESTS_S_MAX[room],
                     "seconds_max": seconds_max,
+                    "simulates": simulates and room != "sql",
                 }
             )
         )

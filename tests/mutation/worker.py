@@ -62,7 +62,7 @@ class Job:
     told: Path
     test_s_max: float
     tests_s_max: float
-    schedules: bool
+    simulates: bool
     deadline: float
 
 
@@ -96,7 +96,7 @@ class Run:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
-        if self._job.schedules:
+        if self._job.simulates:
             import pipelines.simulation.faults.schedule_runs  # noqa: F401 - before children are forked
         self._functions = _loaded_functions(self._root / self._job.room)
         items = {item.nodeid: item for item in session.items}
@@ -186,7 +186,7 @@ class Run:
                     self._one(item, next_)
                     if self._failed is not None:
                         return False
-                self._failed = _violation() if self._job.schedules else None
+                self._failed = _violation() if self._job.simulates else None
                 return self._failed is None
 
             verdict, how = self._in_child(act, limit_s)
@@ -466,7 +466,7 @@ def main(arguments: Sequence[str]) -> int:
         told=Path(given["told"]),
         test_s_max=given["test_s_max"],
         tests_s_max=given["tests_s_max"],
-        schedules=given["room"] != "sql",
+        simulates=given["simulates"],
         deadline=time.monotonic() + given["seconds_max"],
     )
     options = [

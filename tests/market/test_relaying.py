@@ -1,0 +1,32 @@
+"""What can be taken by handing on is counted with the ways that cost less than they save alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from medusa_core.market.costs import Queue
+from medusa_core.market.relaying import Way, exchange, rooms_by_relay
+from medusa_core.names import Participant
+from tests.market.knowing import an_item, knowing
+
+OWN = [an_item(number) for number in range(75)]
+CHEAP, DEAR = Way(10.0, 0.1, Participant("a")), Way(22.0, 0.2, Participant("b"))
+
+
+def test_a_way_that_costs_more_than_handing_on_saves_is_no_room() -> None:
+    """At a load of 0.78 the last hundredth costs some 20 a unit: more than 10, less than 22."""
+    knowledge = knowing(OWN)
+    (with_both,) = rooms_by_relay([CHEAP, DEAR], [25.0], knowledge, 0.75, [0.03], 0.01)
+    (with_one,) = rooms_by_relay([CHEAP], [25.0], knowledge, 0.75, [0.03], 0.01)
+    assert with_both == with_one == pytest.approx(0.13)
+
+
+def test_a_way_as_dear_as_the_price_is_no_room() -> None:
+    assert rooms_by_relay([DEAR], [22.0], knowing(OWN), 0.75, [0.03], 0.01) == [0.03]
+
+
+def test_nothing_leaves_at_a_price_that_is_not_below_what_is_paid() -> None:
+    cost = Queue(1.0)
+    assert exchange(cost, 0.9, 0.9, 30.0, 0.02, [(29.9, 0.1)]) is not None
+    assert exchange(cost, 0.9, 0.9, 30.0, 0.02, [(30.0, 0.1)]) is None
+    assert exchange(cost, 0.9, 0.9, 30.0, 0.02, []) is None
