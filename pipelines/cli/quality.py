@@ -1,7 +1,7 @@
 """`medusa quality run`: certificates for closed windows, and pages that show them.
 
-What it prints is what stands in the catalog and in the pages: one line for each stream and law. The
-exit code is 1 if a check failed.
+The command prints one line for each stream and law, as in the catalog and on the pages. The exit
+code is 1 if a check failed.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, assert_never
 
+from medusa_core.certificates import Suite
 from medusa_core.errors import CheckFailed, Refused
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
@@ -33,12 +34,14 @@ def quality_run(
     report: Path | None,
     as_json: bool,
 ) -> int:
-    """Check closed windows of a home's streams, print what was found; 1 if something was wrong.
+    """Check closed windows of a home's streams and print the result; 1 if a check failed.
 
-    `report` is where to write the page of answers (None: nowhere).
+    `report` is the file to which the page of answers is written (None: it is not).
     """
     if report is not None and break_mode is not None:
-        raise Refused("a page shows what is so, not a broken copy: leave --report or --break out")
+        raise Refused(
+            "--report shows the home and --break a broken copy of it: leave one of them out"
+        )
     asked = Asked(
         stream=stream,
         from_us=None if from_ is None else parse_time_us("--from", from_),
@@ -58,7 +61,7 @@ def quality_run(
 
 
 def _write_report(path: Path, home: Home, asked: Asked, outcome: Outcome) -> None:
-    """The page of answers, of every stream that was checked and is computed from others."""
+    """Write the page of answers, with every checked stream that is computed from others."""
     from pipelines.report.answer_figures import read_answers
     from pipelines.report.answer_page import write_answer_page
 
@@ -89,36 +92,37 @@ def _text(outcome: Outcome, break_mode: str | None) -> str:
         for sentence in found.broken:
             certificate = found.certificate
             lines.append(f"{certificate.stream}, {certificate.law}: {sentence}")
-    lines += [f"{stream} was not computed again: {why}" for stream, why in outcome.not_recomputed]
+    lines += [f"{stream} was not recomputed: {why}" for stream, why in outcome.not_recomputed]
     failed = sum(not found.certificate.passed for found in outcome.found)
-    told = f"{failed} of {counted(len(outcome.found), 'check')} failed" if failed else (
-        counted(len(outcome.found), "check") + " passed"
-    )  # fmt: skip
+    checks = counted(len(outcome.found), "check")
+    result = f"{failed} of {checks} failed" if failed else f"{checks} passed"
     if break_mode is not None:
-        told = f"on a copy broken by {break_mode}, of which nothing was written down: {told}"
-    return "\n".join([*lines, f"{told}; pages: {outcome.page}"])
+        result = f"on a copy broken by {break_mode}, without a certificate: {result}"
+    return "\n".join([*lines, f"{result}; pages: {outcome.page}"])
 
 
 def _short(found: Found) -> str:
-    """The figures of a check that say most, in a few words."""
+    """The most important figures of a check, in a few words."""
     figures: Mapping[str, Any] = found.certificate.figures
-    match found.certificate.suite.value:
-        case "converged":
+    match found.certificate.suite:
+        case Suite.CONVERGED:
             engines = sorted({e.partition(":")[0] for e in found.certificate.engines.values()})
             rows = (
                 f"{counted(figures['final_rows'], 'row')} and {figures['recomputed_rows']:,} again"
             )
             return rows + (f" by {' and '.join(engines)}" if engines else "")
-        case "complete":
-            put_aside = sum(figures["in_quarantine"].values())
-            return f"{counted(figures['final_rows'], 'row')}, {put_aside:,} in quarantine"
-        case "boundaries":
+        case Suite.COMPLETE:
+            in_quarantine = sum(figures["in_quarantine"].values())
+            return f"{counted(figures['final_rows'], 'row')}, {in_quarantine:,} in quarantine"
+        case Suite.BOUNDARIES:
             return counted(figures["versions"], "version")
-    delays = [figures["delay_ms_max_final"], figures["delay_ms_max_tentative"]]
-    longest = max((d for d in delays if d is not None), default=None)
-    bound = figures["bound_ms"]
-    told = "no bound declared" if bound is None else f"bound {bound:,} ms"
-    return told if longest is None else f"{longest:,} ms at most, {told}"
+        case Suite.AVAILABILITY:
+            delays = [figures["delay_ms_max_final"], figures["delay_ms_max_tentative"]]
+            longest = max((d for d in delays if d is not None), default=None)
+            bound = figures["bound_ms"]
+            text = "no bound declared" if bound is None else f"bound {bound:,} ms"
+            return text if longest is None else f"{longest:,} ms at most, {text}"
+    assert_never(found.certificate.suite)
 
 
 def _document(outcome: Outcome, break_mode: str | None) -> Mapping[str, Any]:

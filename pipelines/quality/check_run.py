@@ -1,4 +1,4 @@
-"""A run of the checks: choose windows, read, compute again, examine, write certificates down."""
+"""A run of the checks: choose windows, read facts, recompute, examine, record certificates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Session = Callable[[Home], "AbstractContextManager[SparkSession]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a check found: the certificate, and in words what was not as it should be."""
+    """The result of a check: the certificate, and a sentence for each expectation that failed."""
 
     certificate: Certificate
     broken: tuple[str, ...]
@@ -36,7 +36,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """A run: what was found, why some streams could not be computed again, the first page."""
+    """The result of a run; the first page; why some streams could not be recomputed."""
 
     found: tuple[Found, ...]
     not_recomputed: tuple[tuple[str, str], ...]
@@ -44,18 +44,19 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether every check did."""
+        """Whether every check passed."""
         return all(found.certificate.passed for found in self.found)
 
 
 def run_checks(
     home: Home, asked: Asked, *, break_mode: str | None = None, session: Session | None = None
 ) -> Outcome:
-    """Check the windows that are asked for and write a certificate of each check.
+    """Check the windows that are asked for and record a certificate of each check.
 
-    `break_mode` breaks a copy of what was read: its pages lie apart, and nothing is written down.
-    `session` gives a Spark session where a box cannot be carried over (default: one of its own).
-    Raises Refused where the windows cannot be checked, Unavailable where a file is damaged.
+    `break_mode` breaks a copy of the facts: its pages are written to a folder apart, and no
+    certificate is recorded. `session` opens a Spark session for boxes that DuckDB cannot compute
+    (default: a session of its own). Raises Refused if the windows cannot be checked, Unavailable if
+    a file is missing or damaged.
     """
     fragments = fragments_in_force(home.catalog)
     subjects = subjects_of(asked, home.catalog.lines(), fragments, home.participant)
@@ -76,7 +77,7 @@ def run_checks(
 
 
 class _Opening:
-    """A Spark session that is opened when it is first asked for, and ended with a stack."""
+    """Opens a Spark session at the first call; a stack ends it."""
 
     def __init__(self, home: Home, session: Session, stack: ExitStack) -> None:
         self._home, self._session, self._stack = home, session, stack
@@ -90,7 +91,7 @@ class _Opening:
 
 @contextmanager
 def own_session(home: Home) -> Iterator[SparkSession]:
-    """A Spark session beside those of drivers that run in the home."""
+    """A Spark session apart from those of the home's drivers."""
     from pipelines.spark.session import close_session, open_session
 
     session = open_session(home.directory / FOLDER)
@@ -119,6 +120,6 @@ def _examined(pages: Project, home: Home, facts: Facts) -> Iterator[Found]:
 
 
 def _written(home: Home, found: Found) -> Found:
-    """The finding with the number that its certificate has in the catalog."""
+    """Record the certificate; the result with its number in the catalog."""
     number = home.catalog.record_certificate(found.certificate)
     return replace(found, certificate=replace(found.certificate, number=number))

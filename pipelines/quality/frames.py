@@ -1,4 +1,4 @@
-"""Facts as the tables that expectations are held against: a row for each thing to be wrong."""
+"""Facts as tables for expectations: a row for each thing that can be wrong."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HOLE = "missing"
 
 
 def pieces_frame(facts: Facts) -> pd.DataFrame:
-    """The window cut into segments and holes: their label, and rows by catalog and by file."""
+    """The window cut into segments and holes: label, and rows by catalog and by file."""
     width_us = facts.subject.status.stream.width_us
     found: dict[int, int] = {}
     for at in facts.stable[STIME].to_pylist():
@@ -60,9 +60,9 @@ def _piece(
 
 
 def versions_frame(facts: Facts) -> pd.DataFrame:
-    """Version by version of the line: how far its rows reach without a hole, what was replaced.
+    """The versions of the line: how far its rows reach without a hole, how many were replaced.
 
-    What a recall took back is not counted: it begins another generation.
+    Rows that a recall took back are not counted: a recall begins another generation.
     """
     rows = [
         {
@@ -79,7 +79,7 @@ def versions_frame(facts: Facts) -> pd.DataFrame:
 
 
 def boundaries(window: Range, events: Sequence[LineEvent]) -> Iterator[tuple[int, int, int]]:
-    """Each version with the boundary after it, and how many final rows it took away."""
+    """Each version, the boundary after it, and how many final segments it replaced."""
     begun: dict[int, list[LineEvent]] = {}
     ended: dict[int, list[LineEvent]] = {}
     for event in events:
@@ -99,8 +99,8 @@ def boundaries(window: Range, events: Sequence[LineEvent]) -> Iterator[tuple[int
         for event in begun.get(version, ()):
             if event.end_version != version:
                 insort(live, event.range)
-        # What begins before the boundary may reach beyond it: one step back is enough, since live
-        # rows do not overlap.
+        # A segment that begins before the boundary may end behind it: one step back is enough,
+        # since live segments do not overlap.
         at = max(0, bisect_left(live, Range(boundary_us, boundary_us + 1)) - 1)
         while at < len(live) and live[at].from_us <= boundary_us:
             boundary_us = max(boundary_us, live[at].to_us)
@@ -109,7 +109,7 @@ def boundaries(window: Range, events: Sequence[LineEvent]) -> Iterator[tuple[int
 
 
 def arrivals_frame(facts: Facts) -> pd.DataFrame:
-    """The first results of every part of the window: how long after their inputs they came."""
+    """The first results of each part of the window, and their delay after their inputs."""
     rows = []
     for event, part in first_arrivals(facts.window, facts.events):
         waited_ms = delay_ms_of(event)

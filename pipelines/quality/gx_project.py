@@ -1,7 +1,8 @@
 """Great Expectations: one project in a folder, in which suites are run and Data Docs are written.
 
-Imported when it is needed (seconds). GX keeps plain files without locks, so one process at a time
-works in a folder; how many results are kept is bounded, since the index is written anew each time.
+The library is imported late, since that takes seconds. GX keeps plain files without locks, so one
+process at a time works in a folder. The number of results is bounded, since each run rewrites the
+index.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ _CONNECT = "pyspark.sql.connect"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What GX found of one examination: whether all held, and what did not."""
+    """The result of one examination, with a sentence for each expectation that failed."""
 
     passed: bool
     broken: tuple[str, ...]
 
 
 def great_expectations() -> Any:
-    """The library, quiet, and without a look for Spark's remote client, which ends programs."""
+    """The library, silenced, without Spark's remote client: importing that ends programs."""
     known = sys.modules.get(_CONNECT)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -55,7 +56,7 @@ def great_expectations() -> Any:
 
 @contextmanager
 def project(folder: Path) -> Iterator[Project]:
-    """The project of a folder, alone; Unavailable if another process has it or it cannot be."""
+    """Lock and open the project of a folder; Unavailable if another process has locked it."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / "lock")
@@ -88,7 +89,7 @@ class Project:
         return self._folder / _SITE / "index.html"
 
     def examine(self, examination: Examination, whose: str) -> Verdict:
-        """Hold the tables against what is expected of them."""
+        """Check the expectations about the tables."""
         broken: list[str] = []
         for table in examination.tables:
             stream = str(examination.facts.stream).replace("/", "_")
@@ -131,7 +132,7 @@ class Project:
             return result
 
     def finish(self) -> Path:
-        """Write the pages of what was examined, so that they open without a network; the first."""
+        """Write the pages of what was examined; the path of the first page."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self._context.build_data_docs(resource_identifiers=self._written or None)
@@ -140,7 +141,7 @@ class Project:
 
 
 def _window_name(examination: Examination) -> str:
-    """The window as the name of a run, which becomes a folder's."""
+    """The window as the name of a run, and so of a folder."""
     window = examination.facts.window
     return re.sub(r"[^0-9A-Za-z.+-]", "", f"{iso(window.from_us)}-{iso(window.to_us)}")
 
@@ -159,7 +160,7 @@ def _expectation(gx: Any, expected: Expected) -> Any:
 
 
 def _broken(result: Any) -> Iterator[str]:
-    """What did not hold, in the words of the expectations."""
+    """The texts of the expectations that failed."""
     for run in result.run_results.values():
         for one in run.results:
             if not one.success:
@@ -167,11 +168,13 @@ def _broken(result: Any) -> Iterator[str]:
                 told = getattr(config, "description", None) or config.type
                 found = dict(one.result or {})
                 number = found.get("unexpected_count")
-                yield f"{told}: not so in {counted(number, 'case')}" if number else str(told)
+                yield (
+                    f"{told}: failed in {counted(number, 'case')}" if number else f"{told}: failed"
+                )
 
 
 def _forget_old(results: Path) -> None:
-    """Remove results of old runs, so that pages do not grow for ever."""
+    """Remove the results of old runs."""
     runs: dict[str, list[Path]] = {}
     for path in results.glob("*/*/*"):
         if path.is_dir():

@@ -1,8 +1,8 @@
-"""Data Docs that open without a network: scripts and styles from beside them, not from elsewhere.
+"""Data Docs that open without a network: their scripts and styles are local copies.
 
-GX writes pages that load a dozen files, and a picture that counts its viewers, from servers of
-others. Pages are rewritten when they are made: what they need lies in the site as a copy of
-`third_party/data_docs`, and what is only for looks is left out.
+GX writes pages that load a dozen files, and a picture that counts viewers, from servers on the
+internet. The pages are rewritten: what they need is copied from `third_party/data_docs`, decoration
+is removed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _SYMBOLS = ("fontawesome.min.css", "solid.min.css")
 
 
 def make_offline(site: Path) -> int:
-    """Rewrite the pages of a site that load something from elsewhere; returns how many."""
+    """Rewrite the new pages of a site to load local files only; returns how many."""
     folder = site / _FOLDER
     if not folder.is_dir():
         shutil.copytree(ASSETS, folder)
     done = 0
     for page in site.rglob("*.html"):
-        # Pages of earlier runs are done; the mark is at their very beginning.
+        # Pages of earlier runs begin with the mark.
         with page.open("rb") as file:
             if file.read(len(_MARK)) == _MARK:
                 continue
@@ -49,7 +49,7 @@ _MARK = b"<!-- opens offline -->\n"
 
 
 def _instead(found: re.Match[str], beside: str) -> str:
-    """The tag with a copy that lies beside the page, or nothing."""
+    """The tag with the path of the local copy, or nothing."""
     name = found["address"].partition("?")[0].rpartition("/")[2]
     if name == "all.min.css" and found["tag"].lower() == "link":
         return "".join(f'<link rel="stylesheet" href="{beside}/{n}">' for n in _SYMBOLS)

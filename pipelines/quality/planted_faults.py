@@ -1,4 +1,4 @@
-"""Faults made on purpose, in a copy of the facts: a checker that was seen to fail is believed."""
+"""Faults planted in a copy of the facts, so that each check can be seen to fail."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from pipelines.quality.stored_rows import STIME
 from pipelines.quality.window_facts import Facts
 
 LATE_BOUND_MS = 10_000
-"""The bound that a stream without one is given in the copy, so that something can be late."""
+"""The bound that the copy of a stream without a bound gets, so that a result can be late."""
 
 
 def broken(mode: str, found: Sequence[Facts]) -> list[Facts]:
-    """The facts with a fault in the first window that can have it; Refused if none can."""
+    """The facts with a fault in the first window that it applies to; Refused if there is none."""
     for at, facts in enumerate(found):
         copy = _MODES[mode](facts)
         if copy is not None:
             return [*found[:at], copy, *found[at + 1 :]]
     raise Refused(
-        f"--break {mode} finds nothing to break: give a window with results, of a stream that is "
-        "computed here"
+        f"--break {mode} does not apply: choose a window with results of a stream that is computed "
+        "here"
     )
 
 
@@ -73,7 +73,7 @@ def _change_type(facts: Facts) -> Facts | None:
 
 
 def _another(value: Any, type_: str) -> Any:
-    """A value of the type that is not this one."""
+    """Another value of the type."""
     if value is None:
         zeros: Mapping[str, Any] = {"boolean": False, "string": "", "binary": b"", "double": 0.0}
         return zeros.get(type_, Decimal(0) if type_.startswith("decimal") else 0)
@@ -92,7 +92,7 @@ def _another(value: Any, type_: str) -> Any:
 
 
 def _skip_correction(facts: Facts) -> Facts | None:
-    """The last bucket with rows as it was before a correction: tentative, a part of its rows."""
+    """The last bucket with rows as it was before a correction: tentative."""
     if not facts.stable.num_rows:
         return None
     width_us = facts.subject.status.stream.width_us
@@ -124,7 +124,7 @@ def _skip_correction(facts: Facts) -> Facts | None:
 
 
 def _boundary_back(facts: Facts) -> Facts | None:
-    """A version after the last one, in which the line's last segment is there no more."""
+    """A version after the last one, without the line's last segment."""
     if not facts.events:
         return None
     last = max(facts.events, key=lambda event: event.range.to_us)
@@ -135,7 +135,7 @@ def _boundary_back(facts: Facts) -> Facts | None:
 
 
 def _late(facts: Facts) -> Facts | None:
-    """A first arrival a minute behind the bound."""
+    """A first arrival one minute after the bound."""
     bound_ms = facts.bound_ms or LATE_BOUND_MS
     for at, event in enumerate(facts.events):
         if event.inputs_at_ms is not None:

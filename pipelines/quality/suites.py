@@ -1,7 +1,7 @@
-"""The suites: for each law, a table of facts and what Great Expectations is to find in it.
+"""The suites: for each law, tables of facts and the expectations that Great Expectations checks.
 
-Every expectation is about one column of a table in which a row is something that can be wrong: a
-bucket, a piece of the window, a version, a first arrival. Tables are pandas', never Spark's.
+A row of a table is something that can be wrong: a column, a bucket, a piece of the window, a
+version, a first arrival. The tables are pandas', never Spark's.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TOLD = {
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """An expectation of GX by the name of its class, its arguments, and what it says."""
+    """An expectation of GX: the name of its class, its arguments, and its text for people."""
 
     kind: str
     told: str
@@ -39,7 +39,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table of facts and what is expected of it."""
+    """A table of facts and the expectations about it."""
 
     name: str
     rows: pd.DataFrame
@@ -48,7 +48,7 @@ class Table:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examination:
-    """One suite over one window: the tables to look at and the figures to write down."""
+    """One suite over one window: the tables to check and the figures of the certificate."""
 
     suite: Suite
     facts: Facts
@@ -58,7 +58,7 @@ class Examination:
 
 
 def examinations(facts: Facts) -> list[Examination]:
-    """The suites that a window can be held against."""
+    """The suites that apply to a window."""
     found = [_complete(facts), _boundaries(facts)]
     if facts.recomputed is not None:
         found.insert(0, _converged(facts))
@@ -88,7 +88,7 @@ def _converged(facts: Facts) -> Examination:
                 _all("only_recomputed", [0], "no row is missing from the stream"),
                 Expected(
                     "ExpectColumnPairValuesToBeEqual",
-                    "each bucket has as many rows as were computed again",
+                    "each bucket has as many rows as were recomputed",
                     {"column_A": "rows", "column_B": "recomputed"},
                 ),
             ),
@@ -163,7 +163,7 @@ def _boundaries(facts: Facts) -> Examination:
     versions = versions_frame(facts)
     reached = versions["boundary_us"]
     furthest = reached.groupby(versions["generation"]).cummax()
-    # A step back is a row below the greatest so far: GX's own test of an increase tells no row.
+    # A step back is a row below the greatest so far: GX's own test of an increase names no row.
     versions["went_back_us"] = (furthest - reached).astype("int64")
     return Examination(
         suite=Suite.BOUNDARIES,

@@ -66,16 +66,16 @@ class Facts:
 
     @property
     def stream(self) -> StreamName:
-        """Its name."""
+        """The name of the stream."""
         return self.subject.stream
 
     @property
     def window(self) -> Range:
-        """The buckets that are looked at."""
+        """The range of the buckets."""
         return self.subject.window
 
     def ranges(self, *stabilities: Stability) -> tuple[Range, ...]:
-        """The parts of the window with one of these labels."""
+        """The parts of the window with one of the stabilities."""
         found = []
         for segment in self.segments:
             part = segment.range.intersection(self.window)
@@ -121,11 +121,13 @@ def _with_recomputed(facts: Facts, reason: str, recomputed: Sequence[Recomputed]
     reason = reason or next((one.reason for one in recomputed if one.reason), "")
     if reason:
         return replace(facts, reason=reason)
-    derived = recomputed[-1].columns if recomputed else facts.columns
+    # Plans that give the stream different columns: one that differs from the declared ones is
+    # shown, and fails the check whatever the rows are.
+    others = (one.columns for one in recomputed if one.columns != facts.columns)
+    derived = next(others, facts.columns)
+    stable = merged(facts.ranges(Stability.STABLE))
     tables = [row_schema(derived).empty_table()]
-    for one in recomputed:
-        assert one.rows is not None
-        tables.append(within(one.rows, _stable_parts(facts)))
+    tables += [within(one.rows, stable) for one in recomputed if one.columns == derived]
     return replace(
         facts,
         derived=derived,
@@ -156,7 +158,7 @@ def _read(home: Home, subject: Subject) -> Facts:
 
 
 def _not_here(home: Home, facts: Facts, plans: Plans) -> str:
-    """Why a line cannot be computed again in this home, or nothing."""
+    """Why a line cannot be recomputed in this home, or nothing."""
     status = facts.subject.status
     if not _is_computed_here(home, status):
         by = {line.producer for line in home.catalog.lines(status.stream.name)}
@@ -174,7 +176,7 @@ def _not_here(home: Home, facts: Facts, plans: Plans) -> str:
 
 
 def _is_computed_here(home: Home, status: LineStatus) -> bool:
-    """Whether this home is, or is one of those, that compute what a line holds."""
+    """Whether this home computes the rows of a line, alone or as one of several producers."""
     if status.producer.participant != home.participant or not status.producer.is_import:
         return status.producer.participant == home.participant
     by = [line.producer for line in home.catalog.lines(status.stream.name)]
@@ -192,10 +194,6 @@ def _made(read: Sequence[Facts]) -> Made:
     return made
 
 
-def _stable_parts(facts: Facts) -> Sequence[Range]:
-    return merged(facts.ranges(Stability.STABLE))
-
-
 def _computable(
     home: Home,
     subject: Subject,
@@ -204,7 +202,7 @@ def _computable(
     *,
     is_default: bool,
 ) -> Subject:
-    """The window, if the records that it needs are still there, or cut to where they are."""
+    """The window; if `is_default`, cut to where the records that it needs are kept."""
     status, window = subject.status, subject.window
     if not _is_computed_here(home, status):
         return subject
@@ -224,7 +222,7 @@ def _computable(
                 if not is_default or first_us >= window.to_us:
                     raise Refused(
                         f"{source} is trimmed before {iso(trimmed_us)}, so {subject.stream} can be "
-                        f"computed again from {iso(first_us)} on: give --from that, or later"
+                        f"recomputed from {iso(first_us)} on: give --from that, or later"
                     )
     return Subject(status=status, window=Range(least_us, window.to_us))
 
@@ -237,7 +235,7 @@ def _quarantine(home: Home) -> Mapping[str, int]:
 
 
 def _behind(facts: Facts, plans: Plans) -> set[str]:
-    """The stream itself and the sources that it is computed from."""
+    """The stream and the sources that it is computed from."""
     found: set[str] = {facts.stream}
     for plan in {segment.plan for segment in facts.segments} & set(plans):
         found |= {source["name"] for source in plans[plan].get("network", {}).get("sources", ())}

@@ -1,4 +1,4 @@
-"""Which window of which line is looked at: closed buckets that are still there, or a refusal."""
+"""The windows that are checked: closed buckets of lines, as they were asked for, or a refusal."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from pipelines.catalog.lines_read import lines_read
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """A line and a window of whole buckets of it that have closed."""
+    """A line and a window of whole, closed buckets of it."""
 
     status: LineStatus
     window: Range
 
     @property
     def stream(self) -> StreamName:
-        """Its name."""
+        """The name of the stream."""
         return self.status.stream.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was asked for; None: everything that has closed."""
+    """The window that was asked for; None stands for everything that has closed."""
 
     stream: str | None = None
     from_us: int | None = None
@@ -40,7 +40,7 @@ class Asked:
 def subjects_of(
     asked: Asked, lines: Sequence[LineStatus], fragments: Mapping[str, Fragment], here: Participant
 ) -> tuple[Subject, ...]:
-    """The lines and windows that were asked for; Refused, in a sentence, if they cannot be."""
+    """The lines and windows that were asked for; Refused if they cannot be checked."""
     chosen = lines_read(lines, here)
     if asked.stream is not None:
         if asked.stream not in chosen:
@@ -50,12 +50,12 @@ def subjects_of(
         return (_subject(asked, chosen[name], chosen, fragments),)
     begun = {name: line for name, line in chosen.items() if _closed(line) is not None}
     if not begun:
-        raise Refused(f"nothing has closed in the home of {here}: let a replay or a run come first")
+        raise Refused(f"no bucket has closed in the home of {here}: start a replay or a run first")
     return tuple(_subject(asked, line, chosen, fragments) for line in begun.values())
 
 
 def _closed(line: LineStatus) -> Range | None:
-    """From where to where a line's buckets are closed and kept."""
+    """The range in which a line's buckets are closed and kept; None if there are none."""
     from_us, to_us = line.kept_from_us, line.live_through_us
     return None if from_us is None or to_us is None or from_us >= to_us else Range(from_us, to_us)
 
@@ -103,7 +103,7 @@ def _check_grid(option: str, at_us: int, line: LineStatus) -> None:
 def _waits_for(
     line: LineStatus, lines: Mapping[StreamName, LineStatus], fragments: Mapping[str, Fragment]
 ) -> str:
-    """What is missing for more buckets to close."""
+    """What more buckets need in order to close."""
     name = line.stream.name
     inputs = {
         stream
@@ -115,7 +115,7 @@ def _waits_for(
     if line.has_ended:
         return "it has ended there"
     if not inputs:
-        return "its source has promised no more, wait for it to go on"
+        return "wait for its source to promise more"
     last = min(inputs, key=lambda stream: lines[stream].boundary_us)
     reached = lines[last].live_through_us
     if reached is None:

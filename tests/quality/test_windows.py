@@ -67,7 +67,7 @@ def test_a_window_that_is_open_is_refused_with_the_input_that_it_waits_for() -> 
         chosen(a_line("src", None), a_line("sums", None), stream="sums")
     with pytest.raises(Refused, match="its inputs have come further, run the participant"):
         chosen(a_line("src", 90), a_line("sums", 40), stream="sums", to_us=60 * S)
-    with pytest.raises(Refused, match="its source has promised no more"):
+    with pytest.raises(Refused, match="wait for its source to promise more"):
         chosen(a_line("src", 40), stream="src", to_us=60 * S)
 
 
@@ -77,7 +77,7 @@ def test_a_window_without_a_bucket_is_refused() -> None:
 
 
 def test_a_home_in_which_nothing_has_closed_is_refused() -> None:
-    with pytest.raises(Refused, match="nothing has closed"):
+    with pytest.raises(Refused, match="no bucket has closed"):
         chosen(a_line("src", None))
 
 
