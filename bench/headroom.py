@@ -49,9 +49,9 @@ from medusa_core.segments import Producer
 from medusa_core.states import State
 from pipelines.catalog.interface import Catalog
 from pipelines.cli.demo_federation import COMPUTES, CONTRACTS, OTHERS
+from pipelines.homes.headroom_file import read_headroom
 from pipelines.homes.home import open_home
 from pipelines.platform.drills.link_faults import NOTHING, Lost, faults_alone, write_faults
-from pipelines.report.headroom_facts import read_headroom
 
 STREAM = StreamName("scanning_sources")
 START_S_MAX = 420.0

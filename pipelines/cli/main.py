@@ -97,6 +97,8 @@ def parser() -> UsageParser:
     added.add_argument("--keep", type=Path, metavar="DIR", help=kept)
     added.add_argument("--bucket", metavar="WIDTH", help="bucket width, such as 10s")
     added.add_argument("--records-per-step-max", type=_positive, default=None, metavar="N")
+    unpacked = "how many times its size an input file may unpack to (default: 200)"
+    added.add_argument("--unpacked-ratio-max", type=_positive, metavar="N", help=unpacked)
     added.add_argument("--report", type=Path, metavar="FILE", help="write an HTML report there")
     _json(added)
 
@@ -432,6 +434,7 @@ def _replay(options: argparse.Namespace, settings: Settings) -> int:
         keep=options.keep,
         bucket=options.bucket,
         records_per_step_max=options.records_per_step_max,
+        unpacked_ratio_max=options.unpacked_ratio_max,
         report=options.report,
         as_json=options.json,
     )

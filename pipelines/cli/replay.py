@@ -26,6 +26,7 @@ from pipelines.participant.replay import (
     replay,
 )
 from pipelines.report.next_steps import next_commands
+from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
 
 SOLO = Participant("solo")
 """The participant of a replay that nobody else takes part in."""
@@ -40,6 +41,7 @@ def run_replay(
     keep: Path | None,
     bucket: str | None,
     records_per_step_max: int | None,
+    unpacked_ratio_max: int | None,
     report: Path | None,
     as_json: bool,
 ) -> int:
@@ -50,6 +52,7 @@ def run_replay(
         inputs=inputs_of_network(loaded, inputs),
         width_us=parse_duration_us(bucket or loaded.bucket),
         limits=Limits(records_per_step_max=records_per_step_max or RECORDS_PER_STEP_MAX),
+        file_limits=FileLimits(unpacked_ratio_max=unpacked_ratio_max or UNPACKED_RATIO_MAX),
     )
     if report is not None:
         make_folder(report.absolute().parent, "--report")

@@ -35,6 +35,7 @@ from pipelines.homes.home import Home
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.participant.driver import Applied, Driver
+from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.landing import landed_batch, log_batch
 from pipelines.sources.recorded.reader import check_named_once, read_recorded
 from pipelines.spark.deployment import deployment_of, plan_of
@@ -51,13 +52,14 @@ Sessions = Callable[[Home], "AbstractContextManager[Callable[[], SparkSession]]"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayOrder:
-    """What to replay: a network, files for each of its sources, bucket width, limits of a step."""
+    """What to replay: a network, files for each source, bucket width, limits of steps and files."""
 
     network: Network
     inputs: Mapping[StreamName, tuple[Path, ...]]
     width_us: int
     limits: Limits = field(default_factory=Limits)
     chunk_records: int = 250_000
+    file_limits: FileLimits = field(default_factory=FileLimits)
 
     @property
     def fingerprint(self) -> str:
@@ -299,7 +301,11 @@ def land(
         batches = catalog.landed_batches(stream, query_id)
         landed += sum(batches.values())
         chunks = read_recorded(
-            source, [file], chunk_records=order.chunk_records, skip={file: len(batches)}
+            source,
+            [file],
+            chunk_records=order.chunk_records,
+            skip={file: len(batches)},
+            limits=order.file_limits,
         )
         for chunk in chunks:
             batch = landed_batch(

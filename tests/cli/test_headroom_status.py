@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from medusa_core.bound_headroom import Headroom
 from medusa_core.bounds import Bound
-from medusa_core.headroom import Headroom
 from medusa_core.names import StreamName
 from medusa_core.step_costs import Cost
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
+from pipelines.homes.headroom_file import HeadroomFile
 from pipelines.homes.home import open_home
-from pipelines.report.headroom_facts import HeadroomFile
 from tests.catalog import building as a
 from tests.cli.watched import Watched, watched_homes
 

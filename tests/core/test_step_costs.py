@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from medusa_core.bound_headroom import headrooms
 from medusa_core.bounds import WAIT_SHARE_MAX, WAIT_SHARE_MIN, Bound, wait_ms
-from medusa_core.headroom import headrooms
 from medusa_core.knowledge import FragmentKnowledge
 from medusa_core.step_costs import (
     FEW_STEPS,

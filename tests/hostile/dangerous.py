@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import resource
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def read(case: FileCase) -> dict[str, Any]:
     landed, aside, refused = 0, [], None
     with tempfile.TemporaryDirectory() as folder:
         file = case.written(Path(folder))
+        began_s = time.process_time()
         try:
             for chunk in read_recorded_file(case.source, file):
                 landed += chunk.records.num_rows
@@ -38,7 +40,9 @@ def read(case: FileCase) -> dict[str, Any]:
                 aside += [(record.position, record.field, record.reason) for record in found]
         except MedusaError as error:
             refused = str(error)
-    return {"name": case.name, "refused": refused, "landed": landed, "aside": aside}
+        took_s = time.process_time() - began_s
+    told = {"name": case.name, "refused": refused, "landed": landed, "aside": aside}
+    return {**told, "cpu_s": took_s}
 
 
 def main() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from medusa_core.segments import Stability
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.storage.segment_rows import export_stream
+from pipelines.storage.csv_export import export_stream
 from tests.trimming.building import SUMS, Store, a_store
 
 

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from medusa_core.commits import Cause
-from pipelines.spark import pane_cache, prepared, verification
+from pipelines.spark import job_verification, pane_cache, prepared
 from pipelines.spark.execution_mode import Way
-from pipelines.spark.verification import Records, Verification
+from pipelines.spark.job_verification import Records, Verification
 from tests.conftest import folder_on_memory
 from tests.spark.drawn.modes import Trial
 from tests.spark.drawn.oracle import Oracle
@@ -107,7 +107,7 @@ def by_answers_and_corrections(trial: Trial) -> None:
 def by_verified_jobs(trial: Trial) -> None:
     """Every step of prepared jobs is compared with the ordinary plan: none may differ."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(verification, "STEPS_PER_VERIFICATION", 1)
+        patch.setattr(job_verification, "STEPS_PER_VERIFICATION", 1)
         trial.one_after_the_other(trial.world(), "verified")
 
 

@@ -17,7 +17,7 @@ from medusa_core.digest import Digest
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
-from pipelines.spark import pane_cache, prepared, verification
+from pipelines.spark import job_verification, pane_cache, prepared
 from pipelines.spark.compiler import TAG
 from pipelines.spark.job_verification import Contents, Records, Verification, first_half
 from pipelines.spark.results import StepResult
@@ -179,7 +179,7 @@ def test_a_fault_of_a_prepared_job_is_found_at_its_first_step_and_the_fragment_p
 def test_a_fault_that_comes_later_is_found_by_the_next_comparison(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verification, "STEPS_PER_VERIFICATION", 3)
+    monkeypatch.setattr(job_verification, "STEPS_PER_VERIFICATION", 3)
     expected = right(spark, tmp_path)
     world = a_world(spark, tmp_path)
     made = [world.engine.compute(world.step(part, Cause.NORMAL)) for part in STEPS[:2]]

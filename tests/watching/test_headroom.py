@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from medusa_core.headroom import Headroom
+from medusa_core.bound_headroom import Headroom
 from medusa_core.names import StreamName
 from medusa_core.step_costs import Cost
-from pipelines.report.headroom_facts import (
+from pipelines.homes.headroom_file import (
     OLD_AFTER_S,
     HeadroomFile,
     fact_of,

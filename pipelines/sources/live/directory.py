@@ -31,12 +31,13 @@ import numpy as np
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.network import Source
+from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.live.arrivals import Arrivals
 from pipelines.sources.live.handover import Handed, HandOver
 from pipelines.sources.live.lander import Piece
 from pipelines.sources.live.live_source import BatchLander, Polled
 from pipelines.sources.live.spark_query import run_query, session_for_queries
-from pipelines.sources.recorded.reader import read_recorded_file
+from pipelines.sources.recorded.reader import LIMITS, read_recorded_file
 from pipelines.sources.recorded.recorded_formats import check_format
 from pipelines.sources.recorded.recorded_rows import Problem, Target
 from pipelines.storage.arrow_schema import columns_of, record_schema
@@ -80,6 +81,7 @@ class DirectorySource:
         checkpoint: Path,
         session: Callable[[], SparkSession],
         files_per_poll: int | None = None,
+        file_limits: FileLimits = LIMITS,
     ) -> None:
         self._lander = lander
         self._source = source
@@ -89,6 +91,7 @@ class DirectorySource:
         self._checkpoint = checkpoint.resolve()
         self._session = session
         self._files_per_poll = files_per_poll or FILES_PER_BATCH_MAX
+        self._file_limits = file_limits
         self._schema = record_schema(columns_of(f"source {source.name!r}", source.columns))
         self._own_session: SparkSession | None = None
         self._arrivals = Arrivals(self._directory)
@@ -186,7 +189,7 @@ class DirectorySource:
                     positions=chunk.positions,
                     quarantined=chunk.quarantined,
                 )
-                for chunk in read_recorded_file(self._source, path)
+                for chunk in read_recorded_file(self._source, path, limits=self._file_limits)
             ]
         except Refused as error:
             whole = Target.of(self._source, path).quarantined(Problem("", str(error)), None, "")

@@ -18,9 +18,10 @@ import pyarrow as pa
 
 from medusa_core.errors import Refused
 from medusa_core.network import Source
+from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.generator import SCHEMA, generate_connections
 from pipelines.sources.live.lander import Piece
-from pipelines.sources.recorded.reader import check_named_once, read_recorded_file
+from pipelines.sources.recorded.reader import LIMITS, check_named_once, read_recorded_file
 from pipelines.storage.arrow_schema import STIME, columns_of, record_schema
 
 Place = Mapping[str, int]
@@ -44,6 +45,7 @@ class RecordedFeed:
 
     source: Source
     files: Sequence[Path]
+    limits: FileLimits = LIMITS
 
     @property
     def fingerprint(self) -> str:
@@ -72,7 +74,7 @@ class RecordedFeed:
         """See `Feed.pieces`; places are the number of a file and of a chunk in it."""
         first, skip = (place["file"], place["chunk"]) if place else (0, 0)
         for number, file in enumerate(self.files[first:], first):
-            for chunk in read_recorded_file(self.source, file, skip=skip):
+            for chunk in read_recorded_file(self.source, file, skip=skip, limits=self.limits):
                 yield (
                     {"file": number, "chunk": chunk.index},
                     Piece(

@@ -9,17 +9,19 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.suggest import did_you_mean
+from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
 from pipelines.sources.live.declared_fields import RECORDS_PER_S_MAX, Fields, Timing, Where
 from pipelines.sources.live.spark_feed import SparkFeed, spark_feed
 
 RATE_PER_S_MAX = 65_536
 FILES_PER_POLL_MAX = 100_000
+UNPACKED_RATIO_MOST = 1_000_000_000
 FORMATS = ("csv", "json", "parquet", "zeek")
 
 
@@ -27,8 +29,8 @@ FORMATS = ("csv", "json", "parquet", "zeek")
 class WatchedDirectory:
     """A folder into which whole files are moved; `format` (one of FORMATS) refuses all others.
 
-    `files_per_poll` and `records_per_s` are limits (None: as many as a batch holds). `where`: which
-    records are this stream's (None: all).
+    `files_per_poll` and `records_per_s` are limits (None: as many as a batch holds), and so are
+    `files` for each file. `where`: which records are this stream's (None: all).
     """
 
     path: Path
@@ -37,19 +39,21 @@ class WatchedDirectory:
     where: Where | None = None
     files_per_poll: int | None = None
     records_per_s: int | None = None
+    files: FileLimits = field(default_factory=FileLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PacedReplay:
     """Recorded files, one behind the other; an hour of event time takes an hour / `speed`.
 
-    `records_per_s` is a limit (None: as many as are due).
+    `records_per_s` is a limit (None: as many as are due), and so are `files` for each file.
     """
 
     paths: tuple[Path, ...]
     speed: float
     timing: Timing
     records_per_s: int | None = None
+    files: FileLimits = field(default_factory=FileLimits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +83,7 @@ def parse_declaration(
     if isinstance(document, str):
         try:
             document = json.loads(document)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise Refused(f"the source of {stream} is no JSON: declare it again") from None
     if not isinstance(document, Mapping):
         raise Refused(f"the source of {stream} is {document!r}: write a mapping with its kind")
@@ -97,6 +101,7 @@ def _directory(fields: Fields) -> WatchedDirectory:
         raise fields.refused("format", format_, f"{', '.join(FORMATS)}, or nothing for all")
     files_per_poll = fields.whole("files_per_poll", None, 1, FILES_PER_POLL_MAX)
     records_per_s = fields.whole("records_per_s", None, 1, RECORDS_PER_S_MAX)
+    files = _file_limits(fields)
     timing, where = fields.timing(), fields.where()
     fields.check_all_known()
     return WatchedDirectory(
@@ -106,7 +111,14 @@ def _directory(fields: Fields) -> WatchedDirectory:
         where=where,
         files_per_poll=files_per_poll,
         records_per_s=records_per_s,
+        files=files,
     )
+
+
+def _file_limits(fields: Fields) -> FileLimits:
+    ratio = fields.whole("unpacked_ratio_max", UNPACKED_RATIO_MAX, 1, UNPACKED_RATIO_MOST)
+    assert ratio is not None
+    return FileLimits(unpacked_ratio_max=ratio)
 
 
 def _replay(fields: Fields) -> PacedReplay:
@@ -126,9 +138,15 @@ def _replay(fields: Fields) -> PacedReplay:
     time, disorder_us = fields.text("time"), fields.duration_us("disorder", or_none_at_all=True)
     max_jump_us = fields.duration_us("max_jump")
     records_per_s = fields.whole("records_per_s", None, 1, RECORDS_PER_S_MAX)
+    files = _file_limits(fields)
     fields.check_all_known()
-    timing = Timing(time=time, disorder_us=disorder_us, max_jump_us=max_jump_us)
-    return PacedReplay(paths=paths, speed=float(speed), timing=timing, records_per_s=records_per_s)
+    return PacedReplay(
+        paths=paths,
+        speed=float(speed),
+        timing=Timing(time=time, disorder_us=disorder_us, max_jump_us=max_jump_us),
+        records_per_s=records_per_s,
+        files=files,
+    )
 
 
 def _generate(fields: Fields) -> LiveGenerator:

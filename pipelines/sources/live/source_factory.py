@@ -173,7 +173,8 @@ def _open_alone(one: Declared, place: Place) -> LiveSource:
             checkpoint = place.checkpoints / source.name / SPARK
             return _fed(lander(SPARK, one.live_boundary), one, declaration, checkpoint, place)
         case PacedReplay():
-            recorded = RecordedFeed(source, tuple(place.base / path for path in declaration.paths))
+            paths = tuple(place.base / path for path in declaration.paths)
+            recorded = RecordedFeed(source, paths, declaration.files)
             recorded.check_files()
             played = PacedSource(
                 lander=lander(REPLAY, clocked),
@@ -257,6 +258,7 @@ def _watched(
         checkpoint=checkpoint,
         session=place.session,
         files_per_poll=declaration.files_per_poll,
+        file_limits=declaration.files,
     )
     return _limited(watched, declaration.records_per_s)
 

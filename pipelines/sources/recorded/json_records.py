@@ -64,7 +64,7 @@ def parse_line(line: bytes) -> dict[str, Any] | Bad:
     except UnicodeDecodeError:
         # What is no text is found where it stands, if that is declared.
         text = line.decode(errors="surrogateescape")
-    if text.count("[") + text.count("{") > DEPTH_MAX and _depth(text) > DEPTH_MAX:
+    if text.count("[") + text.count("{") > DEPTH_MAX and _is_too_deep(text):
         return Bad(Problem("", TOO_DEEP))
     try:
         found = _DECODER.decode(text)
@@ -73,16 +73,17 @@ def parse_line(line: bytes) -> dict[str, Any] | Bad:
     return found if isinstance(found, dict) else Bad(Problem("", NO_OBJECT))
 
 
-def _depth(text: str) -> int:
-    depth = deepest = 0
+def _is_too_deep(text: str) -> bool:
+    depth = 0
     for match in _BRACKETS.finditer(text):
         first = text[match.start()]
         if first in "[{":
             depth += 1
-            deepest = max(deepest, depth)
+            if depth > DEPTH_MAX:
+                return True
         elif first != '"':
             depth -= 1
-    return deepest
+    return False
 
 
 def text_of(value: Any) -> str | None:

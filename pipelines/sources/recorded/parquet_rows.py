@@ -9,8 +9,11 @@ CSV fields, so that they may be declared as any type.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +23,14 @@ import pyarrow.parquet
 from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
+from pipelines.sources.file_limits import VALUE_BYTES, FileLimits
+from pipelines.sources.parquet_bounds import (
+    PagesFound,
+    check_counts,
+    check_footer,
+    look_at_pages,
+)
+from pipelines.sources.parquet_pages import WrongPages
 from pipelines.sources.recorded.arrow_values import (
     can_hold,
     can_tell,
@@ -33,7 +44,6 @@ from pipelines.sources.recorded.instants import settle_unit
 from pipelines.sources.recorded.recorded_rows import Problem, Rows, Target, make_records
 
 _READ_BYTES = 1 << 20
-_BATCH_RECORDS = 65_536
 _PART_BYTES_MAX = 64 << 20
 
 TEXT_BYTES_MAX = 2 << 30
@@ -43,20 +53,26 @@ Records = tuple[pa.Table, Int64s, tuple[QuarantinedRecord, ...]]
 
 
 def read_parquet(
-    target: Target, stream: BinaryIO, chunk_records: int, skip: int
+    target: Target, stream: BufferedReader, chunk_records: int, skip: int, limits: FileLimits
 ) -> Iterator[Records]:
     """The records of a Parquet file, `chunk_records` rows at a time, without `skip` chunks.
 
-    Row groups that are skipped wholly are not read. Raises Refused if the file is damaged or a
-    declared column is missing or of a type that cannot hold it.
+    Row groups that are skipped wholly are not read. Raises Refused if the file is damaged or asks
+    for more memory than it may, or a declared column is missing or of a type that cannot hold it.
     """
     try:
+        size = check_footer(target.file, stream)
         # Read through a small buffer: a row group of millions of rows must not be held whole.
         reader = pyarrow.parquet.ParquetFile(stream, buffer_size=_READ_BYTES, pre_buffer=False)
+        check_counts(target.file, reader.metadata)
         bound = _bind(target, reader.schema_arrow)
         if not reader.metadata.num_rows:
             return
-        if packed := _packed(reader, bound):
+        values = len(bound) * reader.metadata.num_rows
+        limits.check_unpacked(target.file, size, VALUE_BYTES * values)
+        columns = {b.name for b in bound}
+        found = look_at_pages(target.file, stream, reader.metadata, columns)
+        if packed := _packed(reader, found):
             reader = pyarrow.parquet.ParquetFile(
                 stream,
                 metadata=reader.metadata,
@@ -64,26 +80,36 @@ def read_parquet(
                 buffer_size=_READ_BYTES,
                 pre_buffer=False,
             )
-        bound, unit = _settle_unit(target, reader, bound)
-        yield from _read_chunks(target, reader, bound, unit, chunk_records, skip)
+        bound, unit = _settle_unit(target, reader, bound, found.batch_rows)
+        reading = _Reading(
+            target=target,
+            reader=reader,
+            bound=bound,
+            unit=unit,
+            batch_rows=found.batch_rows,
+            check_text=lambda text_bytes: limits.check_unpacked(target.file, size, text_bytes),
+        )
+        yield from _read_chunks(reading, chunk_records, skip)
+    except WrongPages as error:
+        raise _damaged(target.file, str(error)) from None
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise Refused(
-            f"{target.file} is a Parquet file that is damaged or breaks off ({reason}): take it "
-            "from its source again; what was read before is not the whole"
-        ) from None
+        raise _damaged(target.file, str(error).splitlines()[0].rstrip(".")) from None
 
 
-def _packed(reader: pyarrow.parquet.ParquetFile, bound: Sequence[Bound]) -> list[str]:
+def _damaged(file: Path, reason: str) -> Refused:
+    return Refused(
+        f"{file} is a Parquet file that is damaged or breaks off ({reason}): take it from its "
+        "source again; what was read before is not the whole"
+    )
+
+
+def _packed(reader: pyarrow.parquet.ParquetFile, found: PagesFound) -> list[str]:
     """The columns of text that a file keeps each value of once: they are read as they are packed.
 
     A text of a MiB in each of 65,536 rows is a MiB in the file, and would be 64 GiB at once.
     """
-    groups = [reader.metadata.row_group(at) for at in range(reader.num_row_groups)]
-    columns = [group.column(at) for group in groups for at in range(group.num_columns)]
-    named = {c.path_in_schema for c in columns if any("DICTIONARY" in e for e in c.encodings)}
-    types = {b.name: reader.schema_arrow.field(b.name).type for b in bound}
-    return [name for name, type_ in types.items() if name in named and _is_bytes(type_)]
+    schema = reader.schema_arrow
+    return [name for name in sorted(found.with_dictionary) if _is_bytes(schema.field(name).type)]
 
 
 def _is_bytes(given: pa.DataType) -> bool:
@@ -105,49 +131,65 @@ def _text_bytes(batch: pa.RecordBatch) -> int:
     return total
 
 
-def _read_chunks(
-    target: Target,
-    reader: pyarrow.parquet.ParquetFile,
-    bound: Sequence[Bound],
-    unit: str,
-    chunk_records: int,
-    skip: int,
-) -> Iterator[Records]:
-    first_row = skip * chunk_records  # the row at which the wanted chunks begin
-    group, start = 0, 0
-    groups = reader.num_row_groups
-    while group < groups and start + reader.metadata.row_group(group).num_rows <= first_row:
-        start += reader.metadata.row_group(group).num_rows
-        group += 1
-    if group == groups:
-        return
-    batches = reader.iter_batches(
-        min(chunk_records, _BATCH_RECORDS),
-        row_groups=range(group, groups),
-        columns=[b.name for b in bound],
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Reading:
+    """A file that is read: what fills the declared columns, and how much of it at once.
+
+    `check_text` raises Refused for more bytes of text than the whole file may unpack to.
+    """
+
+    target: Target
+    reader: pyarrow.parquet.ParquetFile
+    bound: Sequence[Bound]
+    unit: str
+    batch_rows: int
+    check_text: Callable[[int], None]
+
+    def parts(self, first_row: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Batches with the number of their first row, none beginning before `first_row`.
+
+        Row groups before that are not read.
+        """
+        group, start = 0, 0
+        groups, metadata = self.reader.num_row_groups, self.reader.metadata
+        while group < groups and start + metadata.row_group(group).num_rows <= first_row:
+            start += metadata.row_group(group).num_rows
+            group += 1
+        if group == groups:
+            return
+        for batch in self.reader.iter_batches(
+            self.batch_rows,
+            row_groups=range(group, groups),
+            columns=[b.name for b in self.bound],
+        ):
+            before = min(max(first_row - start, 0), len(batch))
+            if before < len(batch):
+                yield start + before, batch.slice(before)
+            start += len(batch)
+
+
+def _read_chunks(reading: _Reading, chunk_records: int, skip: int) -> Iterator[Records]:
     pieces: list[pa.Table] = []
     numbers: list[Int64s] = []
     quarantined: list[QuarantinedRecord] = []
-    wanted, size = chunk_records, 0
-    for batch in batches:
-        if start + len(batch) <= first_row:
-            start += len(batch)
-            continue
-        offset = max(first_row - start, 0)
+    wanted, size, whole_size = chunk_records, 0, 0
+    for first_row, batch in reading.parts(skip * chunk_records):
+        offset = 0
         while offset < len(batch):
             part = batch.slice(offset, wanted)
             part_bytes = _text_bytes(part)
             if size + part_bytes > TEXT_BYTES_MAX:
                 raise Refused(
-                    f"{target.file} has more than {TEXT_BYTES_MAX >> 30} GiB of text in "
+                    f"{reading.target.file} has more than {TEXT_BYTES_MAX >> 30} GiB of text in "
                     f"{chunk_records:,} rows: write it with shorter texts, or as JSON lines"
                 )
             while part_bytes > _PART_BYTES_MAX and len(part) > 1:
                 part = part.slice(0, len(part) // 2)
                 part_bytes = _text_bytes(part)
             size += part_bytes
-            table, at, bad = _make_records(target, bound, part, unit, start + offset)
+            whole_size += part_bytes
+            reading.check_text(whole_size)
+            table, at, bad = _make_records(reading, part, first_row + offset)
             pieces.append(table)
             numbers.append(at)
             quarantined += bad
@@ -156,19 +198,19 @@ def _read_chunks(
             if not wanted:
                 yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
                 pieces, numbers, quarantined, wanted, size = [], [], [], chunk_records, 0
-        start += len(batch)
     if wanted < chunk_records:
         yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
 
 
 def _make_records(
-    target: Target, bound: Sequence[Bound], batch: pa.RecordBatch, unit: str, first_row: int
+    reading: _Reading, batch: pa.RecordBatch, first_row: int
 ) -> tuple[pa.Table, Int64s, list[QuarantinedRecord]]:
     def content(row: int) -> str:
-        return record_text({b.name: batch.column(b.name)[row] for b in bound})
+        return record_text({b.name: batch.column(b.name)[row] for b in reading.bound})
 
     numbers = np.arange(first_row + 1, first_row + len(batch) + 1)
-    return make_records(target, rows_of(bound, batch), unit, numbers, content)
+    rows = rows_of(reading.bound, batch)
+    return make_records(reading.target, rows, reading.unit, numbers, content)
 
 
 def record_text(values: Mapping[str, Any]) -> str:
@@ -205,10 +247,11 @@ def rows_of(bound: Sequence[Bound], batch: pa.RecordBatch) -> Rows:
 
 
 def _settle_unit(
-    target: Target, reader: pyarrow.parquet.ParquetFile, bound: Sequence[Bound]
+    target: Target, reader: pyarrow.parquet.ParquetFile, bound: Sequence[Bound], batch_rows: int
 ) -> tuple[tuple[Bound, ...], str]:
     at = target.time_position
-    batch = next(reader.iter_batches(2 * SAMPLE_RECORDS, columns=[bound[at].name]))
+    rows = min(2 * SAMPLE_RECORDS, batch_rows)
+    batch = next(reader.iter_batches(rows, columns=[bound[at].name]))
     values = decoded(batch.column(bound[at].name))
     if bound[at].conversion is None:
         values, _ = convert_values(values, bound[at])

@@ -12,6 +12,7 @@ and sees the same rest.
   time outside the years 1 to 9999, invalid UTF-8, NUL, more than 1 MiB) goes to quarantine with
   its place: the physical line on which it begins, the header's being 1; in Parquet its row, from 1.
   All other records are read.
+* A file that asks for more than an honest one does (`file_limits`) is refused as soon as it does.
 * A file that cannot be used raises `Refused` (or `Unavailable` where the machine is at fault) with
   a sentence that names it. Files that break off are noticed where they do; chunks read before that
   are not the whole, and the sentence says so.
@@ -28,6 +29,7 @@ import pyarrow as pa
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.network import Source
+from pipelines.sources.file_limits import FileLimits, check_usable
 from pipelines.sources.recorded.event_times import Int64s
 from pipelines.sources.recorded.parquet_rows import read_parquet
 from pipelines.sources.recorded.recorded_files import open_recorded, text_pieces
@@ -35,6 +37,7 @@ from pipelines.sources.recorded.recorded_formats import Format, format_of, read_
 from pipelines.sources.recorded.recorded_rows import Target
 
 CHUNK_RECORDS = 250_000
+LIMITS = FileLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +61,7 @@ def read_recorded(
     *,
     chunk_records: int = CHUNK_RECORDS,
     skip: Mapping[Path, int] | None = None,
+    limits: FileLimits = LIMITS,
 ) -> Iterator[Chunk]:
     """The chunks of several files, one file after the other, in the order given.
 
@@ -67,7 +71,9 @@ def read_recorded(
     check_named_once(files)
     for file in files:
         done = (skip or {}).get(file, 0)
-        yield from read_recorded_file(source, file, chunk_records=chunk_records, skip=done)
+        yield from read_recorded_file(
+            source, file, chunk_records=chunk_records, skip=done, limits=limits
+        )
 
 
 def check_named_once(files: Sequence[Path]) -> None:
@@ -80,15 +86,25 @@ def check_named_once(files: Sequence[Path]) -> None:
 
 
 def read_recorded_file(
-    source: Source, file: Path, *, chunk_records: int = CHUNK_RECORDS, skip: int = 0
+    source: Source,
+    file: Path,
+    *,
+    chunk_records: int = CHUNK_RECORDS,
+    skip: int = 0,
+    limits: FileLimits = LIMITS,
 ) -> Iterator[Chunk]:
     """The chunks of one file from number `skip` on; those before are passed over unparsed."""
     assert chunk_records > 0
     target = Target.of(source, file)
+    usable = unusable = 0
     with open_recorded(file) as (stream, first):
         if format_of(first) is Format.PARQUET:
-            chunks = read_parquet(target, stream, chunk_records, skip)
+            chunks = read_parquet(target, stream, chunk_records, skip, limits)
         else:
-            chunks = read_text(target, text_pieces(file, stream, first), chunk_records, skip)
+            texts = text_pieces(file, stream, first, limits)
+            chunks = read_text(target, texts, chunk_records, skip)
         for index, (records, positions, quarantined) in enumerate(chunks, skip):
+            usable += records.num_rows
+            unusable += len(quarantined)
+            check_usable(file, usable, unusable, quarantined)
             yield Chunk(file, index, records, positions, quarantined)

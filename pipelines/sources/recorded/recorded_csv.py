@@ -16,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from medusa_core.errors import Refused
+from pipelines.sources.file_limits import check_column_count
 from pipelines.sources.recorded.bound_columns import bind_columns, find_columns
 from pipelines.sources.recorded.csv_fields import Layout, Parsed, parse_block
 from pipelines.sources.recorded.csv_records import (
@@ -92,6 +93,7 @@ def read_layout(target: Target, head: bytes) -> tuple[Layout, int]:
             f"{target.file} has no header that names a column of source {target.source.name!r}: "
             f"its first line is {line!r}; write a first line that names {', '.join(declared)}"
         )
+    check_column_count(target.file, len(names))
     return Layout(delimiter, tuple(names), bind_columns(target, names)), length
 
 

@@ -1,9 +1,10 @@
 """Opening recorded files: what they are is told by their first bytes, never by their names.
 
 Text is handed on in pieces of a few MiB, unpacked on the way if it is gzip (also several members
-one after the other), so that a file of any size, or one that unpacks to any size, needs no more
-memory than a piece. A gzip file that breaks off is known to do so only at its end: the pieces
-before it have been handed out by then, and the `Refused` that follows says that they are not all.
+one after the other), so that a file of any size needs no more memory than a piece; what it may ask
+for beyond that `file_limits` says. A gzip file that breaks off is known to do so only at its end:
+the pieces before it have been handed out by then, and the `Refused` that follows says that they are
+not all.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
+from pipelines.sources.file_limits import LINE_BYTES_MAX, LINES_PER_PIECE_MAX, FileLimits
 
 PIECE_BYTES = 8 << 20
 _PACKED_BYTES = 1 << 20
@@ -59,24 +61,50 @@ def open_recorded(file: Path) -> Iterator[tuple[BufferedReader, bytes]]:
         raise Unavailable(f"{file} cannot be read now: {error.strerror or error}") from error
 
 
-def text_pieces(file: Path, stream: BufferedReader, first: bytes) -> Iterator[bytes]:
-    """The text of a CSV file in pieces, unpacked if it is gzip.
+def text_pieces(
+    file: Path, stream: BufferedReader, first: bytes, limits: FileLimits
+) -> Iterator[bytes]:
+    """The text of a file in pieces, unpacked if it is gzip.
 
-    Raises Refused, naming the file, if the gzip file is damaged or breaks off.
+    Raises Refused, naming the file, if the gzip file is damaged or breaks off, unpacks to more than
+    `limits` allow, or has a line that is longer than any.
     """
-    if first.startswith(_GZIP):
-        yield from _unpacked(file, stream)
-        return
+    texts = _unpacked(file, stream, limits) if first.startswith(_GZIP) else _read(stream)
+    return _with_bounded_lines(file, texts)
+
+
+def _read(stream: BufferedReader) -> Iterator[bytes]:
     while piece := stream.read(PIECE_BYTES):
         yield piece
 
 
-def _unpacked(file: Path, stream: BufferedReader) -> Iterator[bytes]:
+def _with_bounded_lines(file: Path, texts: Iterator[bytes]) -> Iterator[bytes]:
+    """The text in pieces that hold no more lines than are looked at at once."""
+    lines = length = 0  # whole lines so far, and what of the next one has come
+    for text in texts:
+        count = text.count(b"\n")
+        length = len(text) - 1 - text.rfind(b"\n") if count else length + len(text)
+        lines += count
+        if length > LINE_BYTES_MAX:
+            raise Refused(
+                f"{file} has a line of more than {LINE_BYTES_MAX >> 20} MiB, line {lines + 1}: "
+                "give text with a record a line, or Parquet"
+            )
+        if count <= LINES_PER_PIECE_MAX:
+            yield text
+            continue
+        step = max(len(text) * LINES_PER_PIECE_MAX // count, 1)
+        yield from (text[at : at + step] for at in range(0, len(text), step))
+
+
+def _unpacked(file: Path, stream: BufferedReader, limits: FileLimits) -> Iterator[bytes]:
     """Members one after the other; zero bytes behind the last are padding, as gzip takes them."""
-    member, packed, count = zlib.decompressobj(wbits=31), b"", 0
+    member, packed, count, size = zlib.decompressobj(wbits=31), b"", 0, 0
     try:
         while True:
-            packed = packed or stream.read(_PACKED_BYTES)
+            if not packed:
+                packed = stream.read(_PACKED_BYTES)
+                size += len(packed)
             if not packed:
                 break
             if member.eof:
@@ -87,10 +115,12 @@ def _unpacked(file: Path, stream: BufferedReader) -> Iterator[bytes]:
             piece = member.decompress(packed, PIECE_BYTES)
             packed = member.unused_data if member.eof else member.unconsumed_tail
             count += len(piece)
+            limits.check_unpacked(file, size - len(packed), count)
             if piece:
                 yield piece
         while not member.eof and (piece := member.decompress(b"", PIECE_BYTES)):
             count += len(piece)
+            limits.check_unpacked(file, size, count)
             yield piece
     except zlib.error as error:
         raise Refused(

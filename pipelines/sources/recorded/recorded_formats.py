@@ -14,6 +14,7 @@ from pathlib import Path
 
 from medusa_core.errors import Refused
 from medusa_core.network import Source
+from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.recorded.csv_records import RECORD_BYTES_MAX
 from pipelines.sources.recorded.recorded_csv import read_csv
 from pipelines.sources.recorded.recorded_files import PARQUET, open_recorded, text_pieces
@@ -49,7 +50,7 @@ def recognise_format(file: Path) -> Format:
     with open_recorded(file) as (stream, first):
         if first.startswith(PARQUET):
             return Format.PARQUET
-        head, _, _ = _read_head(text_pieces(file, stream, first))
+        head, _, _ = _read_head(text_pieces(file, stream, first, FileLimits()))
         return format_of(head)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from medusa_core.errors import Refused
+from pipelines.sources.file_limits import check_column_count
 from pipelines.sources.recorded.bound_columns import bind_columns
 from pipelines.sources.recorded.csv_fields import Layout, Parsed, parse_block
 from pipelines.sources.recorded.csv_records import STRAY_RETURN, Block
@@ -123,6 +124,7 @@ def _layout_of(target: Target, header: ZeekHeader) -> Layout:
     separator = header.separator
     if header.fields is None:
         raise Refused(f"{target.file} has records above any line of #fields: keep a log's header")
+    check_column_count(target.file, len(header.fields))
     if not 0 < len(separator) <= SEPARATOR_BYTES_MAX or set(separator) & {_NEWLINE, _RETURN, 0}:
         raise Refused(
             f"{target.file} says #separator {separator[:40]!r}: write 1 to {SEPARATOR_BYTES_MAX} "
