@@ -29,7 +29,7 @@ SIGNATURES_GONE = """
 DO $$
 BEGIN
     SET LOCAL session_replication_role = replica;
-    DELETE FROM medusa.contract_signature;
+    DELETE FROM medusa_market.contract_signature;
 END $$
 """
 

@@ -144,8 +144,12 @@ def test_a_home_that_is_away_is_told_beside_those_that_are_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with watched_homes(postgres_server, tmp_path) as homes:
-        newer = "INSERT INTO medusa.schema_migration (name, sha256) VALUES ('9999_newer', '')"
-        homes.change(newer, BETA)
+        # What a newer program leaves when it has migrated the home.
+        homes.change(
+            "INSERT INTO medusa.schema_migration (name, sha256) VALUES ('9999_newer', '');"
+            "INSERT INTO medusa.schema_version (digest) VALUES ('of a newer program')",
+            BETA,
+        )
         for name, value in homes.environment().items():
             monkeypatch.setenv(name, value)
         code = main(["status", "--json"])
