@@ -112,6 +112,11 @@ class FragmentJobs:
         """The tagged relation over these records, by a plan that is made for them alone."""
         return ordinary_table(self._session, self.compiled, given)
 
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the job has been prepared."""
+        return self._prepared is not None
+
     def prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> bool:
         """Prepare the job, unless that was done; False if it must be planned at each step."""
         if self._prepared is None and self._is_preparable:

@@ -206,6 +206,8 @@ class StepEngine:
             return way
         if fragment.id in self._planned_anew:
             return way_anew(records)
+        if jobs.is_prepared:
+            return way
         with phases.phase("plan"):
             is_prepared = jobs.prepare({i.stream: i.columns for i in inputs})
         return way if is_prepared else way_anew(records)
