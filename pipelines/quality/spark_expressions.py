@@ -2,9 +2,9 @@
 
 The expression itself is given to Spark, so that its meaning is Spark's own. It is changed where a
 stream is stricter than Spark: a date or timestamp outside the years 1 to 9999, a text that is not
-UTF-8, a time of day without a date, and a whole number that is no bigint are errors where they are
-made; and where the result of an aggregate function depends on the order of the records, in which
-case the order is event time, then all columns as declared.
+UTF-8, and a time of day without a date are errors where they are made; and where the result of an
+aggregate function depends on the order of the records, which is event time, then all columns as
+declared.
 
 Spark says whether an expression raises an error on a record by `try_to_binary`, which is NULL if
 its argument raises one.
@@ -20,7 +20,7 @@ from sqlglot import exp
 from medusa_core.columns import Column
 from pipelines.quality.aggregate_calls import AggregateCall, aggregate_call
 from pipelines.quality.expression_types import ExpressionTypes, suffix_of
-from pipelines.quality.spark_types import BINARY, DATE, DOUBLE, STRING, TIMESTAMP
+from pipelines.quality.spark_types import BINARY, DATE, STRING, TIMESTAMP
 from pipelines.quality.stored_rows import STIME
 
 _Change: TypeAlias = Callable[[exp.Expr], str]
@@ -30,7 +30,6 @@ _YEARS = {
     TIMESTAMP: "v BETWEEN TIMESTAMP '0001-01-01 00:00:00' "
     "AND TIMESTAMP '9999-12-31 23:59:59.999999'",
 }
-_BIGINT_BOUND = "9223372036854775808D"
 _SECONDS_BOUND = "1E12D"
 """Far beyond the year 9999, and far below where a decimal wraps around as a timestamp."""
 _TIME_OF_DAY = r"'^[^0-9A-Za-z]*([Tt]|[0-9]{1,2}:)'"
@@ -144,11 +143,6 @@ class SparkExpressions:
         if type_ in _YEARS:
             is_tried = name.startswith("try_")
             return lambda call: _checked(_sql(call), _YEARS[type_], str(type_), is_tried)
-        if name in ("floor", "ceil", "ceiling") and self._types.of(node.expressions[0]) == DOUBLE:
-            inside = f"isnan(v) OR (v >= -{_BIGINT_BOUND} AND v < {_BIGINT_BOUND})"
-            return lambda call: _checked(
-                _sql(call.expressions[0]), inside, str(type_), False, f"{name}(v)"
-            )
         return None
 
     def _change_of_aggregate(self, node: exp.Expr) -> _Change | None:
