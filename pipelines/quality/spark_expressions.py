@@ -20,7 +20,7 @@ from sqlglot import exp
 from medusa_core.columns import Column
 from pipelines.quality.aggregate_calls import AggregateCall, aggregate_call
 from pipelines.quality.expression_types import ExpressionTypes, suffix_of
-from pipelines.quality.spark_types import BINARY, DATE, STRING, TIMESTAMP
+from pipelines.quality.spark_types import BINARY, DATE, DOUBLE, STRING, TIMESTAMP
 from pipelines.quality.stored_rows import STIME
 
 _Change: TypeAlias = Callable[[exp.Expr], str]
@@ -148,15 +148,23 @@ class SparkExpressions:
     def _change_of_aggregate(self, node: exp.Expr) -> _Change | None:
         call = aggregate_call(node)
         assert call is not None
-        in_order = ("first", "last", "min_by", "max_by", "collect_list", "collect_set")
-        is_sum = call.name in ("sum", "avg") and self._types.of(call.arguments[0]).is_integral
-        return self._aggregate if is_sum or call.name in in_order else None
+        if not call.arguments:
+            return None
+        of = self._types.of(call.arguments[0])
+        if call.name in ("sum", "avg"):
+            return self._sum if of.is_integral else None
+        zero = " + 0.0D" if of == DOUBLE else ""
+        return lambda changed: self._in_order(changed, zero)
 
-    def _aggregate(self, node: exp.Expr) -> str:
-        """An aggregate function whose result does not depend on the order of the records."""
+    def _in_order(self, node: exp.Expr, zero: str) -> str:
+        """An aggregate function whose result does not depend on the order of the records.
+
+        `zero` is added to doubles: 0.0 and -0.0 compare as equal, and either may come first.
+        """
         call = aggregate_call(node)
         assert call is not None
         x = _sql(call.arguments[0])
+        x = f"({x}{zero})" if zero else x
         order = [quoted(STIME), *(quoted(name) for name in self._columns)]
         match call.name:
             case "first" | "last":
@@ -174,7 +182,15 @@ class SparkExpressions:
                 return f"transform(array_sort({listed}), r -> r.value)"
             case "collect_set":
                 return f"sort_array({_over(call, f'collect_set({x})')})"
-        # A sum of integers overflows only if the total does, and not on the way.
+            case "min" | "max":
+                return f"({_over(call, f'{call.name}({x})')})"
+        return _sql(node)
+
+    def _sum(self, node: exp.Expr) -> str:
+        """A sum or average of integers: a sum overflows only if the total does."""
+        call = aggregate_call(node)
+        assert call is not None
+        x = _sql(call.arguments[0])
         distinct = "DISTINCT " if call.is_distinct else ""
         total = _over(call, f"sum({distinct}CAST({x} AS DECIMAL(38,0)))")
         if call.name == "sum":

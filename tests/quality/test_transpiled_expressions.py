@@ -276,6 +276,11 @@ def rows_of(table: pa.Table, at: int) -> list[tuple[str, ...]]:
         ("avg(distinct other)", "avg(DISTINCT other)"),
         ("sum(distinct small) filter (where flag)", "sum(DISTINCT small) FILTER (flag)::BIGINT"),
         ("last(text) ignore nulls", "last(text ORDER BY _stime) FILTER (text IS NOT NULL)"),
+        ("cast(min(real) filter (where real = 0) as string)", "if(bool_or(real = 0), '0.0', '')"),
+        ("array_join(collect_list(real) filter (where real = 0), ',')",
+         "array_to_string(list('0.0') FILTER (real = 0), ',')"),
+        ("size(collect_set(real) filter (where real = 0))",
+         "count(DISTINCT real) FILTER (real = 0)"),
     ],
 )  # fmt: skip
 def test_spark_aggregates_in_the_order_of_the_records(both: Both, text: str, by_hand: str) -> None:
