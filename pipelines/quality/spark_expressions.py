@@ -2,9 +2,9 @@
 
 The expression itself is given to Spark, so that its meaning is Spark's own. It is changed where a
 stream is stricter than Spark: a date or timestamp outside the years 1 to 9999, a text that is not
-UTF-8, a time of day without a date, and a whole number that is no bigint are errors where they are
-made; and where the result of an aggregate function depends on the order of the records, in which
-case the order is event time, then all columns as declared.
+UTF-8, and a time of day without a date are errors where they are made; and where the result of an
+aggregate function depends on the order of the records, which is event time, then all columns as
+declared.
 
 Spark says whether an expression raises an error on a record by `try_to_binary`, which is NULL if
 its argument raises one.
@@ -30,7 +30,6 @@ _YEARS = {
     TIMESTAMP: "v BETWEEN TIMESTAMP '0001-01-01 00:00:00' "
     "AND TIMESTAMP '9999-12-31 23:59:59.999999'",
 }
-_BIGINT_BOUND = "9223372036854775808D"
 _SECONDS_BOUND = "1E12D"
 """Far beyond the year 9999, and far below where a decimal wraps around as a timestamp."""
 _TIME_OF_DAY = r"'^[^0-9A-Za-z]*([Tt]|[0-9]{1,2}:)'"
@@ -144,25 +143,28 @@ class SparkExpressions:
         if type_ in _YEARS:
             is_tried = name.startswith("try_")
             return lambda call: _checked(_sql(call), _YEARS[type_], str(type_), is_tried)
-        if name in ("floor", "ceil", "ceiling") and self._types.of(node.expressions[0]) == DOUBLE:
-            inside = f"isnan(v) OR (v >= -{_BIGINT_BOUND} AND v < {_BIGINT_BOUND})"
-            return lambda call: _checked(
-                _sql(call.expressions[0]), inside, str(type_), False, f"{name}(v)"
-            )
         return None
 
     def _change_of_aggregate(self, node: exp.Expr) -> _Change | None:
         call = aggregate_call(node)
         assert call is not None
-        in_order = ("first", "last", "min_by", "max_by", "collect_list", "collect_set")
-        is_sum = call.name in ("sum", "avg") and self._types.of(call.arguments[0]).is_integral
-        return self._aggregate if is_sum or call.name in in_order else None
+        if not call.arguments:
+            return None
+        of = self._types.of(call.arguments[0])
+        if call.name in ("sum", "avg"):
+            return self._sum if of.is_integral else None
+        zero = " + 0.0D" if of == DOUBLE else ""
+        return lambda changed: self._in_order(changed, zero)
 
-    def _aggregate(self, node: exp.Expr) -> str:
-        """An aggregate function whose result does not depend on the order of the records."""
+    def _in_order(self, node: exp.Expr, zero: str) -> str:
+        """An aggregate function whose result does not depend on the order of the records.
+
+        `zero` is added to doubles: 0.0 and -0.0 compare as equal, and either may come first.
+        """
         call = aggregate_call(node)
         assert call is not None
         x = _sql(call.arguments[0])
+        x = f"({x}{zero})" if zero else x
         order = [quoted(STIME), *(quoted(name) for name in self._columns)]
         match call.name:
             case "first" | "last":
@@ -180,7 +182,15 @@ class SparkExpressions:
                 return f"transform(array_sort({listed}), r -> r.value)"
             case "collect_set":
                 return f"sort_array({_over(call, f'collect_set({x})')})"
-        # A sum of integers overflows only if the total does, and not on the way.
+            case "min" | "max":
+                return f"({_over(call, f'{call.name}({x})')})"
+        return _sql(node)
+
+    def _sum(self, node: exp.Expr) -> str:
+        """A sum or average of integers: a sum overflows only if the total does."""
+        call = aggregate_call(node)
+        assert call is not None
+        x = _sql(call.arguments[0])
         distinct = "DISTINCT " if call.is_distinct else ""
         total = _over(call, f"sum({distinct}CAST({x} AS DECIMAL(38,0)))")
         if call.name == "sum":

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from medusa_core.columns import Column
 from pipelines.quality.aggregate_calls import AggregateCall, aggregate_call
-from pipelines.quality.spark_types import BIGINT, DIGITS_MAX, INT, SparkType
+from pipelines.quality.spark_types import BIGINT, DIGITS_MAX, DOUBLE, INT, SparkType
 from pipelines.quality.stored_rows import STIME
 from pipelines.quality.transpile_functions import ScalarTranspiler
 from pipelines.quality.transpiled import (
@@ -98,8 +98,9 @@ class _Group:
         raise NotTranspiled(self.call.name)
 
     def cast(self, sql: str) -> Transpiled:
-        """A value in the type that Spark gives it."""
-        return Transpiled(sql=f"CAST({sql} AS {duckdb_type(self.type)})", type=self.type)
+        """A value in the type that Spark gives it; 0.0 for -0.0."""
+        zero = " + 0.0::DOUBLE" if self.type == DOUBLE else ""
+        return Transpiled(sql=f"(CAST({sql} AS {duckdb_type(self.type)}){zero})", type=self.type)
 
     def count(self) -> str:
         not_null = [f"{part.sql} IS NOT NULL" for part in self.parts]
@@ -144,5 +145,4 @@ class _Group:
         direction = "DESC NULLS LAST" if is_last else "ASC NULLS FIRST"
         keys = (*first_by, quoted_name(STIME), *(quoted_name(c) for c in columns), value.sql)
         order = ", ".join(f"{key} {direction}" for key in keys)
-        sql = self.over(f"first({value.sql} ORDER BY {order})", condition)
-        return Transpiled(sql=sql, type=self.type)
+        return self.cast(self.over(f"first({value.sql} ORDER BY {order})", condition))

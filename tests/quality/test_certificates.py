@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from medusa_core.certificates import Suite
 from medusa_core.errors import Refused, Unavailable
+from medusa_core.grid import Range
 from pipelines.base.settings import REPOSITORY
-from pipelines.quality import recompute
+from pipelines.quality import recompute, recompute_jobs
+from pipelines.quality.differences import differences
+from pipelines.quality.spark_boxes import spark_batch
+from pipelines.quality.stored_rows import source_records
+from pipelines.quality.window_facts import gather
+from pipelines.quality.windows import Subject
 from tests.quality.homes import SECOND_US, Checked, certificate
 
 
@@ -65,7 +72,32 @@ def test_a_window_is_checked_alone(netmon: Checked) -> None:
     assert sum(map(int, map(str, rows))) == whole.figures["final_rows"]
 
 
-def test_boxes_that_cannot_be_carried_over_are_computed_by_spark_and_the_certificate_says_so(
+def test_buckets_are_recomputed_from_the_records_that_they_need_alone(
+    road_sensors: Checked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = road_sensors.home
+    line = next(one for one in home.catalog.lines() if one.stream.name == "busy_segments")
+    starts = sorted(at for s in home.catalog.segments(line.stream.name) for at in s.buckets)
+    buckets = [Range(at, at + line.stream.width_us) for at in (starts[0], starts[-1])]
+    read: list[Range] = []
+
+    def records(*given: Any) -> Any:
+        read.extend(given[-1])
+        return source_records(*given)
+
+    monkeypatch.setattr(recompute_jobs, "source_records", records)
+    subjects = [Subject(status=line, window=bucket) for bucket in buckets]
+    found = gather(home, subjects, spark_batch(lambda: road_sensors.spark))
+    for bucket, facts in zip(buckets, found, strict=True):
+        assert facts.recomputed is not None
+        assert facts.recomputed.num_rows == facts.stable.num_rows > 0
+        assert all(bucket.holds(at) for at in facts.recomputed["_stime"].to_pylist())
+        assert differences(facts.stable, facts.recomputed, facts.columns, 10).shown.empty
+    assert len(read) == 2
+    assert sum(part.to_us - part.from_us for part in read) < (starts[-1] - starts[0]) / 2
+
+
+def test_boxes_that_cannot_be_transpiled_are_computed_by_spark_and_the_certificate_says_so(
     both_engines: Checked,
 ) -> None:
     outcome = both_engines.run()

@@ -24,7 +24,8 @@ from pipelines.quality.transpile_functions import ScalarTranspiler
 from pipelines.quality.transpiled import NotTranspiled, Transpiled, duckdb_type
 from tests.language.conftest import COLUMNS
 from tests.language.conftest import records as records
-from tests.language.generated_expressions import compiled_text, expressions
+from tests.language.generated_expressions import compiled_text, expressions, plain_text
+from tests.language.test_expressions_agree_with_spark import HOSTILE
 
 Both = tuple[SparkSession, duckdb.DuckDBPyConnection]
 
@@ -52,33 +53,32 @@ def transpiled(text: str) -> Transpiled | None:
         return None
 
 
-def in_spark(spark: SparkSession, texts: list[str]) -> pa.Table:
+def in_spark(spark: SparkSession, marked: list[str]) -> pa.Table:
     """Value (NULL where it fails) and failure of each expression, by event time.
 
-    The text for Spark has the type and, where neither fails, the value of the plain text.
+    What the oracle writes for Spark has the type of the plain text, fails where the plain text
+    raises an error, or makes what is marked and no column holds, and else has its value.
     """
     listed = []
-    for at, text in enumerate(texts):
-        written = SparkExpressions(COLUMNS).text(parse(text, "m"))
-        fails = raises([written])
-        listed += [f"IF({fails}, NULL, {written}) AS v{at}", f"{fails} AS f{at}",
-                   f"IF({fails} OR {raises([f'({text})'])}, NULL, ({text})) AS p{at}"]  # fmt: skip
+    for at, text in enumerate(marked):
+        written = SparkExpressions(COLUMNS).text(parse(compiled_text(text), "m"))
+        for name, sql in ((f"{at}", written), (f"_plain{at}", f"({plain_text(text)})")):
+            fails = raises([sql])
+            listed += [f"IF({fails}, NULL, {sql}) AS v{name}", f"{fails} AS f{name}"]
     frame = spark.sql(f"SELECT {STIME}, {', '.join(listed)} FROM timed")
-    types = dict(frame.dtypes)
-    for at, text in enumerate(texts):
-        expected = str(ExpressionTypes(COLUMNS).of(parse(text, "m")))
-        assert (types[f"v{at}"], types[f"p{at}"]) == (expected, expected), text
-    found = frame.toArrow().sort_by(STIME)
-    for at, text in enumerate(texts):
-        pairs = zip(same(found[f"v{at}"]), same(found[f"p{at}"]), strict=True)
-        assert all(plain in (None, value) for value, plain in pairs), text
+    types, found = dict(frame.dtypes), frame.toArrow().sort_by(STIME)
+    for at, text in enumerate(marked):
+        expected = str(ExpressionTypes(COLUMNS).of(parse(compiled_text(text), "m")))
+        assert (types[f"v{at}"], types[f"v_plain{at}"]) == (expected, expected), text
+        for name in "fv":
+            assert same(found[f"{name}{at}"]) == same(found[f"{name}_plain{at}"]), text
     return found
 
 
-def compare(both: Both, texts: list[str]) -> int:
+def compare(both: Both, marked: list[str]) -> int:
     """Compare both engines on every record; how many of the texts are transpiled."""
     spark, connection = both
-    wanted = in_spark(spark, texts)
+    wanted, texts = in_spark(spark, marked), [compiled_text(text) for text in marked]
     done = {at: one for at, text in enumerate(texts) if (one := transpiled(text)) is not None}
     if not done:
         return 0
@@ -119,7 +119,7 @@ def same(column: pa.ChunkedArray) -> list[object]:
 def test_both_engines_give_the_same_and_fail_on_the_same_records(
     both: Both, texts: list[str]
 ) -> None:
-    assert compare(both, list(dict.fromkeys(map(compiled_text, texts)))) > 0
+    assert compare(both, list(dict.fromkeys(texts))) > 0
 
 
 TRANSPILED = r"""
@@ -139,7 +139,7 @@ TRANSPILED = r"""
     cast(small as decimal(12,2)); cast(big as int); cast(small as bigint); cast(big as double);
     cast(real as int); cast(real as bigint); cast(time as bigint); cast(time as date);
     cast(day as timestamp); cast(flag as int); cast(small as boolean); cast(big as string);
-    cast(big as timestamp); cast(money as double); try_cast(big as int);
+    «timestamp cast(big as timestamp)»; cast(money as double); try_cast(big as int);
     cast(wide as decimal(38,10));
     cast(null as double); abs(small); abs(big); abs(money); abs(real); floor(real); ceil(real);
     floor(small); ceil(big); pmod(small, 7); mod(big, 3); greatest(small, big); least(real, ratio);
@@ -148,8 +148,9 @@ TRANSPILED = r"""
     substring_index(text, ',', -9); substring_index(text, ',', 0); replace(text, ',', '+');
     instr(text, ','); substring(text, 2, 3); substring(text, 2); left(word, 3); right(word, 2);
     split_part(text, ',', 2); md5(text); sqrt(real); unix_seconds(time); unix_millis(time);
-    unix_micros(time); timestamp_seconds(big); timestamp_millis(big); timestamp_micros(big);
-    date_add(day, small); date_sub(day, other); datediff(day, time); date_from_unix_date(small);
+    unix_micros(time); «timestamp timestamp_seconds(big)»; «timestamp timestamp_millis(big)»;
+    «timestamp timestamp_micros(big)»; «date date_add(day, small)»; «date date_sub(day, other)»;
+    datediff(day, time); «date date_from_unix_date(small)»;
     date_trunc('hour', time); date_trunc('day', time); year(day); quarter(day); month(time);
     day(time); dayofyear(day); dayofweek(day); weekday(time); weekofyear(day); hour(time);
     minute(time); second(time); try_add(small, 1); try_divide(small, other); try_multiply(big, big);
@@ -159,7 +160,7 @@ TRANSPILED = r"""
 
 def test_everything_that_is_listed_here_is_transpiled_and_gives_the_same(both: Both) -> None:
     texts = [text.strip() for text in TRANSPILED.split(";") if text.strip()]
-    assert [text for text in texts if transpiled(text) is None] == []
+    assert [text for text in texts if transpiled(compiled_text(text)) is None] == []
     assert compare(both, texts) == len(texts)
 
 
@@ -173,6 +174,36 @@ def test_everything_that_is_listed_here_is_transpiled_and_gives_the_same(both: B
 def test_what_may_differ_between_the_engines_is_left_to_spark(text: str) -> None:
     compile_expression(text, COLUMNS, where="m")
     assert transpiled(text) is None
+
+
+def test_what_no_column_holds_is_a_failure_where_it_is_made(both: Both) -> None:
+    compare(both, HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "fails"),
+    [
+        ("cast('12:30:00' as timestamp)", None, True),
+        ("cast(' T12:30' as timestamp)", None, True),
+        ("try_cast('12:30:00' as timestamp)", None, False),
+        ("unix_seconds(cast('1970-01-01 00:00:07' as timestamp))", 7, False),
+        ("cast(18446744073709.551616 as timestamp)", None, True),
+        ("cast(cast(-1e13 as decimal(38,0)) as timestamp)", None, True),
+        ("try_cast(18446744073709.551616 as timestamp)", None, False),
+        ("unix_seconds(cast(7.5 as timestamp))", 7, False),
+        ("floor(1e19)", None, True),
+        ("ceil(-1e19)", None, True),
+        ("floor(cast('NaN' as double))", 0, False),
+        ("year(try_to_date('99999-01-01'))", None, False),
+    ],
+)
+def test_what_spark_lets_pass_or_takes_from_the_clock_is_a_failure(
+    both: Both, text: str, value: object, fails: bool
+) -> None:
+    written = SparkExpressions(COLUMNS).text(parse(text, "m"))
+    failed = raises([written])
+    row = both[0].sql(f"SELECT {failed}, IF({failed}, NULL, {written})").collect()[0]
+    assert tuple(row) == (fails, value)
 
 
 AGGREGATES = r"""
@@ -232,3 +263,30 @@ def rows_of(table: pa.Table, at: int) -> list[tuple[str, ...]]:
     rows = zip(table["word"].to_pylist(), same(table[f"v{at}"]), failed, strict=True)
     shown = ((repr(word), "lost" if lost else repr(value), lost) for word, value, lost in rows)
     return sorted((word, value, str(lost)) for word, value, lost in shown)
+
+
+@pytest.mark.parametrize(
+    ("text", "by_hand"),
+    [
+        ("array_join(collect_list(text), ',')", "string_agg(text, ',' ORDER BY _stime)"),
+        ("array_join(collect_set(text), ',')",
+         "array_to_string(list_sort(list(DISTINCT text) FILTER (text IS NOT NULL)), ',')"),
+        ("array_join(collect_list(text) filter (where small > 0), ',')",
+         "string_agg(text, ',' ORDER BY _stime) FILTER (small > 0)"),
+        ("avg(distinct other)", "avg(DISTINCT other)"),
+        ("sum(distinct small) filter (where flag)", "sum(DISTINCT small) FILTER (flag)::BIGINT"),
+        ("last(text) ignore nulls", "last(text ORDER BY _stime) FILTER (text IS NOT NULL)"),
+        ("cast(min(real) filter (where real = 0) as string)", "if(bool_or(real = 0), '0.0', '')"),
+        ("array_join(collect_list(real) filter (where real = 0), ',')",
+         "array_to_string(list('0.0') FILTER (real = 0), ',')"),
+        ("size(collect_set(real) filter (where real = 0))",
+         "count(DISTINCT real) FILTER (real = 0)"),
+    ],
+)  # fmt: skip
+def test_spark_aggregates_in_the_order_of_the_records(both: Both, text: str, by_hand: str) -> None:
+    spark, connection = both
+    written = SparkExpressions(COLUMNS).text(parse(text, "m"))
+    frame = spark.sql(f"SELECT word, {written} AS v FROM timed GROUP BY word").toArrow().to_pylist()
+    grouped = f"SELECT word, {by_hand} AS v FROM timed GROUP BY word"
+    expected = {word: value or "" for word, value in connection.execute(grouped).fetchall()}
+    assert {row["word"]: row["v"] or "" for row in frame} == expected
