@@ -169,3 +169,9 @@ def test_a_straight_line_is_convex_whatever_its_numbers_are_in_binary() -> None:
 def test_slopes_that_no_number_holds_are_refused() -> None:
     with pytest.raises(Refused, match="too steeply or too little"):
         PiecewiseLinear(((0.0, 0.0), (1e-300, 1e300)))
+
+
+def test_a_fragment_on_which_nothing_was_spent_has_no_marginal_cost() -> None:
+    declared = DeclaredCost(number=1, cost=Queue(1.0), threshold=0.8, currency="EUR")
+    load = Load(window_ms=1_000, works={HEAVY: 0.5, LIGHT: 0.0, CORRECTED: 0.2}, kinds={})
+    assert set(marginal_costs(declared, load)) == {("net.heavy", 0)}
