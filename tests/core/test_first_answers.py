@@ -137,3 +137,16 @@ def test_a_row_that_begins_where_an_answer_does_answers_what_is_behind_it() -> N
         (20, 30, True, 20, 30),
         (30, 40, False, 30, 30),
     ]
+
+
+def test_a_correction_of_the_first_part_of_an_answer_is_no_answer_itself() -> None:
+    events = [
+        an_event(0, 10, STABLE, 1),
+        an_event(20, 40, TENTATIVE, 2, 3),
+        an_event(20, 30, STABLE, 3),
+    ]
+    assert told(events) == [
+        (0, 10, False, 10, 10),
+        (20, 30, True, 20, 30),
+        (30, 40, True, 20, None),
+    ]

@@ -13,7 +13,6 @@ from medusa_core.errors import Refused
 from medusa_core.market.envelopes import BODY_BYTES_MAX
 from medusa_core.market.messages import (
     ITEMS_MAX,
-    ROOMS_MAX,
     Answer,
     Item,
     Reason,
@@ -158,6 +157,6 @@ def test_the_longest_messages_fit_into_an_envelope() -> None:
 
 
 def test_an_answer_tells_of_as_many_rooms_as_it_may() -> None:
-    rooms = tuple(Room(n, 1.0 + n) for n in range(ROOMS_MAX))
+    rooms = tuple(Room(n, 1.0 + n) for n in range(8))
     answer = replace(ANSWER, rooms=rooms)
     assert answer_from(answer_bytes(answer)).rooms == rooms

@@ -38,7 +38,7 @@ CHILD_S_MIN, SLOWER, IDLE, LOOK_S = 20.0, 8.0, 20.0, 0.01
 Where no server works for it, CPU counts, and so many times that for one that waits for nothing.
 """
 
-FRESH_TESTS_MAX = 60
+FRESH_TESTS_MAX = 150
 NOT_RUN = 3
 """The exit code of a child that failed outside of tests: a fault of this program."""
 
@@ -422,6 +422,8 @@ def _order_of(job: Job, known: dict[str, Any], root: Path) -> Callable[[Mutant],
                 or (_is_outside(mutant) and any(
                     r.startswith(f"{mutant.path}::") for r in test["reaches"]))
             ]  # fmt: skip
+            if _is_outside(mutant):  # those first that reach little else
+                return sorted(reaching, key=lambda name: len(known[name]["reaches"]))
             return sorted(reaching, key=lambda name: known[name]["s"])
 
         return by_trace
