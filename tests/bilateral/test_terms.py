@@ -195,3 +195,11 @@ def test_each_party_is_the_others_partner_and_nobody_else_has_one(tmp_path: Path
     assert terms.partner_of(terms.provider) == terms.payer
     with pytest.raises(ValueError, match="no party"):
         terms.partner_of(Participant("somebody"))
+
+
+@pytest.mark.parametrize("changes", [{"settlement_ms": 0}, {"notice_ms": -1}])
+def test_durations_of_a_contract_are_ones(tmp_path: Path, changes: dict[str, int]) -> None:
+    terms = terms_in(tmp_path, "spare", MOVEMENT)
+    check_terms(replace(terms, settlement_ms=1, notice_ms=0))
+    with pytest.raises(Refused, match="write a duration"):
+        check_terms(replace(terms, **changes))  # type: ignore[arg-type]

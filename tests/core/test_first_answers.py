@@ -124,3 +124,29 @@ def test_computations_of_a_bucket_are_counted_and_a_cut_row_counts_once() -> Non
     assert computations_max(cut) == 2
     assert computations_max([*cut, an_event(5, 8, STABLE, 3)]) == 3
     assert computations_max([]) == 0
+
+
+def test_a_row_that_begins_where_an_answer_does_answers_what_is_behind_it() -> None:
+    events = [
+        an_event(0, 10, STABLE, 1),
+        an_event(20, 30, TENTATIVE, 2, 3),
+        an_event(20, 40, STABLE, 3),
+    ]
+    assert told(events) == [
+        (0, 10, False, 10, 10),
+        (20, 30, True, 20, 30),
+        (30, 40, False, 30, 30),
+    ]
+
+
+def test_a_correction_of_the_first_part_of_an_answer_is_no_answer_itself() -> None:
+    events = [
+        an_event(0, 10, STABLE, 1),
+        an_event(20, 40, TENTATIVE, 2, 3),
+        an_event(20, 30, STABLE, 3),
+    ]
+    assert told(events) == [
+        (0, 10, False, 10, 10),
+        (20, 30, True, 20, 30),
+        (30, 40, True, 20, None),
+    ]

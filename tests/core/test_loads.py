@@ -169,3 +169,16 @@ def test_a_straight_line_is_convex_whatever_its_numbers_are_in_binary() -> None:
 def test_slopes_that_no_number_holds_are_refused() -> None:
     with pytest.raises(Refused, match="too steeply or too little"):
         PiecewiseLinear(((0.0, 0.0), (1e-300, 1e300)))
+
+
+def test_a_fragment_on_which_nothing_was_spent_has_no_marginal_cost() -> None:
+    declared = DeclaredCost(number=1, cost=Queue(1.0), threshold=0.8, currency="EUR")
+    load = Load(window_ms=1_000, works={HEAVY: 0.5, LIGHT: 0.0, CORRECTED: 0.2}, kinds={})
+    assert set(marginal_costs(declared, load)) == {("net.heavy", 0)}
+
+
+@pytest.mark.parametrize("load", [-0.1, float("inf"), float("nan")])
+@pytest.mark.parametrize("cost", [Queue(1.0), PiecewiseLinear(((0.0, 0.0), (1.0, 2.0)))])
+def test_only_a_load_from_0_on_has_a_cost(cost: Queue | PiecewiseLinear, load: float) -> None:
+    with pytest.raises(ValueError, match="a load of"):
+        cost.cost(load)

@@ -90,6 +90,8 @@ def test_outputs_begin_where_all_that_they_read_is_kept() -> None:
     assert earliest_bucket_us(fragment, 0, width_us, {READINGS: BEGINNING_US}) == 0
     assert earliest_bucket_us(fragment, 0, width_us, {READINGS: 75 * SECOND_US}) == 80 * SECOND_US
     assert earliest_bucket_us(fragment, 0, width_us, {READINGS: 80 * SECOND_US}) == 80 * SECOND_US
+    off_grid = 80 * SECOND_US + 1
+    assert earliest_bucket_us(fragment, 0, width_us, {READINGS: off_grid}) == 90 * SECOND_US
     windows = a_fragment(WINDOWS)
     found = earliest_bucket_us(windows, 0, width_us, {READINGS: 75 * SECOND_US})
     # The bucket that ends at 180 s is the first whose window begins at 120 s.

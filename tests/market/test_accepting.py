@@ -281,3 +281,12 @@ def test_all_that_is_taken_in_a_round_costs_less_than_is_paid(
             assert adds < standing.contract.prices[0] * item.load
             now += item.load
     assert now <= knowledge.threshold * (1 + 1e-9)
+
+
+def test_what_fills_a_contract_to_its_most_load_exactly_is_taken() -> None:
+    offer = an_offer("a", [an_item(1_000, 0.5)])
+    for load_max, accepted in ((0.5, 1), (0.4, 0)):
+        standing = providing("a", [90.0], load_max=load_max)
+        answer = answers(knowing([], as_provider=[standing], received=[offer]))["a"].answer
+        assert len(answer.accepted) == accepted
+        assert answer.reason is (Reason.TAKEN if accepted else Reason.LOAD_MAX)

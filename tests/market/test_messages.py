@@ -154,3 +154,9 @@ def test_the_longest_messages_fit_into_an_envelope() -> None:
     answer = replace(ANSWER, contract=offer.contract, accepted=items, rooms=rooms, round=2**53)
     assert len(answer_bytes(answer)) <= BODY_BYTES_MAX
     assert answer_from(answer_bytes(answer)) == answer
+
+
+def test_an_answer_tells_of_as_many_rooms_as_it_may() -> None:
+    rooms = tuple(Room(n, 1.0 + n) for n in range(8))
+    answer = replace(ANSWER, rooms=rooms)
+    assert answer_from(answer_bytes(answer)).rooms == rooms

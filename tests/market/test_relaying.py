@@ -30,3 +30,14 @@ def test_nothing_leaves_at_a_price_that_is_not_below_what_is_paid() -> None:
     assert exchange(cost, 0.9, 0.9, 30.0, 0.02, [(29.9, 0.1)]) is not None
     assert exchange(cost, 0.9, 0.9, 30.0, 0.02, [(30.0, 0.1)]) is None
     assert exchange(cost, 0.9, 0.9, 30.0, 0.02, []) is None
+
+
+def test_what_is_taken_first_leaves_no_more_than_pays() -> None:
+    cost = Queue(1.0)
+    taken = exchange(cost, 0.7, 0.9, 30.0, 0.02, [(5.0, 0.1), (5.0, 0.1)])
+    assert taken is not None
+    assert (taken.before, taken.after) == (0, 1)
+    assert taken.load == pytest.approx(0.62)
+    alone = exchange(cost, 0.7, 0.9, 30.0, 0.02, [(500.0, 0.1)])
+    assert alone is not None
+    assert (alone.before, alone.after, alone.load) == (0, 0, pytest.approx(0.72))

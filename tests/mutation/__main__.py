@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.mutation.running import ROOMS, all_mutants, drawn, listed_survivors, run_mutants
+from tests.mutation.running import LEFT, ROOMS, all_mutants, drawn, listed_survivors, run_mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
         simulates=options.simulate,
         told=sys.stdout,
     )
-    left = [result for result in results if result.verdict in ("survived", "unreached")]
+    left = [result for result in results if result.verdict in LEFT]
     counts = {v: sum(r.verdict == v for r in results) for v in sorted({r.verdict for r in results})}
     print(f"{len(results)} of {len(chosen)} mutants run: {counts or 'none'}")
     return 1 if left else 0

@@ -35,6 +35,9 @@ TESTS = {
 }  # fmt: skip
 """Folders and files of tests; those that compare files of SQL with one another say nothing here."""
 
+LEFT = ("survived", "unreached", "not run")
+"""Verdicts that ask for a test, or a reason."""
+
 LEFT_OUT = ("sql/test_migrations.py",)
 TEST_S_MAX = 3.0
 TESTS_S_MAX = {"medusa_core": 20.0, "sql": 30.0}
@@ -43,7 +46,8 @@ COPIED = ("medusa_core", "pipelines", "tests", "sql", "contracts", "dags", "benc
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """killed, survived, unreached (no test reaches it), unbuilt (no home can be made), or endless.
+    """killed, survived, unreached (no test reaches it), unbuilt (no home can be made), endless, or
+    not run (a fault of this program).
 
     An endless one did not end in its time: it may hang, or the machine may be slow.
     """

@@ -21,6 +21,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
@@ -37,7 +38,10 @@ CHILD_S_MIN, SLOWER, IDLE, LOOK_S = 20.0, 8.0, 20.0, 0.01
 Where no server works for it, CPU counts, and so many times that for one that waits for nothing.
 """
 
-FRESH_TESTS_MAX = 60
+FRESH_TESTS_MAX = 150
+NOT_RUN = 3
+"""The exit code of a child that failed outside of tests: a fault of this program."""
+
 TEST_S = 0.5
 """What a test with a server may take, where nobody has measured it."""
 
@@ -182,7 +186,8 @@ class Run:
                 if mutant.room != "sql":
                     self._patch(mutant, source)
                 those = [items[name] for name in chosen]
-                for item, next_ in zip(those, [*those[1:], None], strict=True):
+                for item, next_ in pairwise([*those, None]):
+                    assert item is not None
                     self._one(item, next_)
                     if self._failed is not None:
                         return False
@@ -228,7 +233,8 @@ class Run:
                 code = 0 if act() else 1
                 os.write(writer, (self._failed or "").encode()[:4_000])
             except BaseException as error:  # noqa: BLE001 - a child ends here, whatever happens
-                os.write(writer, f"collection of it: {error!r}".encode()[:4_000])
+                code = NOT_RUN
+                os.write(writer, repr(error).encode()[:4_000])
             finally:
                 os._exit(code)
         os.close(writer)
@@ -243,6 +249,8 @@ class Run:
             return "endless", f"no end within {limit_s:.0f} s"
         if status == 0:
             return "survived", ""
+        if os.waitstatus_to_exitcode(status) == NOT_RUN:
+            return "not run", said
         if said.startswith("setup of ") and "psycopg2.errors" in said:
             return "unbuilt", said
         return "killed", said
@@ -414,6 +422,8 @@ def _order_of(job: Job, known: dict[str, Any], root: Path) -> Callable[[Mutant],
                 or (_is_outside(mutant) and any(
                     r.startswith(f"{mutant.path}::") for r in test["reaches"]))
             ]  # fmt: skip
+            if _is_outside(mutant):  # those first that reach little else
+                return sorted(reaching, key=lambda name: len(known[name]["reaches"]))
             return sorted(reaching, key=lambda name: known[name]["s"])
 
         return by_trace

@@ -1,0 +1,180 @@
+"""Guards of the functions about contracts that the program's checks stand before."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from medusa_core.errors import Conflict, MedusaError, Refused
+from medusa_core.market.documents import document_of
+from tests.agreements.building import (
+    ALPHA,
+    BETA,
+    DAY_MS,
+    Party,
+    SqlRefused,
+    a_key,
+    agree,
+    some_terms,
+)
+from tests.agreements.test_envelopes import an_envelope, put
+
+TAKE = "SELECT medusa.take_document(%s, %s, %s::jsonb, %s, %s, %s, %s::jsonb)"
+KEY = "a" * 64
+
+
+def refused(party: Party, statement: str, *values: Any, role: str = "job") -> MedusaError:
+    with pytest.raises(SqlRefused) as error:
+        party.sql(statement, *values, role=role)
+    ours = error.value.ours
+    assert ours is not None, error.value
+    return ours
+
+
+def now_ms(party: Party) -> int:
+    ((found,),) = party.sql("SELECT medusa.to_ms(clock_timestamp())", role="job")
+    return int(found)
+
+
+def received(sender: Party, receiver: Party) -> int:
+    """The number of an envelope of alpha that waits in the inbox of beta."""
+    assert put(sender, receiver, an_envelope(sender)) == ("taken",)
+    ((envelope_id,),) = receiver.sql(
+        "SELECT max(envelope_id) FROM medusa.inbox WHERE state = 'received'", role="job"
+    )
+    return int(envelope_id)
+
+
+def test_a_proposal_has_a_number_and_lasts_for_a_month_at_most(alpha: Party, beta: Party) -> None:
+    document = document_of(some_terms())
+    for proposal, lasts_ms, reason in (
+        (None, DAY_MS, "has a number"),
+        (1, 33 * DAY_MS, "lasts up to 31 days"),
+        (1, None, "lasts up to 31 days"),
+    ):
+        expires_ms = None if lasts_ms is None else now_ms(beta) + lasts_ms
+        error = refused(beta, TAKE, received(alpha, beta), document, "{}", proposal, expires_ms,
+                        None, None)  # fmt: skip
+        assert isinstance(error, Refused)
+        assert reason in str(error)
+    assert beta.proposals() == []
+
+
+def test_a_proposal_that_expired_on_its_way_is_none(alpha: Party, beta: Party) -> None:
+    document, past_ms = document_of(some_terms()), now_ms(beta) - 1
+    ((said,),) = beta.sql(TAKE, received(alpha, beta), document, "{}", 1, past_ms, None, None,
+                          role="job")  # fmt: skip
+    assert said == "expired on the way"
+    assert beta.proposals() == []
+
+
+def test_an_agreement_is_taken_with_the_verdict_over_what_is_held_now(
+    alpha: Party, beta: Party
+) -> None:
+    document = document_of(some_terms())
+    signed = {"signature": "00", "public_key": "00"}
+    both = json.dumps({"payer": signed, "provider": signed})
+    stale = refused(beta, TAKE, received(alpha, beta), document, both, None, None, "agree", "{}")
+    assert isinstance(stale, Conflict)
+    envelope_id = received(alpha, beta)
+    ((held,),) = beta.sql(
+        "SELECT medusa.held_agreement(%s, %s)::text", document, envelope_id, role="job"
+    )
+    for verdict in (None, "known", "anything"):
+        error = refused(beta, TAKE, envelope_id, document, both, None, None, verdict, held)
+        assert isinstance(error, Refused)
+        assert "without a verdict" in str(error)
+    assert beta.sql("SELECT * FROM medusa_api.contract_history") == []
+
+
+def test_nothing_is_proposed_of_a_contract_that_ends_by_notice(alpha: Party, beta: Party) -> None:
+    agree(alpha, beta)
+    ((first,),) = beta.sql("SELECT revision FROM medusa_api.contract_history")
+    beta.sql("DELETE FROM medusa_api.contract WHERE contract = 'spare_load'")
+    ((text,),) = beta.sql(
+        "SELECT convert_from(document, 'UTF8') FROM medusa.contract_revision", role="job"
+    )
+    changed = text.replace('"number":1', '"number":2').replace(
+        '"supersedes":null', f'"supersedes":"{first}"'
+    )
+    assert changed != text
+    error = refused(beta, TAKE, received(alpha, beta), changed.encode(), "{}", 1,
+                    now_ms(beta) + DAY_MS, None, None)  # fmt: skip
+    assert isinstance(error, Refused)
+    assert "has ended or ends by notice" in str(error)
+
+
+def test_an_envelope_is_handled_verified_and_refused_once(alpha: Party, beta: Party) -> None:
+    envelope_id = received(alpha, beta)
+    verify, refuse = "SELECT medusa.verify_envelope(%s)", "SELECT medusa.refuse_envelope(%s, 'no')"
+    assert beta.sql(verify, envelope_id, role="job") == [(True,)]
+    assert beta.sql(verify, envelope_id, role="job") == [(False,)]
+    assert beta.sql(refuse, envelope_id, role="job") == [(True,)]
+    assert beta.sql(refuse, envelope_id, role="job") == [(False,)]
+    document = document_of(some_terms())
+    error = refused(beta, TAKE, envelope_id, document, "{}", 1, now_ms(beta) + DAY_MS, None, None)
+    assert isinstance(error, Conflict)
+    assert "is handled already" in str(error)
+
+
+def test_a_home_states_what_is_due_by_its_own_key_alone(alpha: Party) -> None:
+    statement, mine = f"holds {'0' * 64}", a_key(ALPHA).public_key
+    state = "SELECT medusa.state(%s, %s, %s)"
+    error = refused(alpha, state, statement, b"s" * 64, a_key(BETA).public_key)
+    assert "is another one than it signed with" in str(error)
+    assert alpha.sql(state, statement, b"s" * 64, mine, role="job") == [(False,)]
+    assert alpha.sql("SELECT count(*) FROM medusa.statement", role="job") == [(0,)]
+
+
+@pytest.mark.parametrize("key", ["", "a" * 63, "a" * 65, "A" * 64, "g" * 64])
+def test_a_key_that_an_owner_names_is_one(alpha: Party, key: str) -> None:
+    for call in ("learn_key", "replace_key", "learn_past_key"):
+        error = refused(alpha, f"SELECT medusa_api.{call}('gamma', %s)", key, role="owner")
+        assert isinstance(error, Refused), call
+
+
+def test_a_key_has_32_bytes_whoever_learns_it(alpha: Party) -> None:
+    for key in (b"", b"k" * 31, b"k" * 33):
+        error = refused(alpha, "SELECT medusa.learn_first_key('delta', %s, 'a test')", key)
+        assert isinstance(error, Refused)
+
+
+def test_a_past_key_is_learned_once(alpha: Party) -> None:
+    learn = "SELECT medusa_api.learn_past_key('gamma', %s)"
+    assert alpha.sql(learn, KEY) == [(True,)]
+    assert alpha.sql(learn, KEY) == [(False,)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "about", "body"),
+    [
+        ("Offer", "x", b"{}"),
+        ("document", "x", b"{}"),
+        ("withdrawal", "x", b"{}"),
+        ("holdings", "x", b"{}"),
+        ("offer", "", b"{}"),
+        ("offer", "x" * 201, b"{}"),
+        ("offer", "x", b"x" * 98_305),
+        (None, "x", b"{}"),
+    ],
+)
+def test_a_message_of_a_job_has_a_kind_of_its_own_and_a_bound(
+    alpha: Party, kind: str | None, about: str, body: bytes
+) -> None:
+    put_ = "SELECT medusa.put_message('beta', %s, %s, %s)"
+    assert isinstance(refused(alpha, put_, kind, about, body), Refused)
+    assert alpha.sql("SELECT count(*) FROM medusa.outbox", role="job") == [(0,)]
+
+
+def test_a_contract_of_other_parties_or_another_kind_is_no_edit_of_this_one(
+    alpha: Party, beta: Party
+) -> None:
+    agree(alpha, beta)
+    ((first,),) = alpha.sql("SELECT revision FROM medusa_api.contract_history")
+    other = some_terms(number=2, supersedes=first, payer=BETA, provider=ALPHA)
+    error = refused(alpha, "SELECT medusa.propose_document(%s, %s, 'a test')", document_of(other),
+                    DAY_MS)  # fmt: skip
+    assert isinstance(error, Refused)
+    assert alpha.shows()[0] == "in force"

@@ -1,0 +1,105 @@
+"""Guards of functions that the program's own checks stand before: each is shown by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import psycopg2
+import pytest
+
+from medusa_core.errors import MedusaError, Refused
+from pipelines.catalog.postgres.database_errors import error_of
+from tests.catalog import building as a
+from tests.sql.conftest import LogIn
+
+DAY_MS = 86_400_000
+UNKNOWN = "stream none is not deployed here"
+PROMISE = ("landing/src", 0, "alpha", 0, "live", 1, "me", "src")
+
+
+def refusal(log_in: LogIn, role: str, call: str, *values: Any) -> MedusaError:
+    """What a call is refused with."""
+    with log_in(role).cursor() as cursor, pytest.raises(psycopg2.Error) as error:
+        cursor.execute(f"SELECT medusa.{call}({', '.join(['%s'] * len(values))})", values)
+    ours = error_of(error.value)
+    assert ours is not None, error.value
+    return ours
+
+
+def answer(log_in: LogIn, role: str, call: str, *values: Any) -> Any:
+    with log_in(role).cursor() as cursor:
+        cursor.execute(f"SELECT medusa.{call}({', '.join(['%s'] * len(values))})", values)
+        (row,) = cursor.fetchall()
+        return row[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        (("sums", "Beta", 0, 1_000, 0), "a reader is named like a participant"),
+        (("sums", "beta; --", 0, 1_000, 0), "a reader is named like a participant"),
+        (("sums", "", 0, 1_000, 0), "a reader is named like a participant"),
+        (("none", "beta", 0, 1_000, 0), UNKNOWN),
+        (("sums", "beta", 0, 0, 0), "a reader holds for 1 ms to 31 days"),
+        (("sums", "beta", 0, 31 * DAY_MS + 1, 0), "a reader holds for 1 ms to 31 days"),
+        (("sums", "beta", 0, None, 0), "a reader holds for 1 ms to 31 days"),
+        (("sums", "beta", 0, 1_000, -1), "a path costs 0 ms to 31 days"),
+        (("sums", "beta", 0, 1_000, 31 * DAY_MS + 1), "a path costs 0 ms to 31 days"),
+        (("sums", "beta", 0, 1_000, None), "a path costs 0 ms to 31 days"),
+        (("sums", "beta", 4 * a.WIDTH_US, 1_000, 0), "does not reach to"),
+        (("sums", "beta", None, 1_000, 0), "does not reach to"),
+    ],
+)
+def test_an_acknowledgement_of_a_partner_is_within_bounds(
+    log_in: LogIn, values: tuple[Any, ...], reason: str
+) -> None:
+    error = refusal(log_in, "reader", "acknowledge", *values)
+    assert isinstance(error, Refused)
+    assert reason in str(error)
+
+
+@pytest.mark.parametrize("values", [(3 * a.WIDTH_US, 1, 0), (0, 31 * DAY_MS, 31 * DAY_MS)])
+def test_an_acknowledgement_at_its_bounds_is_taken(
+    log_in: LogIn, values: tuple[int, int, int]
+) -> None:
+    through_us, limit_ms, path_ms = values
+    answer(log_in, "reader", "acknowledge", "sums", "beta", through_us, limit_ms, path_ms)
+
+
+@pytest.mark.parametrize(
+    ("origin_us", "end_us"),
+    [(1, None), (0, 2 * a.WIDTH_US + 1), (2 * a.WIDTH_US, a.WIDTH_US)],
+)
+def test_a_source_begins_and_ends_on_its_grid_and_in_order(
+    log_in: LogIn, origin_us: int, end_us: int | None
+) -> None:
+    error = refusal(log_in, "job", "promise", *PROMISE, origin_us, 2 * a.WIDTH_US, end_us)
+    assert isinstance(error, Refused)
+    assert "not on its grid or not in order" in str(error)
+
+
+def test_a_transition_is_of_a_fragment_of_this_home_and_noted_once(log_in: LogIn) -> None:
+    error = refusal(log_in, "job", "record_transition", "none", 0, "alpha", 0, "FAILED", "why")
+    assert "fragment none is not deployed here" in str(error)
+    main = ("record_transition", a.MAIN, 0, "alpha", 0)
+    assert not answer(log_in, "job", *main, "STABLE", "it begins so")
+    states = log_in("job").cursor()
+    states.execute("SELECT DISTINCT state FROM medusa.transition")
+    assert states.fetchall() == []
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("declare_bound", "none", 1_000, "process", "process", None, 0),
+        ("declare_verify", "none", 2),
+        ("declare_retention", "none", 1_000),
+        ("place_hold", "none", "beta", "reading", 0, None),
+    ],
+)
+def test_what_is_declared_is_declared_of_a_stream_of_this_home(
+    log_in: LogIn, call: tuple[Any, ...]
+) -> None:
+    error = refusal(log_in, "job", *call)
+    assert isinstance(error, Refused)
+    assert "stream none is not deployed here" in str(error)
