@@ -55,9 +55,9 @@ class Cost:
     """What a fragment's steps have cost lately; all but the slowest hundredth stay below `step_ms`.
 
     `record_us`: what one record more adds, in microseconds. `wake_ms`: what a step costs around
-    itself. `slow_step_ms`: what a step without an input may take. `blocked_ms`: how long the loop is
-    at other work in a turn. `gather_ms`: how long after the first of its inputs the last one usually
-    arrives.
+    itself. `slow_step_ms`: what a step without an input may take. `blocked_ms`: how long the loop
+    is at other work in a turn. `gather_ms`: how long after the first of its inputs the last one
+    usually arrives.
     """
 
     step_ms: int = UNKNOWN_STEP_MS
