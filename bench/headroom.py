@@ -61,7 +61,7 @@ STABLE_BEFORE = 2
 IN_TIME = 0.8
 """Within this part of the bound."""
 
-LEFT = ("step_ms", "margin_ms", "around_ms", "gather_ms")
+LEFT = ("slow_step_ms", "around_ms", "gather_ms")
 
 BUSY = """
 import os, sys

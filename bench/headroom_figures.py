@@ -13,9 +13,9 @@ class Cut:
 
     `delay_ms`: of the first tentative answer. `others_ms`: the greatest delay of all other answers.
     `wait_ms`: how long the fragment waited by its decision; `left_ms`: what was left for a step,
-    for how much steps differ, for the work around them, and until inputs are there; `step_ms`: the
-    phases of the step. `is_cold`: the participant had been restarted right before. `is_kept`: it
-    did not say before that the bound cannot be kept.
+    for the work around it, and until inputs are there; `step_ms`: the phases of the step.
+    `is_cold`: the participant had been restarted right before. `is_kept`: it did not say before
+    that the bound may not be kept.
     """
 
     number: int

@@ -1,6 +1,6 @@
 """The headroom of a bound: what X leaves after everything that an answer may cost here.
 
-Without headroom the bound cannot be kept if an input fails now. That is known before it fails, so
+Without headroom the bound may not be kept if an input fails now. That is known before it fails, so
 it is said before. Whatever is decided follows from the wait (`bounds.wait_ms`), not from this.
 """
 

@@ -3,11 +3,11 @@
 Two estimates serve two readers. The cost of a path (`path_ms`) is what steps usually take: all but
 the slowest hundredth take less. Corrections are planned with it, and it is summed along a path. The
 cost of an answer (`answer_ms`) is what a single step without an input may take, with the bound at
-stake: it adds the spread of the steps, the work that the loop may be at when the answer falls due,
-and, for steps of a kind that has not been measured here, a prior.
+stake: it knows the spread of the steps, the work that the loop may be at when the answer falls due,
+and, for steps of a kind that has not been measured by this process, a prior.
 
 Limit: an estimate is about the machine as it was during the last steps. Load that doubles within
-the wait itself is met by the margin alone.
+the wait itself is met by the spread alone.
 """
 
 from __future__ import annotations
@@ -26,6 +26,10 @@ STEPS_PER_COST = 256
 
 FEW_STEPS = 4
 """Of fewer steps the slowest is believed, and the kind of step counts as not measured."""
+
+OWN_STEPS = 128
+"""From how many of the last steps of its own process it is estimated what an answer may take: what
+an engine took while it was cold is soon forgotten."""
 
 NEWEST_STEPS = 8
 """So many last steps are looked at alone as well: the load may have just begun."""
@@ -51,15 +55,15 @@ class Cost:
     """What a fragment's steps have cost lately; all but the slowest hundredth stay below `step_ms`.
 
     `record_us`: what one record more adds, in microseconds. `wake_ms`: what a step costs around
-    itself. `margin_ms`: how much longer than `step_ms` a step without an input may take.
-    `blocked_ms`: how long the loop is at other work in a turn. `gather_ms`: how long after the
-    first of its inputs the last one usually arrives.
+    itself. `slow_step_ms`: what a step without an input may take. `blocked_ms`: how long the loop
+    is at other work in a turn. `gather_ms`: how long after the first of its inputs the last one
+    usually arrives.
     """
 
     step_ms: int = UNKNOWN_STEP_MS
     record_us: float = RECORD_US
     wake_ms: int = WAKE_MS
-    margin_ms: int = 0
+    slow_step_ms: int | None = None
     blocked_ms: int = 0
     gather_ms: int = 0
 
@@ -71,7 +75,8 @@ class Cost:
     @property
     def answer_ms(self) -> int:
         """What an answer may take from when it falls due to its commit."""
-        return self.blocked_ms + self.path_ms + self.margin_ms
+        slow_step_ms = self.step_ms if self.slow_step_ms is None else self.slow_step_ms
+        return self.blocked_ms + self.wake_ms + slow_step_ms
 
     def of_ms(self, records: int) -> int:
         """What a step over so many records is expected to take."""
@@ -82,7 +87,7 @@ class Cost:
         return max(int((ms - self.step_ms) * 1_000 / self.record_us), 0)
 
 
-NOT_MEASURED = Cost(margin_ms=UNKNOWN_STEP_MS)
+NOT_MEASURED = Cost(slow_step_ms=int(UNMEASURED_TIMES * UNKNOWN_STEP_MS))
 """The prior of a fragment of which no step has been measured."""
 
 
@@ -113,19 +118,21 @@ def cost_of(steps: Sequence[MeasuredStep]) -> Cost:
     return Cost(
         step_ms=step_ms,
         record_us=record_us if record_us > 0 else RECORD_US,
-        margin_ms=max(int(_may_take_ms(steps)) - step_ms, 0),
+        slow_step_ms=max(int(_may_take_ms(steps)), 1),
     )
 
 
 def with_own_steps(cost: Cost, own: Sequence[MeasuredStep]) -> Cost:
-    """The cost with the margin that the steps of this process ask for, the newest first.
+    """The cost with what an answer may take by the steps of this process, the newest first.
 
-    What was metered before may be the steps of an engine that had run for long; one that has made
-    no step yet is taken for as dear as a kind of step that has not been measured.
+    What was metered before may be the steps of an engine that had run for long, or of one that was
+    cold; until this one has made a few, its steps are taken for as dear as a kind of step that has
+    not been measured.
     """
-    unmeasured_ms = UNMEASURED_TIMES * max(cost.step_ms, UNKNOWN_STEP_MS)
-    may_take_ms = _may_take_ms(own) if own else unmeasured_ms
-    return replace(cost, margin_ms=max(cost.margin_ms, int(may_take_ms) - cost.step_ms))
+    slow_ms = _may_take_ms(own) if own else 0.0
+    if len(own) < FEW_STEPS:
+        slow_ms = max(slow_ms, UNMEASURED_TIMES * max(cost.step_ms, UNKNOWN_STEP_MS))
+    return replace(cost, slow_step_ms=max(int(slow_ms), 1))
 
 
 def _small(steps: Sequence[MeasuredStep]) -> tuple[list[MeasuredStep], int]:
@@ -148,7 +155,7 @@ def _with_spread_ms(steps: Sequence[MeasuredStep]) -> float:
     small, _ = _small(steps)
     times_ms = [step.ms for step in small]
     most_ms = recent_ms(times_ms)
-    return most_ms + SPREAD_TIMES * (most_ms - sorted(times_ms)[len(times_ms) // 2])
+    return most_ms + SPREAD_TIMES * (most_ms - _median(times_ms))
 
 
 def usual_ms(times_ms: Sequence[float]) -> float:
@@ -165,8 +172,10 @@ def recent_ms(times_ms: Sequence[float]) -> float:
 
 def wake_of(leads_ms: Sequence[float], around_ms: Sequence[float]) -> int:
     """What steps cost around themselves: what the loop does before it decides (the newest first),
-    and what a step needs besides its phases."""
-    lead_ms = recent_ms(leads_ms) if len(leads_ms) >= FEW_STEPS else 0.0
+    by the median, and what a step needs besides its phases."""
+    lead_ms = 0.0
+    if len(leads_ms) >= FEW_STEPS:
+        lead_ms = max(_median(leads_ms), _median(leads_ms[:NEWEST_STEPS]))
     return max(WAKE_MS, int(lead_ms + (usual_ms(around_ms) if around_ms else 0.0)))
 
 
@@ -178,8 +187,12 @@ def blocked_of(turns_ms: Sequence[float]) -> int:
     return int(recent_ms(turns_ms)) if len(turns_ms) >= FEW_STEPS else 0
 
 
+def _median(times_ms: Sequence[float]) -> float:
+    return sorted(times_ms)[len(times_ms) // 2]
+
+
 def gather_of(times_ms: Sequence[int]) -> int:
     """How long it usually takes until all inputs are there, by the last complete answers."""
     if len(times_ms) < NEWEST_STEPS:
         return 0
-    return int(GATHER_TIMES * sorted(times_ms)[len(times_ms) // 2])
+    return int(GATHER_TIMES * _median(times_ms))

@@ -17,6 +17,7 @@ from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep
 from medusa_core.partial import gathered_ms
 from medusa_core.step_costs import (
+    OWN_STEPS,
     STEPS_PER_COST,
     Cost,
     MeasuredStep,
@@ -29,6 +30,9 @@ from medusa_core.step_costs import (
 if TYPE_CHECKING:
     from pipelines.participant.driver import Applied
 
+SINGLE_BUCKETS = 2
+"""Up to how many buckets a step has when a participant is not behind."""
+
 ESTIMATED_EVERY_MS = 1_000
 """How often the estimates of a fragment are made, unless it has made a step meanwhile."""
 
@@ -37,7 +41,7 @@ ESTIMATED_EVERY_MS = 1_000
 class _FragmentTimes:
     """The times of one fragment, each with the newest first."""
 
-    steps: deque[MeasuredStep] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
+    steps: deque[MeasuredStep] = field(default_factory=lambda: deque(maxlen=OWN_STEPS))
     turns_ms: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
     gathered_ms: deque[int] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
     own_ms: float = 0.0
@@ -76,7 +80,8 @@ class LoopTimes:
             times = self._times.setdefault(step.fragment.fragment.id, _FragmentTimes())
             times.own_ms += took_ms
             times.estimate = None
-            times.steps.appendleft(MeasuredStep(took_ms, metrics.records_in, is_tentative))
+            if not _catches_up(step):
+                times.steps.appendleft(MeasuredStep(took_ms, metrics.records_in, is_tentative))
             if is_first and not done.committed.again:
                 self._around_ms.appendleft(done.committed.committed_at_ms - read_ms - took_ms)
             is_first = False
@@ -99,10 +104,14 @@ class LoopTimes:
         return times.estimate
 
 
+def _catches_up(step: ComputeStep) -> bool:
+    """Whether a step makes several buckets at once: what is late already has no bound to keep."""
+    return step.range.to_us - step.range.from_us > SINGLE_BUCKETS * step.fragment.width_us
+
+
 def _gathered_ms(step: ComputeStep) -> int | None:
-    """How long it took until all inputs of a step were there; None if it catches up, with several
-    buckets at once, or no bound is promised."""
-    known, part = step.fragment, step.range
-    if known.bound is None or part.to_us - part.from_us > known.width_us:
+    """How long it took until all inputs of a step were there; None if it catches up, or no bound is
+    promised."""
+    if step.fragment.bound is None or _catches_up(step):
         return None
-    return gathered_ms(known, part)
+    return gathered_ms(step.fragment, step.range)

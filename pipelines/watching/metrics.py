@@ -61,7 +61,7 @@ class Metrics:
         self._waiting_records = self._gauge("waiting_records", waiting, "stream")
         behind = "Since when a source has not caught up; 0 once it has."
         self._behind_s = self._gauge("source_behind_seconds", behind, "stream")
-        room = "What a bound leaves beyond what an answer may take; below 0 it cannot be kept."
+        room = "What a bound leaves beyond what an answer may take; below 0 it may not be kept."
         self._headroom_s = self._gauge("bound_headroom_seconds", room, "stream")
         unclaimed = "Records of a shared feed that are none of its streams'."
         self._unclaimed = counter("unclaimed_records", unclaimed, "stream")

@@ -314,8 +314,8 @@ class Watcher:
             )
 
     def headroom(self, headrooms: Sequence[Headroom]) -> None:
-        """What the bounds leave now. It is logged when a bound cannot be kept any more, and when it
-        has room again."""
+        """What the bounds leave now. It is logged when a bound may not be kept any more, and when
+        it has room again."""
         with self._guard:
             self._headroom.write(headrooms, self._wall())
             for found in headrooms:

@@ -21,7 +21,7 @@ from tests.agreements.building import (
 )
 from tests.agreements.test_envelopes import an_envelope, put
 
-TAKE = "SELECT medusa.take_document(%s, %s, %s::jsonb, %s, %s, %s, %s::jsonb)"
+TAKE = "SELECT medusa_market.take_document(%s, %s, %s::jsonb, %s, %s, %s, %s::jsonb)"
 KEY = "a" * 64
 
 
@@ -42,7 +42,7 @@ def received(sender: Party, receiver: Party) -> int:
     """The number of an envelope of alpha that waits in the inbox of beta."""
     assert put(sender, receiver, an_envelope(sender)) == ("taken",)
     ((envelope_id,),) = receiver.sql(
-        "SELECT max(envelope_id) FROM medusa.inbox WHERE state = 'received'", role="job"
+        "SELECT max(envelope_id) FROM medusa_market.inbox WHERE state = 'received'", role="job"
     )
     return int(envelope_id)
 
@@ -80,7 +80,7 @@ def test_an_agreement_is_taken_with_the_verdict_over_what_is_held_now(
     assert isinstance(stale, Conflict)
     envelope_id = received(alpha, beta)
     ((held,),) = beta.sql(
-        "SELECT medusa.held_agreement(%s, %s)::text", document, envelope_id, role="job"
+        "SELECT medusa_market.held_agreement(%s, %s)::text", document, envelope_id, role="job"
     )
     for verdict in (None, "known", "anything"):
         error = refused(beta, TAKE, envelope_id, document, both, None, None, verdict, held)
@@ -94,7 +94,7 @@ def test_nothing_is_proposed_of_a_contract_that_ends_by_notice(alpha: Party, bet
     ((first,),) = beta.sql("SELECT revision FROM medusa_api.contract_history")
     beta.sql("DELETE FROM medusa_api.contract WHERE contract = 'spare_load'")
     ((text,),) = beta.sql(
-        "SELECT convert_from(document, 'UTF8') FROM medusa.contract_revision", role="job"
+        "SELECT convert_from(document, 'UTF8') FROM medusa_market.contract_revision", role="job"
     )
     changed = text.replace('"number":1', '"number":2').replace(
         '"supersedes":null', f'"supersedes":"{first}"'
@@ -108,7 +108,10 @@ def test_nothing_is_proposed_of_a_contract_that_ends_by_notice(alpha: Party, bet
 
 def test_an_envelope_is_handled_verified_and_refused_once(alpha: Party, beta: Party) -> None:
     envelope_id = received(alpha, beta)
-    verify, refuse = "SELECT medusa.verify_envelope(%s)", "SELECT medusa.refuse_envelope(%s, 'no')"
+    verify, refuse = (
+        "SELECT medusa_market.verify_envelope(%s)",
+        "SELECT medusa_market.refuse_envelope(%s, 'no')",
+    )
     assert beta.sql(verify, envelope_id, role="job") == [(True,)]
     assert beta.sql(verify, envelope_id, role="job") == [(False,)]
     assert beta.sql(refuse, envelope_id, role="job") == [(True,)]
@@ -121,11 +124,11 @@ def test_an_envelope_is_handled_verified_and_refused_once(alpha: Party, beta: Pa
 
 def test_a_home_states_what_is_due_by_its_own_key_alone(alpha: Party) -> None:
     statement, mine = f"holds {'0' * 64}", a_key(ALPHA).public_key
-    state = "SELECT medusa.state(%s, %s, %s)"
+    state = "SELECT medusa_market.state(%s, %s, %s)"
     error = refused(alpha, state, statement, b"s" * 64, a_key(BETA).public_key)
     assert "is another one than it signed with" in str(error)
     assert alpha.sql(state, statement, b"s" * 64, mine, role="job") == [(False,)]
-    assert alpha.sql("SELECT count(*) FROM medusa.statement", role="job") == [(0,)]
+    assert alpha.sql("SELECT count(*) FROM medusa_market.statement", role="job") == [(0,)]
 
 
 @pytest.mark.parametrize("key", ["", "a" * 63, "a" * 65, "A" * 64, "g" * 64])
@@ -137,7 +140,7 @@ def test_a_key_that_an_owner_names_is_one(alpha: Party, key: str) -> None:
 
 def test_a_key_has_32_bytes_whoever_learns_it(alpha: Party) -> None:
     for key in (b"", b"k" * 31, b"k" * 33):
-        error = refused(alpha, "SELECT medusa.learn_first_key('delta', %s, 'a test')", key)
+        error = refused(alpha, "SELECT medusa_market.learn_first_key('delta', %s, 'a test')", key)
         assert isinstance(error, Refused)
 
 
@@ -163,9 +166,9 @@ def test_a_past_key_is_learned_once(alpha: Party) -> None:
 def test_a_message_of_a_job_has_a_kind_of_its_own_and_a_bound(
     alpha: Party, kind: str | None, about: str, body: bytes
 ) -> None:
-    put_ = "SELECT medusa.put_message('beta', %s, %s, %s)"
+    put_ = "SELECT medusa_market.put_message('beta', %s, %s, %s)"
     assert isinstance(refused(alpha, put_, kind, about, body), Refused)
-    assert alpha.sql("SELECT count(*) FROM medusa.outbox", role="job") == [(0,)]
+    assert alpha.sql("SELECT count(*) FROM medusa_market.outbox", role="job") == [(0,)]
 
 
 def test_a_contract_of_other_parties_or_another_kind_is_no_edit_of_this_one(
@@ -174,7 +177,7 @@ def test_a_contract_of_other_parties_or_another_kind_is_no_edit_of_this_one(
     agree(alpha, beta)
     ((first,),) = alpha.sql("SELECT revision FROM medusa_api.contract_history")
     other = some_terms(number=2, supersedes=first, payer=BETA, provider=ALPHA)
-    error = refused(alpha, "SELECT medusa.propose_document(%s, %s, 'a test')", document_of(other),
+    error = refused(alpha, "SELECT medusa_market.propose_document(%s, %s, 'a test')", document_of(other),
                     DAY_MS)  # fmt: skip
     assert isinstance(error, Refused)
     assert alpha.shows()[0] == "in force"

@@ -579,7 +579,7 @@ def test_one_slow_large_step_is_left_out_of_what_a_record_costs() -> None:
 def test_a_wait_leaves_what_steps_cost_around_themselves_but_for_the_slowest() -> None:
     assert Cost(step_ms=500).path_ms == 600
     assert wake_of((), ()) == wake_of([3.0], [7.0]) == 100, "as little is not believed"
-    assert wake_of([9_000.0, *[300.0] * 9], [50.0] * 9) == 350
+    assert wake_of([9_000.0, *[300.0] * 9], [9_000.0, *[50.0] * 9]) == 350
     around = Cost(step_ms=COST.step_ms, wake_ms=wake_of([300.0] * 9, [50.0] * 9))
     fragment = replace(known(LEFT_THERE, an_input(RIGHT)), cost=around)
     assert the_wait(fragment, 0).until_ms == X_MS - COST.step_ms - 350

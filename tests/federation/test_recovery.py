@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
+from medusa_core.bounds import Bound
 from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.cli.apply import run_apply
 from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.participant.assembly import Engines, has_ended, load_works, loop_of, wait_for_leases
+from pipelines.participant.assembly import (
+    Engines,
+    has_ended,
+    has_promised,
+    load_works,
+    loop_of,
+    wait_for_leases,
+)
 from pipelines.participant.home_session import take_seat
 from pipelines.participant.warm_up import warm_up
 from pipelines.sources.generated_files import write_generated
@@ -80,6 +88,27 @@ def test_a_driver_whose_leases_are_free_does_not_wait_to_be_ready(beta: Running)
     with second_driver(beta) as leases:
         wait_for_leases(beta.seat, leases, 200, beta.heard, get_ready=lambda: readied.append(True))
     assert readied == []
+
+
+def test_a_driver_that_has_promised_a_bound_gets_ready_before_it_asks_for_its_leases(
+    beta: Running,
+) -> None:
+    held: list[bool] = []
+
+    def get_ready() -> None:
+        held.append(any(record.is_held for record in beta.seat.home.catalog.leases()))
+
+    assert not has_promised(beta.seat)
+    outputs = [name for work in load_works(beta.seat) for f in work.fragments for name in f.outputs]
+    beta.seat.home.catalog.declare_bound(outputs[0], Bound(bound_ms=60_000), 0)
+    assert has_promised(beta.seat)
+    beta.leases.__exit__(None, None, None)
+    with second_driver(beta) as leases:
+        wait_for_leases(
+            beta.seat, leases, 200, beta.heard, get_ready=get_ready, gets_ready_first=True
+        )
+        assert held == [False]
+        assert any(record.is_held for record in beta.seat.home.catalog.leases())
 
 
 def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(

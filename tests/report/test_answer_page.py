@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from medusa_core.bound_headroom import Headroom
 from medusa_core.certificates import Certificate, Suite
 from medusa_core.changes import ChangeType
 from medusa_core.columns import Column
@@ -18,8 +19,10 @@ from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Stability
 from medusa_core.states import State, Transition
+from medusa_core.step_costs import Cost
 from pipelines.catalog.interface import LineStatus, StreamRecord
 from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.homes.headroom_file import fact_of
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays
 from pipelines.report.answer_figures import AnswerFigures, Mark, Outage, read_answers
 from pipelines.report.answer_laws import laws_of
@@ -156,6 +159,28 @@ def lines(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Lines]:
 def page_of(lines: Lines, streams: Sequence[AnswerFigures], path: Path, **more: object) -> str:
     write_answer_page(path, home=lines.home, streams=streams, **more)  # type: ignore[arg-type]
     return path.read_text(encoding="utf-8")
+
+
+def test_the_page_says_what_the_bound_leaves_now_and_when_it_cannot_be_kept(
+    lines: Lines, tmp_path: Path
+) -> None:
+    cost = Cost(slow_step_ms=4_700, wake_ms=500, blocked_ms=400, gather_ms=600)
+    busy = fact_of(
+        Headroom(fragment="f", streams=(OUT,), bound_ms=5_000, cost=cost, rest_ms=0, wait_ms=600)
+    )
+    figures = replace(some_figures(), headroom={**busy, "load": 9.1, "cores": 2})
+    words = "".join(Seen(page_of(lines, [figures], tmp_path / "busy.html")).words)
+    assert (
+        "it's <b>out</b>: the bound of 5 s may not be kept on this machine now: an answer without "
+        "an input may take 6.2 s (a step up to 4.7 s,"
+    ) in words
+    assert "load 9.1 on 2 cores" in words
+    kept = {**busy, "is_kept": True, "needed_ms": 1_100, "wait_ms": 3_900}
+    quiet = replace(some_figures(), headroom=kept)
+    words = "".join(Seen(page_of(lines, [quiet], tmp_path / "quiet.html")).words)
+    assert "takes up to 1.1 s, and a missing input is waited for at most 3.9 s" in words
+    unknown = "".join(Seen(page_of(lines, [some_figures()], tmp_path / "unknown.html")).words)
+    assert "takes up to" not in unknown
 
 
 def test_the_page_is_whole_fetches_nothing_and_runs_nothing(lines: Lines, tmp_path: Path) -> None:
