@@ -317,8 +317,8 @@ def parser() -> UsageParser:
     added.add_argument("--from", dest="from_", metavar="TIME", help=begins)
     ends = "where it ends, exclusive (default: as far as it is closed)"
     added.add_argument("--to", metavar="TIME", help=ends)
-    modes = ("lose-row", "duplicate-row", "change-value", "skip-correction", "boundary-back",
-             "late")  # fmt: skip
+    modes = ("lose-row", "duplicate-row", "change-value", "change-type", "skip-correction",
+             "boundary-back", "late")  # fmt: skip
     breaks = f"break a copy of it first, to see the check fail: {', '.join(modes)}"
     added.add_argument("--break", dest="break_mode", choices=modes, metavar="MODE", help=breaks)
     page = "write a page there: how late answers came, what was tentative and corrected"

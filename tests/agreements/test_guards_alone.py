@@ -177,7 +177,7 @@ def test_a_contract_of_other_parties_or_another_kind_is_no_edit_of_this_one(
     agree(alpha, beta)
     ((first,),) = alpha.sql("SELECT revision FROM medusa_api.contract_history")
     other = some_terms(number=2, supersedes=first, payer=BETA, provider=ALPHA)
-    error = refused(alpha, "SELECT medusa_market.propose_document(%s, %s, 'a test')", document_of(other),
-                    DAY_MS)  # fmt: skip
+    propose = "SELECT medusa_market.propose_document(%s, %s, 'a test')"
+    error = refused(alpha, propose, document_of(other), DAY_MS)
     assert isinstance(error, Refused)
     assert alpha.shows()[0] == "in force"

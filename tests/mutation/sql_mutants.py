@@ -22,7 +22,7 @@ from tests.mutation.sql_text import (
 )
 
 ROOM = "sql"
-MIGRATIONS, QUERIES = "migrations", "queries"
+GRANTS, MIGRATIONS, QUERIES = "grants", "migrations", "queries"
 _OTHER = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "<>": "=", "!=": "=", "=": "<>"}
 _TWINS = {"LEAST": "greatest", "GREATEST": "least", "MIN": "max", "MAX": "min"}
 _NAME = re.compile(
@@ -75,7 +75,7 @@ class _Finder:
                 if Path(self._path).parts[1] == QUERIES:
                     yield from self._expressions(Path(self._path).stem, statement)
                 elif words[0] in ("GRANT", "REVOKE"):
-                    yield self._mutant(" ".join(text.split())[:60], "right", first, last, "")
+                    yield self._mutant(self._right(text), "right", first, last, "")
                 continue
             kind, where = name[1].upper(), name[2]
             if kind == "TRIGGER":
@@ -96,6 +96,12 @@ class _Finder:
                 body = body_of(statement, self._source)
                 yield from self._calls(where, body)
                 yield from self._expressions(where, body)
+
+    def _right(self, text: str) -> str:
+        """A short name of a statement of rights; a file of `grants/` is about one role."""
+        words = " ".join(text.split())[:60]
+        path = Path(self._path)
+        return f"{path.stem}: {words}" if path.parts[1] == GRANTS else words
 
     # ------------------------------------------------------------ tables
 

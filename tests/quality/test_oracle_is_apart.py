@@ -20,9 +20,9 @@ PARSER = "pipelines.language.parsing"
 ROOM = REPOSITORY / "pipelines" / "quality"
 ALSO = {
     # A Function box is code in a file: the network of a plan is opened as the drivers open it.
-    "jobs": {"pipelines.homes.network_files"},
+    "recompute_jobs": {"pipelines.homes.network_files"},
     # A session to run boxes in, and its errors in words.
-    "running": {"pipelines.spark.session"},
+    "check_run": {"pipelines.spark.session"},
     "spark_boxes": {"pipelines.spark.failures"},
 }
 """What a module may use of the rooms that compute streams, besides the parser."""
