@@ -97,6 +97,8 @@ def _pages(
             if number >= found.num_columns:
                 raise WrongPages(f"row group {group} lacks column {paths[number]}")
             chunk = found.column(number)
+            if not chunk.num_values:
+                continue  # nothing is read of it, wherever it says to begin
             start = chunk.data_page_offset
             if chunk.has_dictionary_page and 0 < chunk.dictionary_page_offset < start:
                 start = chunk.dictionary_page_offset

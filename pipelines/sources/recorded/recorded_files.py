@@ -80,16 +80,18 @@ def _read(stream: BufferedReader) -> Iterator[bytes]:
 
 def _with_bounded_lines(file: Path, texts: Iterator[bytes]) -> Iterator[bytes]:
     """The text in pieces that hold no more lines than are looked at at once."""
-    lines = length = 0  # whole lines so far, and what of the next one has come
+    lines = length = 0  # whole lines so far, and how much of the next one has come
     for text in texts:
         count = text.count(b"\n")
-        length = len(text) - 1 - text.rfind(b"\n") if count else length + len(text)
-        lines += count
+        # A line within a piece is no longer than that.
+        length += text.find(b"\n") if count else len(text)
         if length > LINE_BYTES_MAX:
             raise Refused(
                 f"{file} has a line of more than {LINE_BYTES_MAX >> 20} MiB, line {lines + 1}: "
                 "give text with a record a line, or Parquet"
             )
+        if count:
+            lines, length = lines + count, len(text) - 1 - text.rfind(b"\n")
         if count <= LINES_PER_PIECE_MAX:
             yield text
             continue
