@@ -1,17 +1,17 @@
 """A check of a sample of a home's buckets: computed again by DuckDB and compared row for row.
 
 A replay checks its own result this way before it prints it. Of each output the first and the last
-non-empty bucket are checked, and others that the plan and the digests choose, so the same result is
-always checked in the same buckets. Only the records are read that these buckets are computed from;
-how many that is bounds the sample.
+non-empty bucket are checked, and one of each of several equal pieces of its event time, whether it
+has rows or only could have: rows that are lost are missing from empty buckets. The plan and the
+digests choose it, so the same result is always checked in the same buckets. Only the records are
+read that these buckets are computed from; how many that is bounds the sample.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from hashlib import sha256
 from itertools import accumulate
 from typing import NoReturn
@@ -19,9 +19,10 @@ from typing import NoReturn
 import pyarrow as pa
 
 from medusa_core.columns import Column
-from medusa_core.grid import Range
+from medusa_core.digest import sum_of
+from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import PlanId, StreamName
-from medusa_core.network import Network, Port
+from medusa_core.network import Aggregate, Network, Port, inputs_of
 from medusa_core.segments import Segment
 from pipelines.base.time_text import counted
 from pipelines.homes.home import Home
@@ -58,7 +59,7 @@ class Mismatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCheck:
-    """What was checked: `buckets` of `buckets_in_all` non-empty ones, of these streams.
+    """What was checked: `buckets` of the `buckets_in_all` that could have rows, of these streams.
 
     `not_checked`: boxes that DuckDB cannot compute, and streams, with the reason.
     """
@@ -109,7 +110,8 @@ def check_sample(home: Home, network: Network, plan: PlanId) -> SampleCheck:
     """
     ports = {StreamName(arc.end): arc.start for arc in network.output_arcs}
     segments = {name: home.catalog.segments(name) for name in ports}
-    chosen, left_out = _Choice(home, network, plan, ports, segments).buckets()
+    sample = _Sample(home, network, plan, ports, segments)
+    chosen = {name: merged(parts) for name, parts in sample.chosen.items() if parts}
     wanted: dict[Port, list[Range]] = {}
     for name, parts in chosen.items():
         wanted.setdefault(ports[name], []).extend(parts)
@@ -117,7 +119,7 @@ def check_sample(home: Home, network: Network, plan: PlanId) -> SampleCheck:
     def records(name: str, columns: Sequence[Column], parts: Sequence[Range]) -> pa.Table:
         return source_records(home.catalog, home.storage, StreamName(name), columns, parts)
 
-    not_checked = dict(left_out)
+    not_checked = dict(sample.left_out)
     mismatches: list[Mismatch] = []
     checked: dict[StreamName, int] = {}
     try:
@@ -129,15 +131,15 @@ def check_sample(home: Home, network: Network, plan: PlanId) -> SampleCheck:
                     found = _compared(home, name, segments[name], parts, again, ports[name])
                 except _NotByDuckDB:
                     continue
-                checked[name] = len(parts)
+                checked[name] = len(sample.chosen[name])
                 mismatches += [Mismatch(name, found)] if found else []
             not_checked |= {f"box {box}": why for box, why in _not_by_duckdb(again)}
     except NoSuchType as error:
         not_checked |= {f"output {name}": str(error) for name in ports}
     return SampleCheck(
         buckets=sum(checked.values()),
-        buckets_in_all=sum(len(_starts(segments[name])) for name in ports),
-        streams=tuple(checked),
+        buckets_in_all=sample.buckets_in_all,
+        streams=(*checked, *(name for name, parts in sample.chosen.items() if not parts)),
         not_checked=not_checked,
         mismatches=tuple(mismatches),
     )
@@ -185,79 +187,125 @@ def _starts(segments: Iterable[Segment]) -> list[int]:
 
 
 @dataclass
-class _Choice:
-    """Chooses the buckets of a sample; what each is computed from is known from digests."""
+class _Sample:
+    """Chooses buckets; what each is computed from is known from the digests of the sources."""
 
     home: Home
     network: Network
     plan: PlanId
     ports: Mapping[StreamName, Port]
     segments: Mapping[StreamName, Sequence[Segment]]
+    chosen: dict[StreamName, list[Range]] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    buckets_in_all: int = 0
 
-    def buckets(self) -> tuple[dict[StreamName, list[Range]], dict[str, str]]:
-        """Stream -> its buckets in the sample; and the outputs that are left out, with reasons."""
-        sources = {name: _Counts(self.home.catalog.segments(name)) for name in self._sources()}
-        total = sum(counts.total for counts in sources.values())
+    def __post_init__(self) -> None:
+        catalog = self.home.catalog
+        names = [StreamName(source.name) for source in self.network.sources]
+        self.sources = {name: _Counts.of(catalog.segments(name)) for name in names}
+        self.widths_us = {n: stream_record(catalog, n).width_us for n in (*names, *self.ports)}
+        total = sum(counts.total for counts in self.sources.values())
         left = max(RECORDS_MIN, int(RECORDS_SHARE * total))
-        chosen: dict[StreamName, list[Range]] = {}
-        left_out: dict[str, str] = {}
         others: list[tuple[int, StreamName, Range]] = []
         for name in self.ports:
-            ranges = self._ranges(name)
-            ends = ranges[:1] + ranges[1:][-1:]
-            cost = self._records(sources, name, ends)
+            parts = self._parts(name)
+            self.buckets_in_all += sum(map(self._buckets(name), parts))
+            ends = self._ends(name)
+            cost = self._records(name, ends)
             if cost > RECORDS_MAX:
-                left_out[f"output {name}"] = f"a bucket of it is computed from {cost:,} records"
+                why = f"its first and last buckets are computed from {cost:,} records"
+                self.left_out[f"output {name}"] = why
                 continue
-            chosen[name] = ends
-            ordered = sorted(ranges[1:-1], key=partial(self._rank, name))
-            others += [(at, name, part) for at, part in enumerate(ordered[: BUCKETS_MAX - 2])]
+            self.chosen[name] = ends
+            picked = [part for part in self._picked(name, parts) if part not in ends]
+            others += [(at, name, part) for at, part in enumerate(picked)]
         for _, name, part in sorted(others):
-            cost = self._records(sources, name, [part])
-            if cost <= left:
+            cost = self._records(name, [part])
+            if cost <= left and len(self.chosen[name]) < BUCKETS_MAX:
                 left -= cost
-                chosen[name].append(part)
-        return {name: sorted(parts) for name, parts in chosen.items()}, left_out
+                self.chosen[name].append(part)
 
-    def _sources(self) -> Iterator[StreamName]:
-        return (StreamName(source.name) for source in self.network.sources)
+    def _parts(self, name: StreamName) -> Sequence[Range]:
+        """The ranges of an output in which there are rows or could be, by the records behind it."""
+        width_us, port = self.widths_us[name], self.ports[name]
+        starts = _starts(self.segments[name])
+        found = [Range(at, at + width_us) for at in starts]
+        if self.segments[name]:
+            whole = Range(self.segments[name][0].range.from_us, self.segments[name][-1].range.to_us)
+            for source, behind_us in reach_us(self.network, port).items():
+                width = self.widths_us[StreamName(source)]
+                for at in self.sources[StreamName(source)].starts:
+                    to_us = ceil_us(at + width + behind_us, width_us)
+                    part = Range(floor_us(at, width_us), to_us).intersection(whole)
+                    found += [part] if part else []
+        return merged(found)
 
-    def _ranges(self, name: StreamName) -> list[Range]:
-        width_us = stream_record(self.home.catalog, name).width_us
-        return [Range(at, at + width_us) for at in _starts(self.segments[name])]
+    def _ends(self, name: StreamName) -> list[Range]:
+        """The first and the last non-empty bucket of an output."""
+        starts, width_us = _starts(self.segments[name]), self.widths_us[name]
+        return [Range(at, at + width_us) for at in sorted({*starts[:1], *starts[-1:]})]
 
-    def _records(
-        self, sources: Mapping[StreamName, _Counts], name: StreamName, parts: Sequence[Range]
-    ) -> int:
+    def _buckets(self, name: StreamName) -> Callable[[Range], int]:
+        return lambda part: (part.to_us - part.from_us) // self.widths_us[name]
+
+    def _picked(self, name: StreamName, parts: Sequence[Range]) -> Iterator[Range]:
+        """A bucket of each of so many equal pieces of the ranges.
+
+        Which one depends on the plan and on the content of the stream alone.
+        """
+        width_us = self.widths_us[name]
+        bounds = [0, *accumulate(map(self._buckets(name), parts))]
+        digest = sum_of(d for s in self.segments[name] for d in s.buckets.values())
+        for piece in range(min(BUCKETS_MAX, bounds[-1])):
+            first, end = (bounds[-1] * at // BUCKETS_MAX for at in (piece, piece + 1))
+            text = f"{self.plan} {name} {digest} {piece}"
+            chance = int.from_bytes(sha256(text.encode()).digest()[:8], "big")
+            number = first + chance % max(end - first, 1)
+            part = bisect_right(bounds, number) - 1
+            at = parts[part].from_us + (number - bounds[part]) * width_us
+            yield Range(at, at + width_us)
+
+    def _records(self, name: StreamName, parts: Sequence[Range]) -> int:
         need = needed_parts(self.network, {self.ports[name]: parts})
         return sum(
-            sources[StreamName(source)].within(part)
+            self.sources[StreamName(source)].within(part)
             for source, ranges in need.items()
             for part in ranges
         )
 
-    def _rank(self, name: StreamName, part: Range) -> bytes:
-        """An order that depends on the plan and on the content of the bucket alone."""
-        digests = [
-            s.buckets[part.from_us] for s in self.segments[name] if part.from_us in s.buckets
-        ]
-        return sha256(f"{self.plan} {name} {part.from_us} {digests}".encode()).digest()
+
+def reach_us(network: Network, port: Port) -> Mapping[str, int]:
+    """Source -> how long after a record of it, at most, a row of the port depends on the record."""
+    if network.is_source(port.owner):
+        return {port.owner: 0}
+    box = network.box(port.owner)
+    more_us = box.size_us if isinstance(box, Aggregate) else 0
+    found: dict[str, int] = {}
+    for reference in inputs_of(box):
+        for source, us in reach_us(network, network.port(reference, box.name)).items():
+            found[source] = max(found.get(source, 0), us + more_us)
+    return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Counts:
-    """How many records of a source there are in a range, by its digests."""
+    """How many records a source has, by its digests: `before` each of its non-empty buckets."""
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    starts: Sequence[int]
+    before: Sequence[int]
+
+    @classmethod
+    def of(cls, segments: Iterable[Segment]) -> _Counts:
+        """The records of these segments."""
         buckets = sorted((at, d.rows) for s in segments for at, d in s.buckets.items())
-        self._starts = [at for at, _ in buckets]
-        self._rows = [0, *accumulate(rows for _, rows in buckets)]
+        return cls([at for at, _ in buckets], [0, *accumulate(rows for _, rows in buckets)])
 
     @property
     def total(self) -> int:
         """All of them."""
-        return self._rows[-1]
+        return self.before[-1]
 
     def within(self, part: Range) -> int:
         """Those in buckets that begin in the range."""
-        first, end = (bisect_left(self._starts, at) for at in (part.from_us, part.to_us))
-        return self._rows[end] - self._rows[first]
+        first, end = (bisect_left(self.starts, at) for at in (part.from_us, part.to_us))
+        return self.before[end] - self.before[first]
