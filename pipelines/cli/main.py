@@ -100,6 +100,8 @@ def parser() -> UsageParser:
     unpacked = "how many times its size an input file may unpack to (default: 200)"
     added.add_argument("--unpacked-ratio-max", type=_positive, metavar="N", help=unpacked)
     added.add_argument("--report", type=Path, metavar="FILE", help="write an HTML report there")
+    unchecked = "do not check a sample of the result by an independent recomputation"
+    added.add_argument("--no-check", action="store_true", help=unchecked)
     _json(added)
 
     added = add("generate", _generate, "write generated connections for netmon")
@@ -436,6 +438,7 @@ def _replay(options: argparse.Namespace, settings: Settings) -> int:
         records_per_step_max=options.records_per_step_max,
         unpacked_ratio_max=options.unpacked_ratio_max,
         report=options.report,
+        checks=not options.no_check,
         as_json=options.json,
     )
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from medusa_core.errors import Refused
+from medusa_core.errors import CheckFailed, Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.knowledge import RECORDS_PER_STEP_MAX, Limits
-from medusa_core.names import Participant
+from medusa_core.names import Participant, PlanId
+from medusa_core.network import Network
+from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import Progress, table
 from pipelines.base.time_text import counted
@@ -27,6 +31,9 @@ from pipelines.participant.replay import (
 )
 from pipelines.report.next_steps import next_commands
 from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
+
+if TYPE_CHECKING:
+    from pipelines.quality.sample_check import SampleCheck
 
 SOLO = Participant("solo")
 """The participant of a replay that nobody else takes part in."""
@@ -43,9 +50,14 @@ def run_replay(
     records_per_step_max: int | None,
     unpacked_ratio_max: int | None,
     report: Path | None,
+    checks: bool,
     as_json: bool,
 ) -> int:
-    """Run and print what was done; see pipelines.participant.replay for what is refused."""
+    """Run, check a sample of the result and print what was done.
+
+    Raises CheckFailed if the sample does not equal its recomputation; the home is kept then. See
+    pipelines.participant.replay for what is refused.
+    """
     loaded = load_network(network)
     order = ReplayOrder(
         network=loaded,
@@ -64,24 +76,55 @@ def run_replay(
         with make_home(own, SOLO, keep=keep is not None) as home:
             result = replay(order, home, export, say=progress)
             progress.end()
+            checked = None
+            if checks:
+                result, checked = _checked(home, result, loaded)
             if report is not None:
                 write_report(home, order, result, report)
-    if as_json:
-        print(json.dumps(result.document(), indent=1))
-    else:
-        print(summary(result, keep))
+            if as_json:
+                document = {**result.document(), "checked": checked and checked.document()}
+                print(json.dumps(document, indent=1))
+            else:
+                print(summary(result, keep, checked))
+            if checked is not None and checked.mismatches:
+                raise CheckFailed(
+                    f"{checked.mismatches[0].sentence}; what was computed is kept in {directory}: "
+                    "report it with the network and its input"
+                )
     return 0
+
+
+def _checked(
+    home: Home, result: ReplayResult, network: Network
+) -> tuple[ReplayResult, SampleCheck]:
+    """A sample of the outputs, compared with a recomputation; its time counts as the replay's."""
+    from pipelines.quality.sample_check import check_sample
+
+    began_s = clock.monotonic_s()
+    checked = check_sample(home, network, PlanId(result.plan))
+    took_s = clock.monotonic_s() - began_s
+    seconds = {**result.seconds, "check": took_s, "total": result.seconds["total"] + took_s}
+    return replace(result, seconds=seconds), checked
 
 
 @contextmanager
 def _folder(keep: Path | None) -> Iterator[Path]:
+    """The folder to keep, or one that is removed unless a check fails."""
     if keep is not None:
         yield keep.absolute()
         return
-    with tempfile.TemporaryDirectory(prefix="medusa-replay-") as folder:
-        # The embedded server may run as another user, who must be able to pass through.
-        Path(folder).chmod(0o711)
-        yield Path(folder)
+    folder = Path(tempfile.mkdtemp(prefix="medusa-replay-"))
+    # The embedded server may run as another user, who must be able to pass through.
+    folder.chmod(0o711)
+    is_kept = False
+    try:
+        yield folder
+    except CheckFailed:
+        is_kept = True
+        raise
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder)
 
 
 def write_report(home: Home, order: ReplayOrder, result: ReplayResult, path: Path) -> None:
@@ -91,7 +134,7 @@ def write_report(home: Home, order: ReplayOrder, result: ReplayResult, path: Pat
     write_page(path, home=home, network=order.network, result=result.document())
 
 
-def summary(result: ReplayResult, keep: Path | None) -> str:
+def summary(result: ReplayResult, keep: Path | None, checked: SampleCheck | None) -> str:
     """What was done, for a terminal."""
     document = result.document()
     rows = [
@@ -111,8 +154,11 @@ def summary(result: ReplayResult, keep: Path | None) -> str:
     if result.quarantined:
         kept = "" if keep else "; --keep DIR keeps them to be looked at"
         lines.append(f"{result.quarantined:,} records in quarantine{kept}")
+    lines += [f"warning: {difference}" for difference in result.differences]
     if keep is not None:
         stream = next(iter(result.exported), None) or next(iter(result.streams))
         commands = next_commands(keep, stream=stream, has_quarantine=bool(result.quarantined))
-        lines += ["", *commands]
+        lines += ["", *commands, ""]
+    if checked is not None and not checked.mismatches:
+        lines.append(checked.sentence)
     return "\n".join(lines)

@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from medusa_core.errors import Conflict, Refused, Unavailable
+from medusa_core.errors import CheckFailed, Conflict, Refused, Unavailable
 from medusa_core.names import FIRST_EPOCH, Epoch, Participant, check_name
 from medusa_core.suggest import did_you_mean
 from pipelines.base.files import FileLock, write_atomically
@@ -156,6 +156,7 @@ def migration_url(settings: Settings, participant: Participant) -> Iterator[str]
 def make_home(settings: Settings, participant: Participant, *, keep: bool) -> Iterator[Home]:
     """Make a home in the folder (or go on with it) and hold it alone; `keep` False drops it.
 
+    A home in which a check failed is kept, so that it can be looked at.
     Raises Conflict if another process holds the folder, Unavailable if it cannot be written.
     """
     directory = settings.directory
@@ -168,6 +169,9 @@ def make_home(settings: Settings, participant: Participant, *, keep: bool) -> It
         try:
             with _opened(directory, participant, urls.job) as home:
                 yield home
+        except CheckFailed:
+            keep = True
+            raise
         finally:
             if not keep and not embedded:
                 drop_home(admin_url, database)
@@ -288,6 +292,9 @@ def _server_of(settings: Settings, *, keep: bool = True) -> Iterator[str]:
     with EmbeddedServer(settings.directory / SERVER) as server:
         try:
             yield server.superuser_url()
+        except CheckFailed:
+            keep = True
+            raise
         finally:
             if not keep:
                 server.discard()

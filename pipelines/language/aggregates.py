@@ -38,6 +38,20 @@ _TWO_COLUMNS = ("corr", "covar_pop", "covar_samp")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateCall:
+    """An aggregate function in compiled SQL: `sql` is its text there, with its FILTER.
+
+    `only` is the condition of the FILTER, None without one.
+    """
+
+    sql: str
+    function: str
+    arguments: tuple[str, ...]
+    is_distinct: bool
+    only: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledAggregate:
     """A checked aggregate expression as Spark SQL over the rows of a group.
 
@@ -51,6 +65,7 @@ class CompiledAggregate:
     error: str | None = None
     record_error: str | None = None
     tolerance_only: bool = False
+    calls: tuple[AggregateCall, ...] = ()
 
 
 def compile_aggregate(
@@ -79,6 +94,7 @@ def compile_aggregate(
         error=compiled.error,
         record_error=either(*dict.fromkeys(compiler.record_errors)),
         tolerance_only=compiled.tolerance_only,
+        calls=tuple(dict.fromkeys(compiler.calls)),
     )
 
 
@@ -90,16 +106,21 @@ class _Call:
     arguments: tuple[Term, ...]
     only: str | None = None
     distinct: str = ""
+    calls: list[AggregateCall]
 
     @property
     def first(self) -> Term:
         return self.arguments[0]
 
-    def over(self, function: str, argument: str, also: str | None = None) -> str:
-        """`function(argument) FILTER (…)`, in parentheses where it has a filter."""
+    def over(self, function: str, *arguments: str, also: str | None = None) -> str:
+        """`function(arguments) FILTER (…)`, in parentheses where it has a filter."""
         condition = both(self.only, also)
-        call = f"{function}({self.distinct}{argument})"
-        return f"({call} FILTER (WHERE {condition}))" if condition else call
+        sql = f"{function}({self.distinct}{', '.join(arguments)})"
+        sql = f"({sql} FILTER (WHERE {condition}))" if condition else sql
+        call = AggregateCall(sql=sql, function=function, arguments=arguments,
+                             is_distinct=bool(self.distinct), only=condition or None)  # fmt: skip
+        self.calls.append(call)
+        return sql
 
 
 class Aggregates(Scalars):
@@ -110,6 +131,7 @@ class Aggregates(Scalars):
         self.group_by = group_by
         self.rows = Scalars(scope)
         self.record_errors: list[str] = []
+        self.calls: list[AggregateCall] = []
 
     def term(self, node: exp.Expr) -> Term:
         match node:
@@ -181,7 +203,7 @@ class Aggregates(Scalars):
         if error is not None:
             self.record_errors.append(error)
         call = _Call(name=name, arguments=terms, only=None if condition is None else condition.sql,
-                     distinct=distinct)  # fmt: skip
+                     distinct=distinct, calls=self.calls)  # fmt: skip
         value = self.value(call, ignores_nulls)
         inexact = any(term.tolerance_only for term in (*terms, *([condition] if condition else [])))
         return replace(value, tolerance_only=value.tolerance_only or inexact)
@@ -204,8 +226,8 @@ class Aggregates(Scalars):
         x = call.first
         match call.name:
             case "count":
-                listed = ", ".join(term.sql for term in call.arguments)
-                return Term(sql=call.over("count", listed), type="bigint", nullable=False)
+                sql = call.over("count", *(term.sql for term in call.arguments))
+                return Term(sql=sql, type="bigint", nullable=False)
             case "count_if":
                 self.takes(call, "boolean")
                 return Term(sql=call.over("count_if", x.sql), type="bigint", nullable=False)
@@ -231,7 +253,7 @@ class Aggregates(Scalars):
                 order = call.arguments[1]
                 return self.by_order(call, call.name[:3], order.is_there, order)
             case "collect_list":
-                rows = call.over("collect_list", self.row(x), x.is_there)
+                rows = call.over("collect_list", self.row(x), also=x.is_there)
                 sql = f"transform(array_sort({rows}), r -> r.v)"
                 return Term(sql=sql, type=f"array<{x.type}>", nullable=False)
             case "collect_set":
@@ -263,7 +285,7 @@ class Aggregates(Scalars):
         for term in call.arguments:
             if coercion.is_array(term.type) or term.type == coercion.VOID:
                 raise self.scope.refused(f"gives {call.name} {article(term.type)}")
-        sql = call.over(smallest, self.row(call.first, order), also)
+        sql = call.over(smallest, self.row(call.first, order), also=also)
         return Term(sql=f"{sql}.v", type=call.first.type)
 
     def sum(self, call: _Call) -> Term:
@@ -338,7 +360,7 @@ class Aggregates(Scalars):
             ) or not 0 <= share <= 1:  # type: ignore[operator]  # fmt: skip
                 raise self.scope.refused(f"gives {call.name} a share that is not from 0 to 1")
         type_ = call.first.type if call.name == "percentile_approx" else "double"
-        sql = call.over(call.name, ", ".join(term.sql for term in call.arguments))
+        sql = call.over(call.name, *(term.sql for term in call.arguments))
         return Term(sql=sql, type=type_, tolerance_only=True)
 
 

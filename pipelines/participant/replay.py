@@ -11,14 +11,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from medusa_core.commits import LeaseKey
-from medusa_core.decide import ComputeStep
+from medusa_core.decide import ComputeStep, Decision
 from medusa_core.errors import Conflict, Refused
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, ceil_us, floor_us
@@ -27,6 +27,7 @@ from medusa_core.names import Epoch, StreamName
 from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
+from medusa_core.states import Transition
 from medusa_core.suggest import did_you_mean
 from pipelines.base import clock
 from pipelines.base.files import write_atomically
@@ -44,6 +45,7 @@ from pipelines.storage.csv_export import export_stream
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from pipelines.spark.results import Verified
     from pipelines.spark.step import StepEngine
 
 Say = Callable[[str], None]
@@ -143,6 +145,8 @@ class ReplayResult:
     seconds: Mapping[str, float]
     step_ms: Sequence[float]
     exported: Mapping[str, str]
+    differences: Sequence[str] = ()
+    """Prepared jobs that differed from their ordinary plan, whose results were taken instead."""
 
     def document(self) -> dict[str, Any]:
         """The result as JSON values."""
@@ -161,6 +165,7 @@ class ReplayResult:
             "seconds": {name: round(s, 3) for name, s in self.seconds.items()},
             "step_ms_p50": round(middle, 1),
             "exported": dict(self.exported),
+            "differences": list(self.differences),
         }
 
 
@@ -211,6 +216,7 @@ def replay(
             leases=leases,
             engine=engine,
             limits=order.limits,
+            said=(heard := _Differences()),
         )
         total = _records(catalog, sources)
         done = 0
@@ -229,7 +235,8 @@ def replay(
                 say(f"exported {rows:,} rows to {path}")
                 exported[output.name] = str(path)
         times.lap("export")
-        return _result(order, plan, catalog, before, times, exported)
+        result = _result(order, plan, catalog, before, times, exported)
+        return replace(result, differences=tuple(heard.sentences))
 
 
 def make_folder(folder: Path, option: str) -> None:
@@ -385,6 +392,30 @@ def _result(
         step_ms=[sum(s.metrics.phases_ms.values()) for s in computed],
         exported=exported,
     )
+
+
+class _Differences:
+    """An observer of the driver that keeps what verification found wrong."""
+
+    def __init__(self) -> None:
+        self.sentences: list[str] = []
+
+    def verified(self, verified: Verified) -> None:
+        """A prepared job was compared with the ordinary plan."""
+        if verified.difference is not None:
+            self.sentences.append(verified.sentence)
+
+    def decided(self, decision: Decision) -> None:
+        """See `pipelines.participant.driver.Said`."""
+
+    def applied(self, applied: Applied) -> None:
+        """See `pipelines.participant.driver.Said`."""
+
+    def transitioned(self, transition: Transition) -> None:
+        """See `pipelines.participant.driver.Said`."""
+
+    def alarm(self, of: str, because: str | None) -> None:
+        """See `pipelines.participant.driver.Said`."""
 
 
 class _LazyEngine:

@@ -20,13 +20,14 @@ from medusa_core.columns import Column
 from medusa_core.fragments import Fragment
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Filter, Function, Map, Port, Union, inputs_of, ports_of
+from pipelines.language.aggregates import AggregateCall
 from pipelines.language.check import (
     CheckedAggregate,
     CheckedFilter,
     CheckedMap,
     CheckedNetwork,
 )
-from pipelines.spark.distinct import VALUE, in_two_groupings
+from pipelines.spark.distinct import SHARE, VALUE, in_shares, in_two_groupings
 from pipelines.storage.arrow_schema import STIME
 
 TAG = "_output"
@@ -254,7 +255,10 @@ class _Compiler:
         values = [e.sql for _, e in checked.columns]
         errors = [e.error or "FALSE" for _, e in checked.columns]
         whole = {c.name for c in self._columns_behind(box) if c.type in ("int", "bigint")}
-        rows, rewritten = self._count_distinct_first(window, group, [*values, *errors], whole)
+        calls = [call for _, e in checked.columns for call in e.calls]
+        rows, rewritten = self._count_distinct_first(
+            window, group, [*values, *errors], whole, calls
+        )
         values, errors = rewritten[: len(values)], rewritten[len(values) :]
         columns = [f"timestamp_micros({WINDOW}) AS `window_start`"]
         columns += [f"`{g}`" for g in box.group_by]
@@ -288,17 +292,39 @@ class _Compiler:
         self._fails(box, failed, expressions)
 
     def _count_distinct_first(
-        self, window: str, group: str, expressions: list[str], whole_numbers: Collection[str]
+        self,
+        window: str,
+        group: str,
+        expressions: list[str],
+        whole_numbers: Collection[str],
+        calls: Sequence[AggregateCall],
     ) -> tuple[str, list[str]]:
         """The relation to group and the expressions over it, when distinct values went before."""
         two = in_two_groupings(expressions, whole_numbers)
         if two is None:
-            return window, expressions
+            return self._in_shares(window, group, expressions, calls)
         name = f"{window}PARTS"
         parts = ", ".join((group, VALUE, *(f"{sql} AS {part}" for part, sql in two.partials)))
         valued = f"SELECT *, {two.value} AS {VALUE} FROM {window}"
         self._add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {group}, {VALUE}", window)
         return name, list(two.expressions)
+
+    def _in_shares(
+        self, window: str, group: str, expressions: list[str], calls: Sequence[AggregateCall]
+    ) -> tuple[str, list[str]]:
+        """The like for several distinct values, where there are several."""
+        shares = in_shares(expressions, calls)
+        if shares is None:
+            return window, expressions
+        name = f"{window}PARTS"
+        numbers = ", ".join(str(at) for at in range(len(shares.values) + 1))
+        shared = f"SELECT *, explode(array({numbers})) AS {SHARE} FROM {window}"
+        columns = [f"{value} AS {VALUE}{at}" for at, value in enumerate(shares.values, start=1)]
+        valued = f"SELECT *, {', '.join(columns)} FROM ({shared})"
+        keys = ", ".join((group, SHARE, *(f"{VALUE}{at + 1}" for at in range(len(columns)))))
+        parts = ", ".join((keys, *(f"{sql} AS {part}" for part, sql in shares.partials)))
+        self._add(name, f"SELECT {parts} FROM ({valued}) GROUP BY {keys}", window)
+        return name, list(shares.expressions)
 
     def _add_records_of(self, box: Aggregate, checked: CheckedAggregate, input_: str) -> str:
         """The records that an Aggregate can use; those it fails on go to quarantine."""

@@ -6,8 +6,8 @@ from was opened by name and version, so nothing here can see more than lineage w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -61,7 +61,7 @@ class FragmentJobs:
 
         What a box fails on is told as `like` does, the same boxes in another form.
         """
-        self._session = session
+        self.session = session
         self._root = root
         self.compiled = compile_fragment(fragment, checked)
         if like is not None:
@@ -92,14 +92,14 @@ class FragmentJobs:
         """Plan the job for this step, run it and write what comes out."""
         frames = {
             i.stream: partial(
-                open_relation, self._session, self._root, i,
+                open_relation, self.session, self._root, i,
                 hands_over=way is Way.HANDED_OVER, shuffled=shuffled,
             )
             for i in inputs
         }  # fmt: skip
         with ExitStack() as stack:
             with phases.phase("plan"):
-                tagged = _planned(self._session, self.compiled, frames, stack, shuffled=shuffled)
+                tagged = _planned(self.session, self.compiled, frames, stack, shuffled=shuffled)
             if rows_expected > RESULT_ROWS_IN_DRIVER_MAX:
                 with phases.phase("spark"):
                     return write_in_tasks(target, tagged)
@@ -110,7 +110,7 @@ class FragmentJobs:
 
     def ordinary_table(self, given: Mapping[StreamName, pa.Table]) -> pa.Table:
         """The tagged relation over these records, by a plan that is made for them alone."""
-        return ordinary_table(self._session, self.compiled, given)
+        return ordinary_table(self.session, self.compiled, given)
 
     @property
     def is_prepared(self) -> bool:
@@ -121,7 +121,7 @@ class FragmentJobs:
         """Prepare the job, unless that was done; False if it must be planned at each step."""
         if self._prepared is None and self._is_preparable:
             try:
-                self._prepared = PreparedFragment(self._session, self._to_prepare, columns)
+                self._prepared = PreparedFragment(self.session, self._to_prepare, columns)
             except NotPreparable:
                 self._is_preparable = False
         return self._is_preparable
@@ -166,6 +166,19 @@ class FragmentJobs:
             if len(files) == 1 and files[0].size_bytes < SLOT_BYTES:
                 return check_file(self._root, files[0])
         return read_table(self._root, records)
+
+
+@contextmanager
+def jobs_of_verification(session: SparkSession) -> Iterator[None]:
+    """Spark jobs of this thread do not count as those of its step meanwhile."""
+    context = session.sparkContext
+    group = context.getLocalProperty("spark.jobGroup.id") or ""
+    text = context.getLocalProperty("spark.job.description") or ""
+    context.setJobGroup(f"{group}-verification", f"verification of the {text}")
+    try:
+        yield
+    finally:
+        context.setJobGroup(group, text)
 
 
 def ordinary_table(

@@ -7,7 +7,8 @@ always reads every record of the step.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from medusa_core.decide import ComputeStep
 from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
 from pipelines.spark.inputs import InputRecords, read_table
-from pipelines.spark.job import FragmentJobs
+from pipelines.spark.job import FragmentJobs, jobs_of_verification
 from pipelines.spark.job_verification import Records, Tagged, Verification, first_half
 from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
@@ -74,7 +75,7 @@ class PreparedStep:
         if records is Records.ALL:
             table = self.jobs.prepared_table(self.inputs, self.phases, self.saved)
         else:
-            with self.phases.phase("verify"):
+            with self._verifying():
                 table = self.jobs.prepared_over(
                     {
                         i.stream: record_schema(i.columns).empty_table()
@@ -87,7 +88,7 @@ class PreparedStep:
 
     def by_ordinary_plan(self, records: Records) -> Tagged:
         """What a plan gives that is made for these records alone."""
-        with self.phases.phase("verify"):
+        with self._verifying():
             if records is Records.ALL:
                 given = {i.stream: read_table(self.root, i) for i in self.ordinary.inputs}
             else:
@@ -99,6 +100,11 @@ class PreparedStep:
                         given[stream] = pa.concat_tables([*halves, self._half(i)])
             table = self.ordinary.jobs.ordinary_table(given)
         return Tagged(self.ordinary.target, table, self._streams)
+
+    @contextmanager
+    def _verifying(self) -> Iterator[None]:
+        with self.phases.phase("verify"), jobs_of_verification(self.jobs.session):
+            yield
 
     def _half(self, records: InputRecords) -> pa.Table:
         return first_half(read_table(self.root, records))

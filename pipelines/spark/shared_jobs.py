@@ -29,7 +29,7 @@ from pipelines.base.phase_times import Phases
 from pipelines.language.fragment_shapes import Shape, Shaped
 from pipelines.spark.compiler import TAG, FallibleBox, OutputShape, compile_fragment
 from pipelines.spark.inputs import InputRecords, read_table
-from pipelines.spark.job import ordinary_table
+from pipelines.spark.job import jobs_of_verification, ordinary_table
 from pipelines.spark.job_verification import Contents, Records, Verification, first_half
 from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult, Verified, Written
@@ -114,15 +114,19 @@ class SharedJob:
         self, steps: Sequence[Together], given: Mapping[StreamName, pa.Table], phases: Phases,
         records: Records,
     ) -> _Result:  # fmt: skip
-        with phases.phase("spark" if records is Records.ALL else "verify"):
-            return _Result(self, steps, self._prepared.run(_of(given, records)))
+        if records is Records.ALL:
+            with phases.phase("spark"):
+                return _Result(self, steps, self._prepared.run(given))
+        with phases.phase("verify"), jobs_of_verification(self._session):
+            return _Result(self, steps, self._prepared.run(_halves(given)))
 
     def _by_ordinary_plan(
         self, steps: Sequence[Together], given: Mapping[StreamName, pa.Table], phases: Phases,
         records: Records,
     ) -> _Result:  # fmt: skip
-        with phases.phase("verify"):
-            table = ordinary_table(self._session, self._compiled, _of(given, records))
+        with phases.phase("verify"), jobs_of_verification(self._session):
+            of = given if records is Records.ALL else _halves(given)
+            table = ordinary_table(self._session, self._compiled, of)
         return _Result(self, steps, table)
 
     def contents(self, steps: Sequence[Together], tagged: pa.Table) -> Contents:
@@ -208,9 +212,7 @@ class SharedJob:
         return int(found[1]), int(str(row[STIME])), int(str(row[box.slots[0]])), text
 
 
-def _of(given: Mapping[StreamName, pa.Table], records: Records) -> Mapping[StreamName, pa.Table]:
-    if records is Records.ALL:
-        return given
+def _halves(given: Mapping[StreamName, pa.Table]) -> Mapping[StreamName, pa.Table]:
     return {name: first_half(table) for name, table in given.items()}
 
 

@@ -221,6 +221,11 @@ class Watcher:
             )
             if self._metrics:
                 self._metrics.verified(verified.fragment, result)
+            if verified.difference is not None:
+                # It stays until the driver ends: the fragment has no such job any more.
+                self._set_alarm(
+                    f"{verified.job} of {verified.fragment}", self._safe(verified.sentence)
+                )
 
     def polled(self, stream: StreamName, polled: Polled) -> None:
         """A source was asked for what is there; it may feed several streams (`polled.members`)."""

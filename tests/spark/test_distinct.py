@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+from medusa_core.columns import Column, declare_columns
+from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Network, Output, Source
-from pipelines.language.check import check_network
-from pipelines.spark.distinct import in_two_groupings
+from pipelines.language.aggregates import CompiledAggregate, compile_aggregate
+from pipelines.language.check import check_network, fragments_for
+from pipelines.spark.distinct import Shares, in_shares, in_two_groupings
+from pipelines.spark.step import StepEngine
 from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 COLUMNS = {"at_us": "bigint", "key": "string", "value": "double", "flag": "boolean"}
 ANSWERS = {
@@ -101,3 +109,72 @@ def test_equal_parts_are_computed_once() -> None:
     )
     assert two is not None
     assert (two.value, len(two.partials)) == ("x + 1", 1)
+
+
+def compiled(*texts: str) -> list[CompiledAggregate]:
+    columns = {
+        name: Column(name, type_)
+        for name, type_ in (("a", "int"), ("b", "string"), ("d", "double"), ("l", "bigint"))
+    }
+    return [compile_aggregate(text, columns, where="test", group_by=("b",)) for text in texts]
+
+
+def shares_of(*texts: str) -> Shares | None:
+    made = compiled(*texts)
+    return in_shares([c.sql for c in made], [call for c in made for call in c.calls])
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["count(*)", "max(a)"],
+        ["count(distinct a)", "sum(d)"],
+        ["count(distinct a)", "sum(distinct a)"],
+        ["count(distinct a, b)", "first(b)"],
+        ["max(if(b = 'count(DISTINCT a), count(DISTINCT b)', 1, 2))"],
+    ],
+)
+def test_one_distinct_value_has_no_shares(texts: list[str]) -> None:
+    assert shares_of(*texts) is None
+
+
+def test_each_distinct_value_has_a_share_and_all_else_share_0() -> None:
+    shares = shares_of(
+        "count(distinct a) + count(distinct a) filter (where d > 0)",
+        "count(distinct a, b)",
+        "count(*) filter (where a > 1)",
+        "count(distinct a) + count(*)",
+    )
+    assert shares is not None
+    assert [value.split(",")[0] for value in shares.values] == [
+        "IF(_share = 1", "IF(_share = 2", "IF(_share = 3"
+    ]  # fmt: skip
+    assert [name for name, _ in shares.partials] == ["_partial0", "_partial1"]
+    assert all("FILTER (WHERE _share = 0" in sql for _, sql in shares.partials)
+    assert shares.expressions[1] == "count(_distinct3)"
+    assert "DISTINCT" not in "".join(shares.expressions)
+
+
+def test_text_in_a_literal_that_looks_like_an_aggregate_is_left_alone() -> None:
+    shares = shares_of(
+        "count(distinct a) + count(distinct b)", "coalesce(b, 'count(DISTINCT `a`)')"
+    )
+    assert shares is not None
+    assert "'count(DISTINCT `a`)'" in shares.expressions[1]
+
+
+def test_two_distinct_counts_are_one_prepared_job(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's own plan for them shuffles, so that it would have to be made for each step."""
+    network = Network(
+        name="counted",
+        sources=(Source(name="given", columns=COLUMNS, time="at_us"),),
+        boxes=(
+            Aggregate(name="per_key", input="given", size="60s", group_by=("key",),
+                      columns={"values": "count(distinct value)", "flags": "count(distinct flag)",
+                               "first_value": "first(value)"}),
+        ),
+        outputs=(Output(name="answers", input="per_key"),),
+    )  # fmt: skip
+    (fragment,) = fragments_for(check_network(network))
+    jobs = StepEngine(spark, tmp_path, check_network(network))._jobs_of(fragment)
+    assert jobs.prepare({StreamName("given"): declare_columns("given", COLUMNS)})

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from medusa_core.decide import Because, Wait
 from medusa_core.errors import Conflict, Unavailable
+from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State, Transition
@@ -23,6 +25,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.exchange.importer import Imported
 from pipelines.sources.live.live_source import Polled
+from pipelines.spark.results import Verified
 from pipelines.watching.watcher import Watcher
 from tests.catalog import building as a
 from tests.watching.homes import HOUR_MS, World
@@ -64,6 +67,16 @@ def watcher(world: World, tmp_path: Path) -> Iterator[Watcher]:
         a.ALPHA, tmp_path, catalog=world.catalog, metrics_port=0, secrets=secrets
     ) as watching:
         yield watching
+
+
+def test_verifications_are_counted_by_their_result(watcher: Watcher) -> None:
+    agreed = Verified(fragment=a.MAIN, job="the prepared job", range=Range(0, 10), difference=None)
+    for verified in (agreed, agreed, replace(agreed, difference="stream sums differs")):
+        watcher.verified(verified)
+    seen = scrape(watcher)
+    assert seen("verifications_total", fragment=a.MAIN, result="agreed") == 2
+    assert seen("verifications_total", fragment=a.MAIN, result="differed") == 1
+    assert seen("alarm", of=f"the prepared job of {a.MAIN}") == 1
 
 
 def test_steps_records_commits_and_their_time_are_counted(world: World, watcher: Watcher) -> None:

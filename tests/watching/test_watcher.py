@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,14 @@ import pytest
 
 from medusa_core.decide import Because, Wait
 from medusa_core.errors import Conflict, Unavailable
+from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Stability
 from pipelines.base.settings import Settings
 from pipelines.exchange.importer import Imported
 from pipelines.participant.housekeeper import TrimmedLine
 from pipelines.sources.live.live_source import Polled
+from pipelines.spark.results import Verified
 from pipelines.watching.watcher import Watcher, watcher_of
 from tests.catalog import building as a
 from tests.watching.homes import World
@@ -74,6 +77,20 @@ def test_a_step_is_one_line_with_its_reason_its_commit_and_its_cost(
     assert (line["versions"], line["again"]) == ({"sums": 1}, False)
     assert (line["records_in"], line["records_out"], line["quarantined"]) == (6, 2, 1)
     assert (line["ms"], line["phases_ms"]) == (250.0, {"run": 40.0, "sync": 10.0})
+
+
+def test_a_prepared_job_that_differs_is_a_line_and_an_alarm(
+    watcher: Watcher, tmp_path: Path
+) -> None:
+    agreed = Verified(fragment=a.MAIN, job="the prepared job", range=Range(0, 10), difference=None)
+    watcher.verified(agreed)
+    watcher.verified(replace(agreed, difference="stream sums has 1 rows"))
+    first, second, alarm = lines(tmp_path)
+    assert (first["event"], first["result"], first["fragment"]) == ("verify", "agreed", a.MAIN)
+    assert (second["result"], second["to_us"]) == ("differed", 10)
+    assert "stream sums has 1 rows; the result of the ordinary plan was taken" in second["message"]
+    assert (alarm["event"], alarm["is_raised"]) == ("alarm", True)
+    assert alarm["of"] == f"the prepared job of {a.MAIN}"
 
 
 def test_closing_is_a_line_of_the_sources_landing(watcher: Watcher, tmp_path: Path) -> None:

@@ -1,0 +1,98 @@
+"""`medusa replay` checks a sample of its own result, and says so in its last line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from pipelines.cli import main
+from pipelines.participant import replay
+from pipelines.quality import sample_check
+from tests.conftest import folder_on_memory
+from tests.replaying import parquet_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NETWORK = """
+from medusa_core.network import Aggregate, Network, Output, Source
+
+network = Network(
+    name="small",
+    sources=(Source(name="s", columns={"at_us": "bigint"}, time="at_us"),),
+    boxes=(Aggregate(name="counts", input="s", size="10s", columns={"n": "count(*)"}),),
+    outputs=(Output(name="counted", input="counts"),),
+)
+"""
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """Where temporary folders are made; the server's user may pass through it."""
+    folder = folder_on_memory("medusa-replays-")
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def arguments(
+    folder: Path, tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> list[str]:
+    def sessions(home: Any) -> AbstractContextManager[Any]:
+        return nullcontext(lambda: spark)
+
+    monkeypatch.setattr(replay, "_StartingSession", sessions)
+    (tmp_path / "small.py").write_text(NETWORK)
+    at = [at * 1_000_000 for at in range(100)]
+    (file,) = parquet_files(tmp_path / "in", pa.table({"at_us": at}))
+    monkeypatch.setenv("MEDUSA_DIR", str(tmp_path / "unused"))
+    monkeypatch.delenv("MEDUSA_CATALOG_URL", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return ["replay", str(tmp_path / "small.py"), "--input", str(file)]
+
+
+def test_the_last_line_says_what_was_checked(
+    arguments: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(arguments) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == (
+        "checked: 8 of 10 buckets of 1 output equal an independent recomputation by DuckDB"
+    )
+    assert list(folder.iterdir()) == []
+
+
+def test_a_check_may_be_left_out(
+    arguments: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(sample_check, "check_sample")
+    assert main.main([*arguments, "--no-check", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["checked"] is None
+    assert document["differences"] == []
+
+
+def test_a_result_that_is_wrong_ends_with_1_and_keeps_the_folder(
+    arguments: list[str],
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sample_check, "_compared", lambda *_: "the bucket at X has 2 rows")
+    assert main.main([*arguments, "--json"]) == 1
+    out, errors = capsys.readouterr()
+    found = json.loads(out)["checked"]["mismatches"]
+    assert found == [{"stream": "counted", "found": "the bucket at X has 2 rows"}]
+    (kept,) = folder.glob("medusa-replay-*")
+    assert str(kept) in errors
+    assert "stream counted does not equal its recomputation by DuckDB: the bucket at X" in errors
+    monkeypatch.setenv("MEDUSA_DIR", str(kept))
+    assert main.main(["read", "counted"]) == 0
+    assert "10 rows of counted" in capsys.readouterr().out
