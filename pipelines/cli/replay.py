@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
@@ -16,17 +18,11 @@ from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import Progress, table
 from pipelines.base.time_text import counted
-from pipelines.homes.home import Home, make_home
-from pipelines.language.load import load_network
-from pipelines.participant.replay import (
-    ReplayOrder,
-    ReplayResult,
-    inputs_of_network,
-    make_folder,
-    replay,
-)
-from pipelines.report.next_steps import next_commands
-from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
+from pipelines.cli.arguments import add_json, positive
+
+if TYPE_CHECKING:
+    from pipelines.homes.home import Home
+    from pipelines.participant.replay import ReplayOrder, ReplayResult
 
 SOLO = Participant("solo")
 """The participant of a replay that nobody else takes part in."""
@@ -46,6 +42,11 @@ def run_replay(
     as_json: bool,
 ) -> int:
     """Run and print what was done; see pipelines.participant.replay for what is refused."""
+    from pipelines.homes.home import make_home
+    from pipelines.language.load import load_network
+    from pipelines.participant.replay import ReplayOrder, inputs_of_network, make_folder, replay
+    from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
+
     loaded = load_network(network)
     order = ReplayOrder(
         network=loaded,
@@ -93,6 +94,8 @@ def write_report(home: Home, order: ReplayOrder, result: ReplayResult, path: Pat
 
 def summary(result: ReplayResult, keep: Path | None) -> str:
     """What was done, for a terminal."""
+    from pipelines.report.next_steps import next_commands
+
     document = result.document()
     rows = [
         (name, f["rows"], f["buckets"], f["segments"]) for name, f in document["streams"].items()
@@ -116,3 +119,45 @@ def summary(result: ReplayResult, keep: Path | None) -> str:
         commands = next_commands(keep, stream=stream, has_quarantine=bool(result.quarantined))
         lines += ["", *commands]
     return "\n".join(lines)
+
+
+HELP = "run a network over recorded files to the end"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa replay`."""
+    shipped = "netmon, netmon3, road_sensors, trade_bars or a file with a value named `network`"
+    parser.add_argument("network", metavar="NETWORK", help=shipped)
+    parser.add_argument(
+        "--input",
+        action="append",
+        nargs="+",
+        required=True,
+        metavar="[STREAM=]FILE",
+        help="CSV or Parquet, gzip or not; STREAM= where there are several sources",
+    )
+    parser.add_argument("--export", type=Path, metavar="DIR", help="write outputs as CSV there")
+    kept = "keep catalog and storage there; the same call goes on from the last commit"
+    parser.add_argument("--keep", type=Path, metavar="DIR", help=kept)
+    parser.add_argument("--bucket", metavar="WIDTH", help="bucket width, such as 10s")
+    parser.add_argument("--records-per-step-max", type=positive, default=None, metavar="N")
+    unpacked = "how many times its size an input file may unpack to (default: 200)"
+    parser.add_argument("--unpacked-ratio-max", type=positive, metavar="N", help=unpacked)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write an HTML report there")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Run the network over the files and print what was done."""
+    return run_replay(
+        settings,
+        network=options.network,
+        inputs=[word for words in options.input for word in words],
+        export=options.export,
+        keep=options.keep,
+        bucket=options.bucket,
+        records_per_step_max=options.records_per_step_max,
+        unpacked_ratio_max=options.unpacked_ratio_max,
+        report=options.report,
+        as_json=options.json,
+    )
