@@ -6,6 +6,7 @@ brought in on its own; cut short anywhere, the same call does the rest, and once
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
@@ -13,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
@@ -21,22 +22,20 @@ from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, parse_time_us
-from pipelines.catalog.interface import Catalog
-from pipelines.cli.apply_agreements import bring_contracts_in, decide_contracts
-from pipelines.contracts.apply_changes import HomeChanges, decide_changes
-from pipelines.contracts.assignments import Asked
-from pipelines.contracts.comparison_rows import Change, Mark
-from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.home_snapshot import Standing, read_standing
-from pipelines.contracts.reach import hold_for_plan
-from pipelines.contracts.replicas import warnings_of
-from pipelines.contracts.storage_roots import StorageRoot, check_storage
-from pipelines.exchange import first_holds
-from pipelines.homes.home import Homes, known_homes, open_homes
-from pipelines.homes.network_files import keep_file
-from pipelines.market.contracts.bilateral import read_bilateral
-from pipelines.market.sync.contract_proposals import AgreementChange
-from pipelines.sinks.registration import declare
+from pipelines.cli.arguments import add_json
+
+if TYPE_CHECKING:
+    from pipelines.catalog.interface import Catalog
+
+if TYPE_CHECKING:
+    from pipelines.contracts.apply_changes import HomeChanges
+    from pipelines.contracts.assignments import Asked
+    from pipelines.contracts.comparison_rows import Change
+    from pipelines.contracts.federation import Federation
+    from pipelines.contracts.home_snapshot import Standing
+    from pipelines.contracts.storage_roots import StorageRoot
+    from pipelines.homes.home import Homes
+    from pipelines.market.sync.contract_proposals import AgreementChange
 
 NOW = "now"
 
@@ -51,6 +50,13 @@ def run_apply(
     as_json: bool,
 ) -> int:
     """Show what the contracts change and, unless only to explain, bring it in."""
+    from pipelines.cli.apply_agreements import bring_contracts_in, decide_contracts
+    from pipelines.contracts.apply_changes import decide_changes
+    from pipelines.contracts.federation import read_federation
+    from pipelines.contracts.storage_roots import check_storage
+    from pipelines.homes.home import open_homes
+    from pipelines.market.contracts.bilateral import read_bilateral
+
     federation = read_federation(contracts, settings.directory)
     roots = check_storage(federation.participants, settings.directory)
     chosen = _chosen(federation, contracts, settings, participant)
@@ -102,6 +108,8 @@ def _chosen(
 
     Who only shows its key, and has no home here, is somebody else's.
     """
+    from pipelines.homes.home import known_homes
+
     here = known_homes(settings.directory)
     names = tuple(
         one.participant
@@ -117,6 +125,8 @@ def _chosen(
 
 
 def _asked(from_: str | None) -> Asked | None:
+    from pipelines.contracts.assignments import Asked
+
     if from_ is None:
         return None
     return Asked(None if from_ == NOW else parse_time_us("--from", from_))
@@ -136,6 +146,8 @@ def _standings(
 
 
 def _standing(homes: Homes, participant: Participant, *, as_it_is: bool = False) -> Standing:
+    from pipelines.contracts.home_snapshot import Standing, read_standing
+
     url = homes.url(participant, as_it_is=as_it_is)
     return Standing() if url is None else read_standing(url, participant)
 
@@ -145,12 +157,17 @@ def _standing(homes: Homes, participant: Participant, *, as_it_is: bool = False)
 
 def _keep_files(settings: Settings, federation: Federation, chosen: Sequence[Participant]) -> None:
     """Files of networks with Function boxes, before a catalog names the plan that needs them."""
+    from pipelines.homes.network_files import keep_file
+
     for network in federation.networks:
         if network.file is not None and any(map(network.owners_for, chosen)):
             keep_file(settings.directory, network.plan.id, network.file)
 
 
 def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
+    from pipelines.contracts.reach import hold_for_plan
+    from pipelines.sinks.registration import declare
+
     home = homes.make(changes.participant, root.given)
     for network, needed in changes.reach.items():
         hold_for_plan(home.catalog, network, needed)
@@ -190,6 +207,8 @@ def _hold_for_readers(
 
     Nothing is held of a stream, or in a home, that does not stand yet.
     """
+    from pipelines.exchange import first_holds
+
     for network in federation.networks:
         for name, holds in first_holds.first_holds(network.wiring, network.owners).items():
             if name not in chosen or homes.url(name) is None:
@@ -208,6 +227,8 @@ def _hold_for_readers(
 
 
 def _text(decided: Sequence[HomeChanges], agreed: Sequence[AgreementChange]) -> str:
+    from pipelines.contracts.comparison_rows import Mark
+
     rows = [
         (change.mark.value, home.participant, change.what, change.name, change.detail)
         for home in decided
@@ -230,6 +251,10 @@ def _notes(
     decided: Sequence[HomeChanges],
     asked: Asked | None,
 ) -> list[str]:
+    from pipelines.contracts.comparison_rows import Mark
+    from pipelines.contracts.replicas import warnings_of
+    from pipelines.homes.home import known_homes
+
     notes = list(
         warnings_of(
             federation.networks,
@@ -277,3 +302,31 @@ def _document(
             for home in decided
         ],
     }
+
+
+HELP = "bring the contracts into the catalogs of the homes"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa apply`."""
+    contracts = "participants/*.yaml and streams/*.yaml are read there (default: contracts)"
+    parser.add_argument(
+        "--contracts", type=Path, default=Path("contracts"), metavar="DIR", help=contracts
+    )
+    parser.add_argument("--participant", metavar="P", help="only this one's home (default: all)")
+    begins = "at which bucket the new plan of a changed network begins: ISO 8601, or now"
+    parser.add_argument("--from", dest="from_", metavar="BUCKET", help=begins)
+    parser.add_argument("--explain", action="store_true", help="print the plan, change nothing")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Bring the contracts in, or with --explain print what would change."""
+    return run_apply(
+        settings,
+        contracts=options.contracts,
+        participant=options.participant,
+        from_=options.from_,
+        explain=options.explain,
+        as_json=options.json,
+    )

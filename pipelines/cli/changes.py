@@ -6,10 +6,11 @@ answer of any length needs little memory.
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
@@ -17,12 +18,12 @@ from medusa_core.names import Version
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import iso, parse_time_us
-from pipelines.changes.change_answers import Answer, changes_of
-from pipelines.changes.changed_rows import RowChange
-from pipelines.changes.consumer_cursors import changes_behind, find_cursor, place_cursor
-from pipelines.changes.line_versions import line_of, parse_position
-from pipelines.homes.home import Home, chosen_participant, open_home
-from pipelines.storage.stable_rows import EVENT_TIME, json_value, plain
+from pipelines.cli.arguments import add_hold, add_home, add_json, positive
+
+if TYPE_CHECKING:
+    from pipelines.changes.change_answers import Answer
+    from pipelines.changes.changed_rows import RowChange
+    from pipelines.homes.home import Home
 
 ROWS_PER_TABLE = 1_000
 MARKS = ("_change_type", "_stability", "_stream_version", "_bucket")
@@ -43,6 +44,8 @@ def show_changes(
     as_json: bool,
 ) -> int:
     """Print the changes behind a version or a cursor, in whole versions of about `limit` rows."""
+    from pipelines.homes.home import chosen_participant, open_home
+
     if (since is None) == (cursor is None):
         raise Refused("say since when: --since VERSION (0: since the beginning) or --cursor NAME")
     if cursor is not None and (until is not None or to is not None):
@@ -63,6 +66,9 @@ def show_changes(
 def _behind_cursor(
     home: Home, stream: str, name: str, from_: str | None, limit: int, hold_ms: int
 ) -> Answer:
+    from pipelines.changes.consumer_cursors import changes_behind, find_cursor, place_cursor
+    from pipelines.changes.line_versions import line_of
+
     line = line_of(home.catalog, stream)
     cursor = find_cursor(home.catalog, line.stream.name, name)
     if cursor is None:
@@ -78,6 +84,9 @@ def _behind_cursor(
 def _between(
     home: Home, stream: str, since: str, until: str | None, part: Range, limit: int
 ) -> Answer:
+    from pipelines.changes.change_answers import changes_of
+    from pipelines.changes.line_versions import line_of, parse_position
+
     line = line_of(home.catalog, stream)
     upto: Version | None = None if until is None else parse_position("--until", until).version
     return changes_of(
@@ -94,6 +103,8 @@ def _part(from_: str | None, to: str | None) -> Range:
 
 
 def _print_json(home: Home, answer: Answer, cursor: str | None) -> None:
+    from pipelines.storage.stable_rows import EVENT_TIME
+
     through_us = answer.until.stable_us
     head = {
         "participant": home.participant,
@@ -118,6 +129,8 @@ def _print_json(home: Home, answer: Answer, cursor: str | None) -> None:
 
 def documents(home: Home, answer: Answer) -> Iterator[Mapping[str, Any]]:
     """Each change as JSON values: the marks, then event time and columns (none of a promotion)."""
+    from pipelines.storage.stable_rows import EVENT_TIME, json_value
+
     names = (EVENT_TIME, *(c.name for c in answer.columns))
     for row in answer.rows(home.storage):
         values: dict[str, Any] = {}
@@ -132,6 +145,8 @@ def _marks(row: RowChange) -> tuple[str, str, int, int]:
 
 
 def _print_text(home: Home, answer: Answer, cursor: str | None) -> None:
+    from pipelines.storage.stable_rows import EVENT_TIME
+
     names = ("change", "stability", "version", "bucket", EVENT_TIME)
     heading = (*names, *(c.name for c in answer.columns))
     changes = 0
@@ -147,7 +162,49 @@ def _print_text(home: Home, answer: Answer, cursor: str | None) -> None:
 
 
 def _cells(row: RowChange, columns: int) -> tuple[object, ...]:
+    from pipelines.storage.stable_rows import plain
+
     marks = (row.type.value, row.stability.value, str(row.version), iso(row.bucket_us))
     if row.values is None or row.stime_us is None:
         return (*marks, *[None] * (columns + 1))
     return (*marks, iso(row.stime_us), *map(plain, row.values))
+
+
+HELP = "what changed of a stream since a version, row by row"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa changes`."""
+    parser.add_argument("stream", metavar="STREAM")
+    since = "after which version (0: all), or the position that an answer named"
+    parser.add_argument("--since", metavar="V", help=since)
+    parser.add_argument("--until", metavar="V", help="up to which version (default: the newest)")
+    kept = "after what this cursor was moved to; a new one is placed"
+    parser.add_argument("--cursor", metavar="NAME", help=kept)
+    begins = "buckets from this event time on; of a new cursor origin (default), now or a time"
+    parser.add_argument("--from", dest="from_", metavar="TIME", help=begins)
+    parser.add_argument("--to", metavar="TIME", help="buckets before this event time")
+    rows = "about so many rows, in whole versions (default: 10000)"
+    parser.add_argument("--limit", type=positive, default=10_000, metavar="N", help=rows)
+    add_hold(parser)
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print changes since a version or behind a cursor."""
+    from pipelines.changes.consumer_cursors import hold_ms_of
+
+    return show_changes(
+        settings,
+        options.participant,
+        options.stream,
+        since=options.since,
+        until=options.until,
+        cursor=options.cursor,
+        from_=options.from_,
+        to=options.to,
+        limit=options.limit,
+        hold_ms=hold_ms_of(options.hold),
+        as_json=options.json,
+    )

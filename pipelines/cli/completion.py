@@ -7,6 +7,7 @@ candidate a line; a line `:files` says that files may come too.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -34,3 +35,20 @@ def run_completion(
     lines = [*suggested.words, *([FILES] if suggested.files else [])]
     print("".join(f"{line}\n" for line in lines), end="")
     return 0
+
+
+HELP = "print the completion script of a shell"
+SHELLS = ("bash", "zsh", "fish")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa completion`."""
+    parser.add_argument("shell", nargs="?", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    parser.add_argument("--words", nargs="*", help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print the script of a shell, or the candidates for a word."""
+    from pipelines.cli.main import parser
+
+    return run_completion(parser(), settings, shell=options.shell, words=options.words)

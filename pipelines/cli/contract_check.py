@@ -5,11 +5,12 @@ Once nothing is, the rest of the folder is looked at as `medusa apply` would.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
 from medusa_core.market.documents import fields_of, revision_of
@@ -17,11 +18,12 @@ from medusa_core.market.terms import Content, Movement, Suggested, Terms, plain
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, iso
-from pipelines.contracts.federation import read_federation
-from pipelines.contracts.folder import check_folder
-from pipelines.contracts.participants import ParticipantContract, read_participants
-from pipelines.market.contracts.bilateral import BilateralContract, Examined, examine_bilateral
-from pipelines.market.contracts.bilateral_findings import Finding
+from pipelines.cli.arguments import add_contracts, add_json
+
+if TYPE_CHECKING:
+    from pipelines.contracts.participants import ParticipantContract
+    from pipelines.market.contracts.bilateral import BilateralContract, Examined
+    from pipelines.market.contracts.bilateral_findings import Finding
 
 FINDINGS_SHOWN_MAX = 100
 REVISION_SHOWN = 12
@@ -30,6 +32,9 @@ COLUMNS = ("contract", "kind", "payer -> provider", "price", "valid", "revision"
 
 def check_contracts(settings: Settings, directory: Path, *, as_json: bool) -> int:
     """Print one line for each contract; 2 with every error if anything is wrong."""
+    from pipelines.contracts.folder import check_folder
+    from pipelines.market.contracts.bilateral import examine_bilateral
+
     check_folder(directory)
     participants, findings = _participants(directory)
     examined = examine_bilateral(directory, participants)
@@ -61,6 +66,9 @@ def price_of(terms: Terms) -> str:
 def _participants(
     directory: Path,
 ) -> tuple[tuple[ParticipantContract, ...] | None, tuple[Finding, ...]]:
+    from pipelines.contracts.participants import read_participants
+    from pipelines.market.contracts.bilateral_findings import Finding
+
     try:
         return read_participants(directory), ()
     except Refused as error:
@@ -69,6 +77,9 @@ def _participants(
 
 def _elsewhere(settings: Settings, directory: Path) -> tuple[Finding, ...]:
     """What is wrong with the participants and streams together: the first thing."""
+    from pipelines.contracts.federation import read_federation
+    from pipelines.market.contracts.bilateral_findings import Finding
+
     try:
         read_federation(directory, settings.directory)
     except Refused as error:
@@ -120,3 +131,17 @@ def _document(examined: Examined, findings: tuple[Finding, ...]) -> Mapping[str,
             {"file": f.file, "line": f.line, "field": f.field, "says": f.sentence} for f in findings
         ],
     }
+
+
+HELP = "check bilateral contracts, and print what each says"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa contract check`."""
+    add_contracts(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Check the contracts of a folder."""
+    return check_contracts(settings, options.contracts, as_json=options.json)

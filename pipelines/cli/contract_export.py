@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,7 @@ from medusa_core.names import StreamName
 from medusa_core.suggest import did_you_mean
 from pipelines.base.files import write_atomically
 from pipelines.base.settings import Settings
-from pipelines.contracts.data_contract import data_contract_of, sellers_of, streams_described
-from pipelines.contracts.data_contract_text import data_contract_text
-from pipelines.contracts.federation import read_federation
-from pipelines.contracts.fields import listing
-from pipelines.market.contracts.bilateral import read_bilateral
+from pipelines.cli.arguments import add_contracts
 
 
 def export_contract(
@@ -30,6 +27,11 @@ def export_contract(
 
     Raises Refused for an unknown stream or contract, and Unavailable if it cannot be written.
     """
+    from pipelines.contracts.data_contract import data_contract_of, sellers_of, streams_described
+    from pipelines.contracts.data_contract_text import data_contract_text
+    from pipelines.contracts.federation import read_federation
+    from pipelines.market.contracts.bilateral import read_bilateral
+
     federation = read_federation(contracts, settings.directory)
     described = streams_described(federation)
     name = StreamName(stream)
@@ -49,6 +51,8 @@ def export_contract(
 
 def _sold(stream: StreamName, sold: tuple[Terms, ...], wanted: str | None) -> Terms | None:
     """The contract whose price is told: the one that is named, or the only one."""
+    from pipelines.contracts.fields import listing
+
     names = [terms.contract for terms in sold]
     if wanted is not None:
         for terms in sold:
@@ -73,3 +77,27 @@ def _write(path: Path, text: str) -> None:
         raise Unavailable(
             f"{path} cannot be written ({error.strerror}): name another file"
         ) from error
+
+
+HELP = "write a stream's shape and promise as an Open Data Contract (ODCS 3.1)"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa contract export`."""
+    parser.add_argument("stream", metavar="STREAM", help="which")
+    output = "write it there, replacing what is there (default: print it)"
+    parser.add_argument("--output", type=Path, metavar="FILE", help=output)
+    price = "with the price of this content contract (default: of the only one that sells it)"
+    parser.add_argument("--contract", metavar="NAME", help=price)
+    add_contracts(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print the data contract of a stream, or write it to a file."""
+    return export_contract(
+        settings,
+        options.contracts,
+        options.stream,
+        contract=options.contract,
+        output=options.output,
+    )

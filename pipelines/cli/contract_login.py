@@ -6,17 +6,20 @@ nowhere.
 
 from __future__ import annotations
 
+import argparse
 import sys
 
 from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
-from pipelines.homes.home import chosen_participant, known_homes, open_homes
+from pipelines.cli.arguments import add_home
 
 
 def print_login(settings: Settings, participant: str | None) -> int:
     """Print the owner's URL as psql takes it. Refused where the home is not of this folder: who
     made it by a URL of its own logs in with that."""
+    from pipelines.catalog.postgres.postgres_catalog import catalog_url
+    from pipelines.homes.home import chosen_participant, known_homes, open_homes
+
     chosen = chosen_participant(settings, participant)
     if chosen not in known_homes(settings.directory):
         raise Refused(
@@ -31,3 +34,16 @@ def print_login(settings: Settings, participant: str | None) -> int:
     if settings.catalog_url is None:
         print("it can be reached while a participant of the folder runs", file=sys.stderr)
     return 0
+
+
+HELP = "print how the owner logs in to a home, with the password: for psql"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa contract login`."""
+    add_home(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print the connection string of the owner."""
+    return print_login(settings, options.participant)

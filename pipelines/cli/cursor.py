@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.cursors import Cursor
 from medusa_core.errors import Refused
@@ -12,9 +13,10 @@ from medusa_core.grid import BEGINNING_US
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import iso
-from pipelines.changes.consumer_cursors import known_cursor
-from pipelines.changes.line_versions import check_position, line_of, parse_position
-from pipelines.homes.home import Home, chosen_participant, open_home
+from pipelines.cli.arguments import add_hold, add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.homes.home import Home
 
 
 def run_cursor(
@@ -29,6 +31,10 @@ def run_cursor(
     as_json: bool,
 ) -> int:
     """List cursors (of one stream, if named), or move or drop one."""
+    from pipelines.changes.consumer_cursors import known_cursor
+    from pipelines.changes.line_versions import line_of
+    from pipelines.homes.home import chosen_participant, open_home
+
     if what != "list" and (stream is None or name is None):
         raise Refused(f"name the cursor: medusa cursor {what} STREAM NAME")
     if (what == "move") != (to is not None):
@@ -44,6 +50,9 @@ def run_cursor(
 
 
 def _move(home: Home, stream: str, name: str, to: str, hold_ms: int) -> None:
+    from pipelines.changes.consumer_cursors import known_cursor
+    from pipelines.changes.line_versions import check_position, line_of, parse_position
+
     line = line_of(home.catalog, stream)
     known_cursor(home.catalog, line.stream.name, name)
     position = parse_position("--to", to)
@@ -90,3 +99,34 @@ def _document(cursor: Cursor) -> Mapping[str, Any]:
         "moved_at_ms": cursor.moved_at_ms,
         "is_diverged": cursor.is_diverged,
     }
+
+
+HELP = "the cursors of consumers: list, move, drop"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa cursor`."""
+    parser.add_argument("what", choices=("list", "move", "drop"))
+    parser.add_argument("stream", metavar="STREAM", nargs="?")
+    parser.add_argument("name", metavar="NAME", nargs="?")
+    applied = "the version up to which changes are applied, or the position of that answer"
+    parser.add_argument("--to", metavar="V", help=applied)
+    add_hold(parser)
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """List, move or drop cursors."""
+    from pipelines.changes.consumer_cursors import hold_ms_of
+
+    return run_cursor(
+        settings,
+        options.participant,
+        options.what,
+        options.stream,
+        options.name,
+        to=options.to,
+        hold_ms=hold_ms_of(options.hold),
+        as_json=options.json,
+    )

@@ -6,13 +6,14 @@ such as that of a replay that was kept.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import StreamName
@@ -20,11 +21,11 @@ from medusa_core.sinks import SinkRecord
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import iso
-from pipelines.homes.home import Home, chosen_participant, open_home
-from pipelines.sinks.delivery import Turn
-from pipelines.sinks.delivery_workers import deliver_once
-from pipelines.sinks.registration import declare, sinks_wanted, target_of
-from pipelines.sinks.sink_declaration import declaration_of, document_of, parse_sink
+from pipelines.cli.arguments import add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.homes.home import Home
+    from pipelines.sinks.delivery import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,11 @@ class Asked:
 
 def run_deliver(settings: Settings, participant: str | None, asked: Asked, *, as_json: bool) -> int:
     """Deliver, and print how far each sink has come; returns the exit code of the first failure."""
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.sinks.delivery_workers import deliver_once
+    from pipelines.sinks.registration import declare, sinks_wanted
+    from pipelines.sinks.sink_declaration import document_of
+
     document = _document(asked)
     with open_home(settings, chosen_participant(settings, participant)) as home:
         if asked.withdraw:
@@ -108,6 +114,9 @@ def _document(asked: Asked) -> dict[str, object] | None:
 
 def _check_stays(home: Home, stream: StreamName, name: str, document: str) -> None:
     """Refuse to give a sink another target by the way: the old one would get no more."""
+    from pipelines.sinks.registration import target_of
+    from pipelines.sinks.sink_declaration import parse_sink
+
     wanted = parse_sink(stream, document)
     for sink in home.catalog.sinks():
         if (sink.stream, sink.name) != (stream, name):
@@ -122,6 +131,8 @@ def _check_stays(home: Home, stream: StreamName, name: str, document: str) -> No
 
 
 def _withdraw(home: Home, asked: Asked) -> int:
+    from pipelines.sinks.registration import sinks_wanted
+
     if asked.stream is None or asked.sink is None:
         raise Refused("--withdraw needs the sink to withdraw: give --stream S and --sink NAME")
     for sink in sinks_wanted(home.catalog, asked.stream, asked.sink):
@@ -131,6 +142,8 @@ def _withdraw(home: Home, asked: Asked) -> int:
 
 
 def _facts(sink: SinkRecord, rows: int, error: MedusaError | None) -> Mapping[str, Any]:
+    from pipelines.sinks.sink_declaration import declaration_of
+
     declared = declaration_of(sink)
     return {
         "stream": sink.stream,
@@ -153,3 +166,41 @@ def _text(facts: list[Mapping[str, Any]]) -> str:
         for f in facts
     ]
     return table(names, rows)
+
+
+HELP = "deliver what there is now to the sinks of a home, once"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa deliver`."""
+    parser.add_argument("--stream", metavar="STREAM", help="only its sinks (default: all)")
+    parser.add_argument("--sink", metavar="NAME", help="only the sink of this name")
+    target = parser.add_argument_group("a sink of a home without contracts")
+    target.add_argument("--parquet", type=Path, metavar="DIR", help="Parquet files there")
+    target.add_argument("--csv", type=Path, metavar="DIR", help="CSV files there")
+    named = "a table there; write what is secret as '${NAME}', a variable of the environment"
+    target.add_argument("--postgres", metavar="URL", help=named)
+    target.add_argument("--table", metavar="SCHEMA.TABLE", help="which; it is made if need be")
+    unique = "columns by which its rows are replaced (default: the stream's key)"
+    target.add_argument("--key", metavar="COLUMN,…", help=unique)
+    begins = "event time to begin at: origin (default), now, or ISO 8601"
+    target.add_argument("--from", dest="from_", metavar="TIME", help=begins)
+    target.add_argument("--withdraw", action="store_true", help="deliver there no more, instead")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Deliver to the sinks of a home, or withdraw one."""
+    asked = Asked(
+        stream=options.stream,
+        sink=options.sink,
+        parquet=options.parquet,
+        csv=options.csv,
+        postgres=options.postgres,
+        table=options.table,
+        key=options.key,
+        begins=options.from_,
+        withdraw=options.withdraw,
+    )
+    return run_deliver(settings, options.participant, asked, as_json=options.json)

@@ -11,13 +11,14 @@ test data and no network.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.grid import parse_duration_us
 from medusa_core.knowledge import Limits
@@ -26,15 +27,11 @@ from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import Progress, facts, table
 from pipelines.base.time_text import counted, duration
-from pipelines.cli.demo_federation import COMPUTES
-from pipelines.cli.demo_folder import own_folder, remove_homes
-from pipelines.cli.replay import SOLO
-from pipelines.homes.home import Home, make_home
-from pipelines.language.load import load_network
-from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
-from pipelines.report.next_steps import near, next_commands
-from pipelines.report.page import write_page
-from pipelines.report.recount import can_recount, recount
+from pipelines.cli.arguments import positive
+
+if TYPE_CHECKING:
+    from pipelines.homes.home import Home
+    from pipelines.participant.replay import ReplayResult
 
 NETWORK = "netmon"
 BUSIEST = 10
@@ -46,6 +43,8 @@ REPLAY, FEDERATION = "replay", "federation"
 
 def demo(settings: Settings, *, records: int, seed: int, scene: str | None = None) -> int:
     """Run the demo, or one scene of it, and print what came of it; 1 if something is not right."""
+    from pipelines.cli.demo_folder import own_folder
+
     started_s = clock.monotonic_s()
     try:
         with own_folder(settings.directory / "demo") as folder:
@@ -66,7 +65,10 @@ def demo(settings: Settings, *, records: int, seed: int, scene: str | None = Non
 
 def _federation(settings: Settings, folder: Path) -> int:
     """The scene of the federation."""
+    from pipelines.cli.demo_federation import COMPUTES
+    from pipelines.cli.demo_folder import remove_homes
     from pipelines.cli.demo_scene import STREAM, tell_scene
+    from pipelines.report.next_steps import next_commands
 
     homes, page = folder / "federation", folder / "federation.html"
     remove_homes(replace(settings, directory=homes))
@@ -82,6 +84,14 @@ def _federation(settings: Settings, folder: Path) -> int:
 
 def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
     """The scene of the replay."""
+    from pipelines.cli.demo_folder import remove_homes
+    from pipelines.cli.replay import SOLO
+    from pipelines.homes.home import make_home
+    from pipelines.language.load import load_network
+    from pipelines.participant.replay import ReplayOrder, replay
+    from pipelines.report.next_steps import near, next_commands
+    from pipelines.report.page import write_page
+
     started_s = clock.monotonic_s()
     network = load_network(NETWORK)
     own = replace(settings, directory=folder / "home")
@@ -169,6 +179,8 @@ def _busiest(home: Home) -> list[tuple[str, int, int, int]]:
 
 def _check(inputs: Sequence[Path], result: ReplayResult) -> tuple[bool, str]:
     """Whether the outputs are right, and the sentence that says so."""
+    from pipelines.report.recount import can_recount, recount
+
     if not can_recount():
         return True, "not checked: DuckDB, which would count again, is not installed"
     compared = recount(inputs, {name: Path(path) for name, path in result.exported.items()})
@@ -200,3 +212,19 @@ def _totals(result: ReplayResult, steps_ms: Sequence[float], seconds: float) -> 
             ("time", f"{seconds:.1f} s in all"),
         ]
     )
+
+
+HELP = "a replay that is checked, a partner that is cut off and comes back"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa demo`."""
+    parser.add_argument("--records", type=positive, default=200_000, help="how many to generate")
+    parser.add_argument("--seed", type=int, default=1)
+    scene = "only one of the two (default: both)"
+    parser.add_argument("--scene", choices=("replay", "federation"), help=scene)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Run the demo or one of its scenes."""
+    return demo(settings, records=options.records, seed=options.seed, scene=options.scene)

@@ -8,6 +8,7 @@ optional: without it tests skip.
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import socket
@@ -23,6 +24,7 @@ from medusa_core.names import Participant
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import PARTICIPANT, Settings
 from pipelines.base.text_table import facts
+from pipelines.cli.arguments import add_json
 from pipelines.cli.findings import Finding, State, fail, ok
 
 PYTHONS = ((3, 11), (3, 13))
@@ -247,3 +249,16 @@ def _said(program: Path, option: str) -> str:
     except (OSError, subprocess.SubprocessError) as error:
         raise Unavailable(f"{program} does not run ({error}): run `make setup`") from error
     return (done.stdout or done.stderr).strip() or "it said nothing"
+
+
+HELP = "look whether this machine has all that is needed"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa doctor`."""
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Run every check and print what they found."""
+    return examine(settings, as_json=options.json)

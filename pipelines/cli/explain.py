@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.divergence import Divergence, Side
 from medusa_core.errors import Diverged
@@ -12,9 +13,11 @@ from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import facts, table
 from pipelines.base.time_text import counted, iso
-from pipelines.changes.diverged_rows import Explained, explained
-from pipelines.changes.line_versions import line_of
-from pipelines.homes.home import Home, chosen_participant, open_home
+from pipelines.cli.arguments import add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.changes.diverged_rows import Explained
+    from pipelines.homes.home import Home
 
 VALUE_CHARACTERS_MAX = 200
 
@@ -23,6 +26,10 @@ def explain_diverged(
     settings: Settings, participant: str | None, stream: str | None, *, as_json: bool
 ) -> int:
     """Print every divergence that is not settled; 6 if there is one, else 0."""
+    from pipelines.changes.diverged_rows import explained
+    from pipelines.changes.line_versions import line_of
+    from pipelines.homes.home import chosen_participant, open_home
+
     with open_home(settings, chosen_participant(settings, participant)) as home:
         name = None if stream is None else line_of(home.catalog, stream).stream.name
         found = [explained(home.catalog, home.storage, d) for d in _open(home, name)]
@@ -128,3 +135,19 @@ def _document(one: Explained, here: Participant) -> Mapping[str, Any]:
         "noticed_at_ms": divergence.noticed_at_ms,
         "what_to_do": _advice(divergence, here).splitlines(),
     }
+
+
+HELP = "why it is so: where producers of a stream disagree"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa explain`."""
+    parser.add_argument("what", choices=("diverged",), metavar="diverged")
+    parser.add_argument("stream", metavar="STREAM", nargs="?", help="only of this stream")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print where producers disagree."""
+    return explain_diverged(settings, options.participant, options.stream, as_json=options.json)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.grid import parse_duration_us
@@ -16,20 +17,11 @@ from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import duration, iso
-from pipelines.homes.home import known_homes
-from pipelines.platform.drills.link_faults import (
-    BY_MS_MAX,
-    FILE,
-    NOTHING,
-    LinkFaults,
-    Lost,
-    Slow,
-    faults_alone,
-    read_faults,
-    write_faults,
-)
-from pipelines.platform.drills.resume_later import thaw_later
-from pipelines.platform.drills.run_processes import Running, running_in
+from pipelines.cli.arguments import add_json
+
+if TYPE_CHECKING:
+    from pipelines.platform.drills.link_faults import LinkFaults
+    from pipelines.platform.drills.run_processes import Running
 
 VERBS: Mapping[str, tuple[tuple[int, ...], frozenset[str]]] = {
     "cut": ((2,), frozenset({"--for", "--one-way", "--explain"})),
@@ -98,6 +90,8 @@ def run_fault(settings: Settings, asked: Asked) -> int:
 
 
 def _known(settings: Settings, name: str) -> Participant:
+    from pipelines.homes.home import known_homes
+
     homes = known_homes(settings.directory)
     for known in homes:
         if known == name:
@@ -121,6 +115,8 @@ def _lasting(seconds: float | None) -> str:
 
 
 def _cut(settings: Settings, one: Participant, other: Participant, asked: Asked) -> int:
+    from pipelines.platform.drills.link_faults import Lost
+
     seconds = _seconds(asked.lasts)
     until_s = None if seconds is None else clock.wall_s() + seconds
     rows = [Lost(one, other, until_s), *([] if asked.one_way else [Lost(other, one, until_s)])]
@@ -137,6 +133,8 @@ def _cut(settings: Settings, one: Participant, other: Participant, asked: Asked)
 
 
 def _slow(settings: Settings, one: Participant, other: Participant, asked: Asked) -> int:
+    from pipelines.platform.drills.link_faults import BY_MS_MAX, Slow
+
     assert asked.by is not None, "it was checked"
     by_ms = parse_duration_us(asked.by) // 1_000
     if not 1 <= by_ms <= BY_MS_MAX:
@@ -154,6 +152,14 @@ def _slow(settings: Settings, one: Participant, other: Participant, asked: Asked
 
 
 def _change(settings: Settings, change: Any, *, begins_anew: bool = False) -> None:
+    from pipelines.platform.drills.link_faults import (
+        FILE,
+        NOTHING,
+        faults_alone,
+        read_faults,
+        write_faults,
+    )
+
     directory = settings.directory
     with faults_alone(directory):
         try:
@@ -170,6 +176,8 @@ def _change(settings: Settings, change: Any, *, begins_anew: bool = False) -> No
 
 def _of(settings: Settings, participant: Participant) -> list[Running]:
     """Who runs a participant: who drives it, else who waits; Unavailable if nobody does."""
+    from pipelines.platform.drills.run_processes import running_in
+
     mine = [p for p in running_in(settings.directory) if p.participant == participant]
     if not mine:
         raise Unavailable(
@@ -198,6 +206,8 @@ def _kill(settings: Settings, participant: Participant, *, explain: bool) -> int
 def _freeze(
     settings: Settings, participant: Participant, seconds: float | None, *, explain: bool
 ) -> int:
+    from pipelines.platform.drills.resume_later import thaw_later
+
     processes = _of(settings, participant)
     lasting = f"until `medusa fault heal {participant}`" if seconds is None else _lasting(seconds)
     if explain:
@@ -219,6 +229,9 @@ def _freeze(
 
 
 def _heal(settings: Settings, names: Sequence[Participant], *, explain: bool) -> int:
+    from pipelines.platform.drills.link_faults import FILE
+    from pipelines.platform.drills.run_processes import running_in
+
     wanted = set(names)
 
     def is_healed(link: frozenset[Participant]) -> bool:
@@ -250,6 +263,9 @@ def _heal(settings: Settings, names: Sequence[Participant], *, explain: bool) ->
 
 
 def _list(settings: Settings, *, as_json: bool) -> int:
+    from pipelines.platform.drills.link_faults import FILE, read_faults
+    from pipelines.platform.drills.run_processes import running_in
+
     faults = read_faults(settings.directory / FILE).at(clock.wall_s())
     processes = running_in(settings.directory)
     if as_json:
@@ -286,3 +302,33 @@ def _document(faults: LinkFaults, processes: Sequence[Running]) -> Mapping[str, 
             {"participant": p.participant, "pid": p.pid, "state": _state(p)} for p in processes
         ],
     }
+
+
+HELP = "drills: cut and slow down links, kill and freeze participants"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa fault`."""
+    what = "cut A B, slow A B, heal [A [B]], kill P, freeze P, or list what is wrong and who runs"
+    parser.add_argument("what", choices=tuple(VERBS), metavar="WHAT", help=what)
+    parser.add_argument("names", nargs="*", metavar="P", help="which participants")
+    lasts = "how long, such as 10s; it ends by itself (default: until it is healed)"
+    parser.add_argument("--for", dest="for_", metavar="DURATION", help=lasts)
+    parser.add_argument("--one-way", action="store_true", help="only what A sends to B is lost")
+    parser.add_argument("--by", metavar="DURATION", help="how much longer each call takes")
+    parser.add_argument("--explain", action="store_true", help="tell what would be done")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Make, end or list faults."""
+    asked = Asked(
+        what=options.what,
+        names=options.names,
+        lasts=options.for_,
+        by=options.by,
+        one_way=options.one_way,
+        explain=options.explain,
+        as_json=options.json,
+    )
+    return run_fault(settings, asked)

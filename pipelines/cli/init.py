@@ -5,6 +5,7 @@ All of it is written, or none: a file that is there already is named and left as
 
 from __future__ import annotations
 
+import argparse
 import re
 import shlex
 import sys
@@ -14,9 +15,8 @@ from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import check_name
+from pipelines.base.settings import Settings
 from pipelines.cli.init_sample import sample_csv
-from pipelines.language.load import SHIPPED
-from pipelines.report.next_steps import near
 
 TEMPLATES = Path(__file__).with_name("templates") / "project"
 PLACEHOLDER = "PROJECT_NAME"
@@ -25,6 +25,8 @@ SAMPLE = "contracts/samples/requests.csv"
 
 def run_init(directory: Path | None, *, name: str | None) -> int:
     """Write the project and print what to type next."""
+    from pipelines.report.next_steps import near
+
     folder = (directory or Path()).expanduser().absolute()
     chosen = _checked(_name_of(folder) if name is None else name)
     files = project_files(chosen)
@@ -56,6 +58,8 @@ def write_project(folder: Path, files: Mapping[str, str]) -> None:
 
     Whatever happens, either all of them are written or nothing is left of them.
     """
+    from pipelines.report.next_steps import near
+
     for path in files:
         if (folder / path).exists() or (folder / path).is_symlink():
             raise Refused(
@@ -101,6 +105,8 @@ def _name_of(folder: Path) -> str:
 
 
 def _checked(name: str) -> str:
+    from pipelines.language.load import SHIPPED
+
     try:
         check_name("project", name)
     except Refused as error:
@@ -108,3 +114,19 @@ def _checked(name: str) -> str:
     if name in SHIPPED:
         raise Refused(f"{name} is a network that comes with Medusa: choose another with --name")
     return name
+
+
+HELP = "write a small project of your own that runs"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa init`."""
+    folder = "a new folder, or one that has none of the files (default: this one)"
+    parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help=folder)
+    named = "what the network and the participant are called (default: as the folder is)"
+    parser.add_argument("--name", metavar="NAME", help=named)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Write the files of a project."""
+    return run_init(options.directory, name=options.name)

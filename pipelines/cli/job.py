@@ -5,9 +5,11 @@ It starts nothing itself: a supervisor does, `medusa supervise` or the DAG medus
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
@@ -15,9 +17,10 @@ from medusa_core.supervision import Job
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import iso
-from pipelines.operations.desired_jobs import desire_job
-from pipelines.platform.jobs.supervised_homes import JobsOfHomes, known_participants, open_jobs
-from pipelines.platform.jobs.supervision_report import job_document
+from pipelines.cli.arguments import add_json
+
+if TYPE_CHECKING:
+    from pipelines.platform.jobs.supervised_homes import JobsOfHomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +37,9 @@ class Asked:
 
 def run_job(settings: Settings, asked: Asked) -> int:
     """Write down what shall run, or print what does; Refused for a participant unknown."""
+    from pipelines.operations.desired_jobs import desire_job
+    from pipelines.platform.jobs.supervised_homes import known_participants, open_jobs
+
     names = known_participants(settings, asked.names)
     with open_jobs(settings) as jobs:
         if asked.what == "list":
@@ -53,6 +59,8 @@ def run_job(settings: Settings, asked: Asked) -> int:
 
 
 def _list(jobs: JobsOfHomes, names: Sequence[Participant], *, as_json: bool) -> int:
+    from pipelines.platform.jobs.supervision_report import job_document
+
     standing = {name: jobs.of(name).read() for name in names}
     if as_json:
         document = [
@@ -104,3 +112,32 @@ def _state(job: Job) -> str:
     if job.stop_asked_at_ms is not None:
         return "stopping"
     return "being made" if job.begun_at_ms is None else "runs"
+
+
+HELP = "say which participants' jobs shall run, and see what became of them"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa job`."""
+    what = "start: it shall run, stop: it shall not, or list"
+    parser.add_argument("what", choices=("start", "stop", "list"), metavar="WHAT", help=what)
+    parser.add_argument("names", nargs="*", metavar="P", help="which participants (default: all)")
+    lane = "live, or backlog: correct what is owed beside it, and end (default: live)"
+    parser.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
+    done = "it is done when all has ended, and is not started again"
+    parser.add_argument("--until-ended", action="store_true", help=done)
+    parser.add_argument("--because", metavar="TEXT", help="why, in a sentence; it is kept")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Write down which jobs shall run, or list them."""
+    asked = Asked(
+        what=options.what,
+        names=options.names,
+        lane=Lane(options.lane),
+        until_ended=options.until_ended,
+        because=options.because,
+        as_json=options.json,
+    )
+    return run_job(settings, asked)

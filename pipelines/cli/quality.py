@@ -6,19 +6,25 @@ code is 1 if a check failed.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from medusa_core.certificates import Suite
 from medusa_core.errors import CheckFailed, Refused
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, iso, parse_time_us
-from pipelines.homes.home import Home, chosen_participant, open_home
-from pipelines.quality.check_run import Found, Outcome, run_checks
-from pipelines.quality.windows import Asked
+from pipelines.cli.arguments import add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.quality.windows import Asked
+
+if TYPE_CHECKING:
+    from pipelines.homes.home import Home
+    from pipelines.quality.check_run import Found, Outcome
 
 SOURCE = "source"
 
@@ -38,6 +44,10 @@ def quality_run(
 
     `report` is the file to which the page of answers is written (None: it is not).
     """
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.quality.check_run import run_checks
+    from pipelines.quality.windows import Asked
+
     if report is not None and break_mode is not None:
         raise Refused(
             "--report shows the home and --break a broken copy of it: leave one of them out"
@@ -152,3 +162,47 @@ def _certificate(found: Found) -> Mapping[str, Any]:
         "engines": dict(certificate.engines),
         "quarantined": certificate.quarantined,
     }
+
+
+HELP = "check closed windows against the laws, write certificates"
+BREAK_MODES = (
+    "lose-row",
+    "duplicate-row",
+    "change-value",
+    "change-type",
+    "skip-correction",
+    "boundary-back",
+    "late",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa quality`."""
+    parser.add_argument("what", choices=("run",), metavar="run")
+    parser.add_argument("stream", metavar="STREAM", nargs="?", help="which (default: all)")
+    begins = "where the window begins, a bucket: ISO 8601 or Unix seconds (default: all kept)"
+    parser.add_argument("--from", dest="from_", metavar="TIME", help=begins)
+    ends = "where it ends, exclusive (default: as far as it is closed)"
+    parser.add_argument("--to", metavar="TIME", help=ends)
+    breaks = f"break a copy of it first, to see the check fail: {', '.join(BREAK_MODES)}"
+    parser.add_argument(
+        "--break", dest="break_mode", choices=BREAK_MODES, metavar="MODE", help=breaks
+    )
+    page = "write a page there: how late answers came, what was tentative and corrected"
+    parser.add_argument("--report", type=Path, metavar="FILE", help=page)
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Check closed windows and write their certificates."""
+    return quality_run(
+        settings,
+        options.participant,
+        options.stream,
+        from_=options.from_,
+        to=options.to,
+        break_mode=options.break_mode,
+        report=options.report,
+        as_json=options.json,
+    )

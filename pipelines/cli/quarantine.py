@@ -5,18 +5,20 @@ What a record holds may come from anybody: in a terminal it is shown escaped, in
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted
-from pipelines.catalog.interface import QuarantineEntry
-from pipelines.homes.home import chosen_participant, open_home
-from pipelines.participant.repairs import CLOSED, hand_in
-from pipelines.participant.repairs_export import hand_out, known_stream
+from pipelines.cli.arguments import add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.catalog.interface import QuarantineEntry
 
 FIELDS = ("stream", "origin", "position", "field", "reason", "content", "size_bytes", "sha256")
 
@@ -25,6 +27,9 @@ def show_quarantine(
     settings: Settings, participant: str | None, stream: str | None, *, limit: int, as_json: bool
 ) -> int:
     """Print the first records in quarantine (of a stream, if given), and how many there are."""
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.participant.repairs_export import known_stream
+
     with open_home(settings, chosen_participant(settings, participant)) as home:
         wanted = None if stream is None else known_stream(home, stream)
         count = home.catalog.quarantine_count(wanted)
@@ -47,6 +52,9 @@ def export_quarantine(
     settings: Settings, participant: str | None, stream: str, file: Path, *, as_json: bool
 ) -> int:
     """Write a source's records in quarantine as JSON lines to be repaired."""
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.participant.repairs_export import hand_out
+
     with open_home(settings, chosen_participant(settings, participant)) as home:
         count = hand_out(home, stream, file)
     if as_json:
@@ -67,6 +75,9 @@ def retry_quarantine(
     as_json: bool,
 ) -> int:
     """Hand repaired records in, and print what became of each."""
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.participant.repairs import CLOSED, hand_in
+
     with open_home(settings, chosen_participant(settings, participant)) as home:
         told = hand_in(home, stream, file, explain=explain)
     landed = [one for one in told if one.why_not is None]
@@ -106,3 +117,35 @@ def _shown(entry: QuarantineEntry) -> tuple[object, ...]:
     landed = "repaired" if entry.landed_as else ""
     return (str(entry.number), r.stream, Path(r.origin).name or r.origin, place, r.field, r.reason,
             r.content, size, landed)  # fmt: skip
+
+
+HELP = "records put aside: export them, hand in repaired ones"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa quarantine`."""
+    what = "write them as JSON lines, or land those whose values were given"
+    parser.add_argument("what", choices=("export", "retry"), help=what)
+    parser.add_argument("stream", metavar="STREAM", help="of which source")
+    parser.add_argument("file", type=Path, metavar="FILE", help="written anew, or as it was edited")
+    parser.add_argument("--explain", action="store_true", help="tell what would land")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Export records in quarantine, or land repaired ones."""
+    if options.what == "export":
+        if options.explain:
+            raise Refused("an export changes nothing: leave --explain out")
+        return export_quarantine(
+            settings, options.participant, options.stream, options.file, as_json=options.json
+        )
+    return retry_quarantine(
+        settings,
+        options.participant,
+        options.stream,
+        options.file,
+        explain=options.explain,
+        as_json=options.json,
+    )

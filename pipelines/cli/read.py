@@ -6,10 +6,11 @@ for ever; tentative ones are shown on demand, with their marks, and so is any ve
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
@@ -18,20 +19,25 @@ from medusa_core.segments import Segment
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, duration, iso, parse_time_us
-from pipelines.catalog.interface import LineStatus
-from pipelines.changes.line_versions import line_of, version_of
-from pipelines.changes.marked_rows import MarkedRows, read_marked
-from pipelines.cli.status_text import disputed_lines
-from pipelines.homes.home import Home, chosen_participant, open_home
-from pipelines.report.figures import StreamFigures, stream_figures
-from pipelines.storage.segment_rows import columns_of
-from pipelines.storage.stable_rows import EVENT_TIME, documents, plain, stable_through_us
+from pipelines.cli.arguments import add_home, add_json, positive
+
+if TYPE_CHECKING:
+    from pipelines.catalog.interface import LineStatus
+
+if TYPE_CHECKING:
+    from pipelines.changes.marked_rows import MarkedRows
+    from pipelines.homes.home import Home
+    from pipelines.report.figures import StreamFigures
 
 STABILITY, MISSING = "_stability", "_missing"
 
 
 def show_streams(settings: Settings, participant: str | None, *, as_json: bool) -> int:
     """Print every stream of a home and how far it has come."""
+    from pipelines.cli.status_text import disputed_lines
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.report.figures import stream_figures
+
     with open_home(settings, chosen_participant(settings, participant)) as home:
         streams = [stream_figures(home, status) for status in home.catalog.streams()]
         disputed = home.catalog.disputed()
@@ -70,6 +76,10 @@ def show_rows(
     settings: Settings, participant: str | None, stream: str, asked: Asked, *, as_json: bool
 ) -> int:
     """Print rows of a stream, in event-time order: of its stable prefix unless more is asked."""
+    from pipelines.changes.line_versions import line_of, version_of
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.storage.stable_rows import EVENT_TIME, stable_through_us
+
     part = _part(asked)
     with open_home(settings, chosen_participant(settings, participant)) as home:
         line = line_of(home.catalog, stream)
@@ -129,6 +139,9 @@ def _rows(
     asked: Asked,
 ) -> MarkedRows:
     """The rows in `part` of what is kept: to the end of the stable prefix, or all that there is."""
+    from pipelines.changes.marked_rows import read_marked
+    from pipelines.storage.segment_rows import columns_of
+
     upto_us = FOREVER_US if asked.with_tentative else through_us
     kept_us, seen = line.kept_from_us, None
     if kept_us is not None and upto_us is not None and kept_us < upto_us:
@@ -138,12 +151,16 @@ def _rows(
 
 
 def _documents(rows: MarkedRows, asked: Asked) -> Iterator[Mapping[str, Any]]:
+    from pipelines.storage.stable_rows import documents
+
     for document, (stability, missing) in zip(documents(rows.rows), rows.marks, strict=True):
         marks = {STABILITY: stability.value, MISSING: list(missing)}
         yield {**document, **(marks if asked.with_tentative else {})}
 
 
 def _table_of(rows: MarkedRows, asked: Asked) -> str:
+    from pipelines.storage.stable_rows import EVENT_TIME, plain
+
     marks = (STABILITY, MISSING) if asked.with_tentative else ()
     names = (*marks, EVENT_TIME, *(c.name for c in rows.rows.columns))
     # As they are: digits of a number that is a name or a time are not set apart by commas.
@@ -196,3 +213,50 @@ def _yes(is_so: bool) -> str:
 
 def _print(document: Mapping[str, Any]) -> None:
     print(json.dumps(document, indent=1, allow_nan=False))
+
+
+HELP = "rows of a stream, final ones, in event-time order"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa read`."""
+    parser.add_argument("stream", metavar="STREAM", nargs="?")
+    parser.add_argument("--from", dest="from_", metavar="TIME", help="ISO 8601 or Unix seconds")
+    parser.add_argument("--to", metavar="TIME", help="event time, exclusive")
+    past = "a version, or an ISO 8601 time by the home's clock: what was there then"
+    parser.add_argument("--as-of", metavar="V|TIME", help=past)
+    marks = "all: tentative rows too, with their marks (default: stable)"
+    parser.add_argument("--stability", choices=("stable", "all"), default="stable", help=marks)
+    parser.add_argument("--limit", type=positive, default=20, metavar="N")
+    parser.add_argument("--quarantine", action="store_true", help="the records put aside, instead")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print rows of a stream, or records in quarantine."""
+    if options.quarantine:
+        from pipelines.cli.quarantine import show_quarantine
+
+        return show_quarantine(
+            settings,
+            options.participant,
+            options.stream,
+            limit=options.limit,
+            as_json=options.json,
+        )
+    if options.stream is None:
+        raise Refused("name the stream to read, or give --quarantine")
+    return show_rows(
+        settings,
+        options.participant,
+        options.stream,
+        Asked(
+            from_=options.from_,
+            to=options.to,
+            as_of=options.as_of,
+            with_tentative=options.stability == "all",
+            limit=options.limit,
+        ),
+        as_json=options.json,
+    )

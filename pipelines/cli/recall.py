@@ -5,13 +5,14 @@ What would go is printed first; without --yes a terminal is asked, and nothing e
 
 from __future__ import annotations
 
+import argparse
 import getpass
 import json
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
 from medusa_core.names import Participant, check_name
@@ -26,18 +27,10 @@ from medusa_core.recalls import (
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, iso, parse_time_us
-from pipelines.catalog.interface import LineStatus
-from pipelines.exchange.in_process import LocalExchange
-from pipelines.homes.home import chosen_participant, open_home
-from pipelines.participant.home_session import take_seat
-from pipelines.participant.recalling import (
-    check_begin,
-    line_to_recall,
-    recall_of,
-    total_rows,
-    with_needs,
-)
-from pipelines.platform.drills.fault_injected_links import DrilledWays
+from pipelines.cli.arguments import add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.catalog.interface import LineStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +48,9 @@ class Asked:
 
 def run_recall(settings: Settings, participant: str | None, asked: Asked) -> int:
     """Recall in a home, or tell what would be recalled."""
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.participant.recalling import check_begin, line_to_recall, total_rows, with_needs
+
     from_us = parse_time_us("--from", asked.begins)
     follow = None if asked.follow is None else Participant(check_name("partner", asked.follow))
     if asked.because is None and follow is None:
@@ -100,6 +96,11 @@ def _told_by_partner(
     settings: Settings, here: Participant, stack: ExitStack, line: LineStatus, from_us: int
 ) -> LineRecall:
     """The recall that the partner tells of; Refused if it reaches further back than is agreed."""
+    from pipelines.exchange.in_process import LocalExchange
+    from pipelines.participant.home_session import take_seat
+    from pipelines.participant.recalling import recall_of
+    from pipelines.platform.drills.fault_injected_links import DrilledWays
+
     seat = stack.enter_context(take_seat(settings, here))
     exchange = LocalExchange(here, seat.partners, DrilledWays(settings.directory, here))
     stack.callback(exchange.close)
@@ -146,6 +147,8 @@ def _show(
     *,
     done: bool,
 ) -> None:
+    from pipelines.participant.recalling import total_rows
+
     if asked.as_json:
         document: Mapping[str, Any] = {
             "participant": participant,
@@ -189,3 +192,37 @@ def _document(one: Recalled) -> Mapping[str, Any]:
         "segments": one.segments,
         "rows": one.rows,
     }
+
+
+HELP = "take back what is final of a stream, with all that it led to"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa recall`."""
+    parser.add_argument("stream", metavar="STREAM", help="which")
+    begins = "from which bucket on: ISO 8601 or Unix seconds"
+    parser.add_argument("--from", dest="from_", metavar="TIME", required=True, help=begins)
+    why = "why, in a sentence; it is kept, and told to those who read the stream"
+    parser.add_argument("--because", metavar="TEXT", help=why)
+    partner = "agree to what this partner recalled of it, and go on reading behind"
+    parser.add_argument("--follow", metavar="P", help=partner)
+    parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument(
+        "--explain", action="store_true", help="print what would go, change nothing"
+    )
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Recall final rows of a stream."""
+    asked = Asked(
+        stream=options.stream,
+        begins=options.from_,
+        because=options.because,
+        follow=options.follow,
+        explain=options.explain,
+        yes=options.yes,
+        as_json=options.json,
+    )
+    return run_recall(settings, options.participant, asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
 import tempfile
@@ -20,19 +21,11 @@ from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import Progress, table
 from pipelines.base.time_text import counted
-from pipelines.homes.home import Home, make_home
-from pipelines.language.load import load_network
-from pipelines.participant.replay import (
-    ReplayOrder,
-    ReplayResult,
-    inputs_of_network,
-    make_folder,
-    replay,
-)
-from pipelines.report.next_steps import next_commands
-from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
+from pipelines.cli.arguments import add_json, positive
 
 if TYPE_CHECKING:
+    from pipelines.homes.home import Home
+    from pipelines.participant.replay import ReplayOrder, ReplayResult
     from pipelines.quality.sample_check import SampleCheck
 
 SOLO = Participant("solo")
@@ -58,6 +51,11 @@ def run_replay(
     Raises CheckFailed if the sample does not equal its recomputation; the home is kept then. See
     pipelines.participant.replay for what is refused.
     """
+    from pipelines.homes.home import make_home
+    from pipelines.language.load import load_network
+    from pipelines.participant.replay import ReplayOrder, inputs_of_network, make_folder, replay
+    from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
+
     loaded = load_network(network)
     order = ReplayOrder(
         network=loaded,
@@ -136,6 +134,8 @@ def write_report(home: Home, order: ReplayOrder, result: ReplayResult, path: Pat
 
 def summary(result: ReplayResult, keep: Path | None, checked: SampleCheck | None) -> str:
     """What was done, for a terminal."""
+    from pipelines.report.next_steps import next_commands
+
     document = result.document()
     rows = [
         (name, f["rows"], f["buckets"], f["segments"]) for name, f in document["streams"].items()
@@ -162,3 +162,48 @@ def summary(result: ReplayResult, keep: Path | None, checked: SampleCheck | None
     if checked is not None and not checked.mismatches:
         lines.append(checked.sentence)
     return "\n".join(lines)
+
+
+HELP = "run a network over recorded files to the end"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa replay`."""
+    shipped = "netmon, netmon3, road_sensors, trade_bars or a file with a value named `network`"
+    parser.add_argument("network", metavar="NETWORK", help=shipped)
+    parser.add_argument(
+        "--input",
+        action="append",
+        nargs="+",
+        required=True,
+        metavar="[STREAM=]FILE",
+        help="CSV or Parquet, gzip or not; STREAM= where there are several sources",
+    )
+    parser.add_argument("--export", type=Path, metavar="DIR", help="write outputs as CSV there")
+    kept = "keep catalog and storage there; the same call goes on from the last commit"
+    parser.add_argument("--keep", type=Path, metavar="DIR", help=kept)
+    parser.add_argument("--bucket", metavar="WIDTH", help="bucket width, such as 10s")
+    parser.add_argument("--records-per-step-max", type=positive, default=None, metavar="N")
+    unpacked = "how many times its size an input file may unpack to (default: 200)"
+    parser.add_argument("--unpacked-ratio-max", type=positive, metavar="N", help=unpacked)
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write an HTML report there")
+    unchecked = "do not check a sample of the result by an independent recomputation"
+    parser.add_argument("--no-check", action="store_true", help=unchecked)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Run the network over the files and print what was done."""
+    return run_replay(
+        settings,
+        network=options.network,
+        inputs=[word for words in options.input for word in words],
+        export=options.export,
+        keep=options.keep,
+        bucket=options.bucket,
+        records_per_step_max=options.records_per_step_max,
+        unpacked_ratio_max=options.unpacked_ratio_max,
+        report=options.report,
+        checks=not options.no_check,
+        as_json=options.json,
+    )

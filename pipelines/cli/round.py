@@ -6,15 +6,13 @@ work at once. Partners answer in a turn of their own.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import printable
-from pipelines.homes.home import chosen_participant
-from pipelines.market.rounds.round_assembly import open_turns
-from pipelines.market.rounds.round_report import decision_documents, decision_lines
-from pipelines.participant.home_session import take_seat
+from pipelines.cli.arguments import add_home, add_json
 
 ASKED_FOR = "asked for by medusa round"
 
@@ -22,6 +20,11 @@ ASKED_FOR = "asked for by medusa round"
 def run_round(settings: Settings, participant: str | None, *, explain: bool, as_json: bool) -> int:
     """Open a round, decide and send, and print what was decided; with `explain` only print what
     would be."""
+    from pipelines.homes.home import chosen_participant
+    from pipelines.market.rounds.round_assembly import open_turns
+    from pipelines.market.rounds.round_report import decision_documents, decision_lines
+    from pipelines.participant.home_session import take_seat
+
     chosen = chosen_participant(settings, participant)
     problems: list[str] = []
     with (
@@ -62,3 +65,20 @@ def run_round(settings: Settings, participant: str | None, *, explain: bool, as_
     if waiting:
         print(f"{waiting} not sent yet: the next turn sends it again")
     return 0
+
+
+HELP = "a round of the market now: offer load, answer partners' offers"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa round`."""
+    parser.add_argument(
+        "--explain", action="store_true", help="print what would be decided, change nothing"
+    )
+    add_home(parser, "who (default: the only one)")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Open a round now, or with --explain print what it would decide."""
+    return run_round(settings, options.participant, explain=options.explain, as_json=options.json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import socket
@@ -18,27 +19,14 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted
-from pipelines.exchange.notification_listener import Bell
-from pipelines.homes.home import chosen_participant
-from pipelines.homes.lease_keeper import LEASE_MS, LeaseKeeper
-from pipelines.participant.assembly import (
-    Engines,
-    OwnSession,
-    drivers_of,
-    has_ended,
-    has_promised,
-    load_works,
-    loop_of,
-    wait_for_leases,
-)
-from pipelines.participant.assigned_plans import Work
-from pipelines.participant.home_session import Seat, take_seat
-from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
-from pipelines.participant.warm_up import warm_up
-from pipelines.platform.drills.fault_injected_links import DrilledWays
-from pipelines.platform.drills.run_processes import recorded
-from pipelines.spark.failures import jvm_errors
-from pipelines.watching.watcher import watcher_of
+from pipelines.cli.arguments import add_running
+from pipelines.homes.lease_keeper import LEASE_MS
+
+if TYPE_CHECKING:
+    from pipelines.participant.assembly import OwnSession
+    from pipelines.participant.assigned_plans import Work
+    from pipelines.participant.home_session import Seat
+    from pipelines.participant.loop import ParticipantLoop
 
 if TYPE_CHECKING:
     from pipelines.spark.step import StepEngine
@@ -77,8 +65,10 @@ def run_order(options: Namespace) -> RunOrder:
     )
 
 
-def run(settings: Settings, order: RunOrder) -> int:
+def run_participant(settings: Settings, order: RunOrder) -> int:
     """Run a participant's loop; returns when told to stop, or with `until_ended` at the end."""
+    from pipelines.participant.loop import AssignmentsChanged
+
     while True:
         try:
             _run(settings, order)
@@ -90,6 +80,12 @@ def run(settings: Settings, order: RunOrder) -> int:
 
 
 def _run(settings: Settings, order: RunOrder) -> None:
+    from pipelines.exchange.notification_listener import Bell
+    from pipelines.homes.home import chosen_participant
+    from pipelines.participant.assembly import has_ended
+    from pipelines.platform.drills.fault_injected_links import DrilledWays
+    from pipelines.platform.drills.run_processes import recorded
+
     participant = chosen_participant(settings, order.participant)
     is_live = order.lane is Lane.LIVE
     with (
@@ -129,6 +125,8 @@ def _run(settings: Settings, order: RunOrder) -> None:
 
 def tick(settings: Settings, order: RunOrder, *, as_json: bool) -> int:
     """One turn: feed, import, decide, apply."""
+    from pipelines.participant.loop import AssignmentsChanged
+
     with _running(settings, order) as (_, loop, _):
         try:
             done = loop.tick()
@@ -151,6 +149,11 @@ def tick(settings: Settings, order: RunOrder, *, as_json: bool) -> int:
 
 def explain_tick(settings: Settings, order: RunOrder) -> int:
     """Print what the next tick would decide of what is known now, and change nothing."""
+    from pipelines.homes.home import chosen_participant
+    from pipelines.homes.lease_keeper import LeaseKeeper
+    from pipelines.participant.assembly import drivers_of, load_works
+    from pipelines.participant.home_session import take_seat
+
     with take_seat(settings, chosen_participant(settings, order.participant)) as seat:
         leases = LeaseKeeper(seat.home.catalog, "explain")
         works = load_works(seat)
@@ -175,6 +178,21 @@ def _no_engine(work: Work) -> Callable[[], StepEngine]:
 def _running(
     settings: Settings, order: RunOrder, *, warms_up: bool = False
 ) -> Iterator[tuple[Seat, ParticipantLoop, OwnSession]]:
+    from pipelines.homes.home import chosen_participant
+    from pipelines.homes.lease_keeper import LeaseKeeper
+    from pipelines.participant.assembly import (
+        Engines,
+        OwnSession,
+        has_promised,
+        load_works,
+        loop_of,
+        wait_for_leases,
+    )
+    from pipelines.participant.home_session import take_seat
+    from pipelines.participant.warm_up import warm_up
+    from pipelines.spark.failures import jvm_errors
+    from pipelines.watching.watcher import watcher_of
+
     participant = chosen_participant(settings, order.participant)
     with ExitStack() as stack:
         seat = stack.enter_context(take_seat(settings, participant))
@@ -208,3 +226,24 @@ def _running(
             stands_by=order.stands_by,
         )
         yield seat, loop_of(seat, leases, session, said, stack, order.limits, engines), session
+
+
+HELP = "run a participant: land, import, compute, until told to stop"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa run`."""
+    parser.add_argument("--until-ended", action="store_true", help="stop when all has ended")
+    standby = (
+        "wait, warmed up, for as long as another driver runs it, and take over when it is gone"
+    )
+    parser.add_argument("--standby", action="store_true", help=standby)
+    lane = "backlog: only correct what is owed, beside the live driver, and end (default: live)"
+    parser.add_argument("--lane", choices=("live", "backlog"), default="live", help=lane)
+    add_running(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Run a participant, or with --explain print what it would decide."""
+    order = run_order(options)
+    return explain_tick(settings, order) if options.explain else run_participant(settings, order)

@@ -6,24 +6,26 @@ repeated look goes on and shows it again when it is back.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import printable
-from pipelines.cli.status_text import status_text
+from pipelines.cli.arguments import add_home, add_json, seconds
 from pipelines.cli.up_status import platform_status, platform_text
-from pipelines.homes.home import Home, chosen_participant, known_homes, open_home
-from pipelines.watching.home_status import home_status
+
+if TYPE_CHECKING:
+    from pipelines.homes.home import Home
 
 CLEARED = "\x1b[H\x1b[2J"
-Homes = Mapping[Participant, Home | MedusaError]
+Homes: TypeAlias = "Mapping[Participant, Home | MedusaError]"
 
 
 def show_status(
@@ -49,6 +51,8 @@ def show_status(
 
 def _names(settings: Settings, wanted: str | None) -> list[Participant]:
     """As `chosen_participants`, or nobody where a platform stands that has no homes yet."""
+    from pipelines.homes.home import known_homes
+
     if wanted is None and not known_homes(settings.directory) and platform_status(settings):
         return []
     return chosen_participants(settings, wanted)
@@ -56,12 +60,16 @@ def _names(settings: Settings, wanted: str | None) -> list[Participant]:
 
 def chosen_participants(settings: Settings, wanted: str | None) -> list[Participant]:
     """The one asked for, or all whose homes are in the folder; Refused if that is nobody."""
+    from pipelines.homes.home import chosen_participant, known_homes
+
     homes = sorted(known_homes(settings.directory)) if wanted is None else []
     return homes or [chosen_participant(settings, wanted)]
 
 
 @contextmanager
 def _opened(settings: Settings, names: Sequence[Participant]) -> Iterator[Homes]:
+    from pipelines.homes.home import open_home
+
     with ExitStack() as stack:
         homes: dict[Participant, Home | MedusaError] = {}
         for name in names:
@@ -74,6 +82,8 @@ def _opened(settings: Settings, names: Sequence[Participant]) -> Iterator[Homes]
 
 def _show(settings: Settings, homes: Homes, *, as_json: bool, again: bool) -> int:
     """Print one look; returns the exit code of the first error."""
+    from pipelines.watching.home_status import home_status
+
     documents: list[dict[str, Any]] = []
     errors: list[MedusaError] = []
     for name, home in homes.items():
@@ -99,6 +109,26 @@ def _show(settings: Settings, homes: Homes, *, as_json: bool, again: bool) -> in
 
 
 def _text(document: Mapping[str, Any]) -> str:
+    from pipelines.cli.status_text import status_text
+
     if "error" in document:
         return f"home of {document['participant']}: {printable(document['error'])}"
     return status_text(document)
+
+
+HELP = "how homes stand: leases, streams, what would be done next"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa status`."""
+    every = "again and again, every so many seconds (default: 2)"
+    parser.add_argument(
+        "--watch", nargs="?", type=seconds, const=2.0, metavar="SECONDS", help=every
+    )
+    add_home(parser, "whose home (default: all in MEDUSA_DIR)")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print the status of homes, once or again and again."""
+    return show_status(settings, options.participant, as_json=options.json, every_s=options.watch)

@@ -5,25 +5,25 @@ Any number may run at once, here and elsewhere: none starts a second job. Jobs o
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.homes.home import known_homes
-from pipelines.platform.jobs.launch import Launch, launch_of
-from pipelines.platform.jobs.supervised_homes import (
-    JobsOfHomes,
-    known_participant,
-    known_participants,
-    open_jobs,
-)
-from pipelines.platform.jobs.supervision_report import check_given_up, decision_line, turn_document
-from pipelines.platform.jobs.supervision_tick import Turn, explain_home, supervise_home
+from pipelines.cli.arguments import add_home, add_json, seconds
+
+if TYPE_CHECKING:
+    from pipelines.platform.jobs.launch import Launch
+
+if TYPE_CHECKING:
+    from pipelines.platform.jobs.supervised_homes import JobsOfHomes
+    from pipelines.platform.jobs.supervision_tick import Turn
 
 EVERY_S = 5.0
 
@@ -42,6 +42,15 @@ def run_supervise(
 
     Raises CheckFailed, with `once`, if something was given up.
     """
+    from pipelines.platform.jobs.launch import launch_of
+    from pipelines.platform.jobs.supervised_homes import (
+        known_participant,
+        known_participants,
+        open_jobs,
+    )
+    from pipelines.platform.jobs.supervision_report import check_given_up
+    from pipelines.platform.jobs.supervision_tick import explain_home, supervise_home
+
     chosen = None if participant is None else known_participant(settings, participant)
     if chosen is None:
         known_participants(settings)  # refused while there is none
@@ -72,6 +81,8 @@ def run_supervise(
 
 
 def _names(settings: Settings, chosen: Participant | None) -> list[Participant]:
+    from pipelines.homes.home import known_homes
+
     return sorted(known_homes(settings.directory)) if chosen is None else [chosen]
 
 
@@ -85,6 +96,9 @@ def _look(
     as_json: bool,
 ) -> None:
     """A turn of each; Unavailable if none of them could be looked at."""
+    from pipelines.platform.jobs.supervision_report import decision_line
+    from pipelines.platform.jobs.supervision_tick import supervise_home
+
     names = _names(settings, chosen)
     away: list[Unavailable] = []
     for name in names:
@@ -107,8 +121,38 @@ def _look(
 
 
 def _print(turns: Sequence[Turn], *, as_json: bool) -> None:
+    from pipelines.platform.jobs.supervision_report import decision_line, turn_document
+
     if as_json:
         print(json.dumps([turn_document(turn) for turn in turns], indent=1), flush=True)
         return
     lines = [decision_line(turn, one) for turn in turns for one in (*turn.done, *turn.standing)]
     print("\n".join(lines or ["nothing is desired of anybody: see medusa job start"]), flush=True)
+
+
+HELP = "start and stop jobs as they are desired, until told"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa supervise`."""
+    parser.add_argument("--once", action="store_true", help="look once, and end; jobs go on")
+    every = "how often it looks (default: 5)"
+    parser.add_argument("--every", type=seconds, metavar="SECONDS", help=every)
+    lease = "how long the leases of jobs last (default: 10)"
+    parser.add_argument("--lease", type=seconds, metavar="SECONDS", help=lease)
+    parser.add_argument("--explain", action="store_true", help="tell what would be done now")
+    add_home(parser, "only this one (default: all in MEDUSA_DIR)")
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Supervise jobs, once or until interrupted."""
+    return run_supervise(
+        settings,
+        options.participant,
+        once=options.once,
+        explain=options.explain,
+        as_json=options.json,
+        every_s=options.every,
+        lease_s=options.lease,
+    )

@@ -7,10 +7,11 @@ everything is told and nothing is done.
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from medusa_core.errors import Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, parse_duration_us
@@ -21,20 +22,18 @@ from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import facts, table
 from pipelines.base.time_text import counted, duration, iso, parse_time_us, size_of
-from pipelines.catalog.interface import LineStatus
-from pipelines.homes.home import Home, chosen_participant, open_home
-from pipelines.participant.trimming import (
-    Before,
-    Freed,
-    before_of,
-    before_of_retentions,
-    explain_trim,
-    furthest_us,
-    needs_here,
-    trim_line,
-)
-from pipelines.storage.compaction import Compacted, compact_run, runs_of_line
-from pipelines.storage.orphans import GRACE_S, GRACE_S_MIN, Orphan, find_orphans, remove_orphans
+from pipelines.cli.arguments import add_home, add_json
+
+if TYPE_CHECKING:
+    from pipelines.storage.orphans import Orphan
+
+if TYPE_CHECKING:
+    from pipelines.catalog.interface import LineStatus
+
+if TYPE_CHECKING:
+    from pipelines.homes.home import Home
+    from pipelines.participant.trimming import Before, Freed
+    from pipelines.storage.compaction import Compacted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,6 +51,10 @@ class Wanted:
 
 def run_trim(settings: Settings, participant: str | None, wanted: Wanted, *, as_json: bool) -> int:
     """Do what is wanted in a home, and print what was done, or with --explain would be."""
+    from pipelines.homes.home import chosen_participant, open_home
+    from pipelines.participant.trimming import before_of
+    from pipelines.storage.orphans import GRACE_S, GRACE_S_MIN
+
     keep_us = None if wanted.keep is None else parse_duration_us(wanted.keep)
     before_us = None if wanted.before is None else parse_time_us("--before", wanted.before)
     grace_s = GRACE_S if wanted.grace is None else parse_duration_us(wanted.grace) / 1_000_000
@@ -96,6 +99,8 @@ def _lines(home: Home, wanted: Sequence[str]) -> list[LineStatus]:
 
 def _before_retained(home: Home, lines: Sequence[LineStatus]) -> Before:
     """By the declared retentions; Refused if none of the lines has one."""
+    from pipelines.participant.trimming import before_of_retentions
+
     retentions = home.catalog.retentions()
     if not any(line.stream.name in retentions for line in lines):
         raise Refused(
@@ -110,6 +115,8 @@ def _before_retained(home: Home, lines: Sequence[LineStatus]) -> Before:
 
 
 def _trim(home: Home, lines: Sequence[LineStatus], before: Before, *, explain: bool) -> list[Freed]:
+    from pipelines.participant.trimming import explain_trim, needs_here, trim_line
+
     needs = needs_here(home.catalog)
     freed: list[Freed] = []
     for line in lines:
@@ -124,10 +131,13 @@ def _trim(home: Home, lines: Sequence[LineStatus], before: Before, *, explain: b
     return freed
 
 
-Made = list[tuple[LineStatus, Compacted | tuple[Segment, ...]]]
+Made: TypeAlias = "list[tuple[LineStatus, Compacted | tuple[Segment, ...]]]"
 
 
 def _compact(home: Home, lines: Sequence[LineStatus], *, explain: bool) -> Made:
+    from pipelines.participant.trimming import furthest_us, needs_here
+    from pipelines.storage.compaction import compact_run, runs_of_line
+
     needs = needs_here(home.catalog)
     made: Made = []
     for line in lines:
@@ -140,6 +150,8 @@ def _compact(home: Home, lines: Sequence[LineStatus], *, explain: bool) -> Made:
 
 
 def _orphans(home: Home, grace_s: float, *, explain: bool) -> tuple[Orphan, ...]:
+    from pipelines.storage.orphans import find_orphans, remove_orphans
+
     now_s = clock.wall_s()
     found = find_orphans(home.storage, home.catalog.named_files, now_s, grace_s)
     return found if explain else remove_orphans(home.storage, found, now_s, grace_s)
@@ -211,6 +223,8 @@ def _freed_document(one: Freed) -> Mapping[str, Any]:
 
 
 def _segments_and_files(done: Compacted | tuple[Segment, ...]) -> tuple[int, int]:
+    from pipelines.storage.compaction import Compacted
+
     if isinstance(done, Compacted):
         return done.segments, len(done.olds)
     return len(done), len({file for segment in done for file in segment.files})
@@ -231,6 +245,8 @@ def _made_text(made: Made, *, explain: bool) -> str:
 
 
 def _made_document(status: LineStatus, done: Compacted | tuple[Segment, ...]) -> Mapping[str, Any]:
+    from pipelines.storage.compaction import Compacted
+
     segments, files = _segments_and_files(done)
     path = done.file.path if isinstance(done, Compacted) else None
     return {
@@ -249,3 +265,36 @@ def _orphans_text(orphans: Sequence[Orphan], *, explain: bool) -> str:
     if explain:
         return f"{counted(len(orphans), 'orphan')} of {size} would be removed"
     return f"{counted(len(orphans), 'orphan')} of {size} removed"
+
+
+HELP = "let go of what nobody needs, compact files, remove orphans"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa trim`."""
+    parser.add_argument("streams", metavar="STREAM", nargs="*", help="which (default: all)")
+    until = parser.add_mutually_exclusive_group()
+    keep = "event time to keep behind the end of what is stable, such as 7d (default: as declared)"
+    until.add_argument("--keep", metavar="DURATION", help=keep)
+    until.add_argument("--before", metavar="TIME", help="event time: ISO 8601 or Unix seconds")
+    parser.add_argument("--compact", action="store_true", help="make one file of many small ones")
+    parser.add_argument("--orphans", action="store_true", help="remove files that nothing names")
+    grace = "how old an orphan is at least (default: 1h)"
+    parser.add_argument("--grace", metavar="DURATION", help=grace)
+    parser.add_argument("--explain", action="store_true", help="print it all, change nothing")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Trim, compact or remove orphans in a home."""
+    wanted = Wanted(
+        streams=options.streams,
+        keep=options.keep,
+        before=options.before,
+        compact=options.compact,
+        orphans=options.orphans,
+        grace=options.grace,
+        explain=options.explain,
+    )
+    return run_trim(settings, options.participant, wanted, as_json=options.json)

@@ -6,20 +6,24 @@ this one follows what it writes until everything is up, and says where.
 
 from __future__ import annotations
 
+import argparse
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Conflict, Refused
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.platform.airflow_components.airflow_folder import USER, PlatformFolder
-from pipelines.platform.airflow_components.components import end_recorded
-from pipelines.platform.airflow_components.ports import require_port
-from pipelines.platform.airflow_components.supervisor import Wanted, chosen_address, supervise
+from pipelines.cli import arguments
+
+if TYPE_CHECKING:
+    from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+
+if TYPE_CHECKING:
+    from pipelines.platform.airflow_components.supervisor import Wanted
 
 LOOK_AGAIN_S = 0.1
 END_S_MAX = 60.0
@@ -30,6 +34,9 @@ def run_up(settings: Settings, *, port: int | None, host: str | None, is_foregro
 
     Conflict: it is up at another address, or the port is in use. Unavailable: it does not come up.
     """
+    from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+    from pipelines.platform.airflow_components.supervisor import Wanted
+
     folder = PlatformFolder(settings.directory)
     folder.make()
     wanted = Wanted(port=port, host=host)
@@ -42,6 +49,9 @@ def run_up(settings: Settings, *, port: int | None, host: str | None, is_foregro
 
 
 def _in_foreground(folder: PlatformFolder, settings: Settings, wanted: Wanted) -> int:
+    from pipelines.platform.airflow_components.airflow_folder import USER
+    from pipelines.platform.airflow_components.supervisor import supervise
+
     password, is_new = folder.password()
     if is_new and sys.stdout.isatty():
         _say(f"user {USER}, password {password} (kept in {folder.passwords})")
@@ -58,6 +68,10 @@ def _in_foreground(folder: PlatformFolder, settings: Settings, wanted: Wanted) -
 
 def _in_background(folder: PlatformFolder, settings: Settings, wanted: Wanted) -> int:
     # What a lost supervisor left behind may be what has the port.
+    from pipelines.platform.airflow_components.components import end_recorded
+    from pipelines.platform.airflow_components.ports import require_port
+    from pipelines.platform.airflow_components.supervisor import chosen_address
+
     with folder.supervising():
         end_recorded(folder)
         require_port(*chosen_address(folder, wanted))
@@ -141,6 +155,8 @@ def _ended(child: subprocess.Popen[bytes]) -> None:
 
 
 def _tell(folder: PlatformFolder, state: Mapping[str, Any], *, shown: str | None) -> None:
+    from pipelines.platform.airflow_components.airflow_folder import USER
+
     for note in state.get("notes", ()):
         _say(note)
     secret = f"password {shown} (shown this once)" if shown else f"password in {folder.passwords}"
@@ -169,3 +185,26 @@ def checked_host(text: str) -> str:
     if not text or any(c.isspace() or c in "/?#@'\"\\" or not c.isprintable() for c in text):
         raise Refused(f"--host {text!r} is no address: write 127.0.0.1, or 0.0.0.0 for all")
     return text
+
+
+HELP = "start Airflow and a database, and keep them running"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa up`."""
+    port = "of Airflow's pages and API (default: as before, at first 8080)"
+    parser.add_argument("--port", type=arguments.port, metavar="N", help=port)
+    host = "the address they listen on (default: as before, at first 127.0.0.1)"
+    parser.add_argument("--host", metavar="ADDRESS", help=host)
+    stays = "stay here until interrupted, as containers and service managers want it"
+    parser.add_argument("--foreground", action="store_true", help=stays)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Start the platform, in the background or in the foreground."""
+    return run_up(
+        settings,
+        port=options.port,
+        host=None if options.host is None else checked_host(options.host),
+        is_foreground=options.foreground,
+    )

@@ -1,16 +1,41 @@
-"""Wrong usage of a command: one sentence with the nearest word that there is, and exit code 2."""
+"""Commands of a parser, and wrong usage: one sentence with the nearest word, and exit code 2."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import Any, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 from medusa_core.errors import Refused
 from medusa_core.suggest import did_you_mean
+from pipelines.base.settings import Settings
 
 SHOWN_LENGTH_MAX = 200
+
+
+class Command(Protocol):
+    """A command: a module that declares its arguments and runs with them.
+
+    `HELP` is its line in the help of all commands. `run` returns the exit code.
+    """
+
+    HELP: str
+
+    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None:
+        """Declare positional arguments and options."""
+
+    def run(self, options: argparse.Namespace, settings: Settings, /) -> int:
+        """Do what the arguments say, print the result, return the exit code."""
+
+
+def add_commands(
+    parser: argparse.ArgumentParser, commands: Mapping[str, Command], *, dest: str
+) -> None:
+    """Add a parser for each command, in this order; the options keep its name as `dest`."""
+    parsers = parser.add_subparsers(title="commands", required=True, metavar="COMMAND", dest=dest)
+    for name, command in commands.items():
+        command.add_arguments(parsers.add_parser(name, help=command.HELP, description=command.HELP))
 
 
 class UsageParser(argparse.ArgumentParser):

@@ -11,7 +11,7 @@ import pytest
 # The command waits for longer than a test may: what ends it is the interrupt.
 WAIT = "time.sleep(600)"
 WHERE_NOTHING_CAN_BE_RAISED = """
-import argparse, os, signal, sys, time, weakref
+import argparse, os, signal, sys, time, types, weakref
 import pipelines.cli.main as cli
 
 class Thing:
@@ -30,10 +30,11 @@ def command(options, settings):
 
 def parser():
     made = argparse.ArgumentParser()
-    made.set_defaults(command=command)
+    made.set_defaults(command="wait")
     return made
 
 cli.parser = parser
+cli.COMMANDS = {{"wait": types.SimpleNamespace(run=command)}}
 sys.exit(cli.main([]))
 """
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import os
 import signal
+from typing import TYPE_CHECKING
 
 from medusa_core.errors import Unavailable
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
-from pipelines.platform.airflow_components.component_processes import end, is_there, marked
-from pipelines.platform.airflow_components.components import end_recorded
-from pipelines.platform.airflow_components.restart_decisions import Started
-from pipelines.platform.airflow_components.supervisor import JOBS_GRACE_MS
+
+if TYPE_CHECKING:
+    from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+    from pipelines.platform.airflow_components.restart_decisions import Started
 
 SUPERVISOR_S_MAX = 90.0
 LOOK_AGAIN_S = 0.05
@@ -24,6 +25,11 @@ def run_down(settings: Settings) -> int:
 
     Raises Unavailable if something cannot be ended.
     """
+    from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
+    from pipelines.platform.airflow_components.component_processes import end, marked
+    from pipelines.platform.airflow_components.components import end_recorded
+    from pipelines.platform.airflow_components.supervisor import JOBS_GRACE_MS
+
     folder = PlatformFolder(settings.directory)
     if not folder.is_made:
         print("nothing is up here")
@@ -50,6 +56,8 @@ def run_down(settings: Settings) -> int:
 
 def _end_supervisor(folder: PlatformFolder) -> bool:
     """Ask the supervisor to end everything, and force it if it does not; whether there was one."""
+    from pipelines.platform.airflow_components.component_processes import is_there
+
     if not folder.is_supervised():
         return False
     waits_until_s = clock.monotonic_s() + SUPERVISOR_S_MAX
@@ -72,6 +80,8 @@ def _end_supervisor(folder: PlatformFolder) -> bool:
 
 
 def _supervisor(folder: PlatformFolder) -> Started | None:
+    from pipelines.platform.airflow_components.restart_decisions import Started
+
     told = folder.state().get("supervisor", {})
     pid, since = told.get("pid"), told.get("since")
     if isinstance(pid, int) and isinstance(since, str):
@@ -82,3 +92,15 @@ def _supervisor(folder: PlatformFolder) -> Started | None:
 def _signal(supervisor: Started, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(supervisor.pid, number)
+
+
+HELP = "end what `medusa up` has started, jobs of participants too"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa down`: none."""
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """End the platform."""
+    return run_down(settings)
