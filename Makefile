@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 MAKEFLAGS += --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help setup classes demo up down test test-browser test-compose exact crash crash-airflow cluster \
+.PHONY: help setup classes demo up down test test-long test-browser test-compose exact crash crash-airflow cluster \
 	simulate fuzz bench dpc lint clean
 
 help:  ## show this list
@@ -37,6 +37,10 @@ down:  ## end what `make up` has started
 # all they take some 8 GB.
 test: setup classes  ## run the tests (ARGS="-k name" to choose)
 	@.venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+test-long: setup classes  ## run the sweeps of many seeds, sizes and cuts, and a sample of mutants
+	@MEDUSA_TEST_LONG=1 .venv/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder \
+		-m "long or sweep or mutation or differential_long" $(ARGS)
 
 test-browser: setup  ## an operator's drill in a real Chromium; pictures in .medusa/pictures
 	@.venv/bin/python -m pytest tests/hosting -m browser $(ARGS)

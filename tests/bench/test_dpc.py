@@ -299,6 +299,7 @@ def test_contracts_of_a_chain_are_contracts_and_its_hops_read_each_other(
     assert stream_of(chain, depth) == OUTPUT
 
 
+@pytest.mark.long
 def test_one_process_feeds_all_sources_and_the_catalogs_tell_when_each_bucket_was_there() -> None:
     chain = Chain(depth=1, policy="process", cells=())
     with ExitStack() as stack:

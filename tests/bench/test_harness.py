@@ -84,6 +84,7 @@ def test_all_records_of_a_window_lie_in_it() -> None:
         assert start_us(3) <= stimes[0] <= stimes[-1] < start_us(3) + WINDOW_US
 
 
+@pytest.mark.long
 def test_contenders_compute_what_another_engine_computes(tmp_path: Path) -> None:
     """The whole harness with two steps: processes, both kinds of result files, a judge."""
     workload = Workload(query="three", records=1_000, steps=1, warm_up=1)

@@ -233,6 +233,7 @@ def test_make_calls_it_in_a_folder_with_a_space(ready: Project) -> None:
     assert done.stdout.startswith("Set up already")
 
 
+@pytest.mark.long
 def test_a_changed_lock_is_followed(project: Project) -> None:
     project.succeed()
     project.lock(write_wheel(project.packages, "tiny", "2.0"))
@@ -240,6 +241,7 @@ def test_a_changed_lock_is_followed(project: Project) -> None:
     assert project.installed_version() == "2.0"
 
 
+@pytest.mark.long
 def test_a_folder_that_was_moved_is_set_up_anew(project: Project) -> None:
     project.python = BASE_PYTHON
     project.succeed()

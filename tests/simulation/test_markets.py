@@ -99,6 +99,7 @@ def test_markets_alone_are_run_and_a_seed_of_them_is_shown(
     assert " healed " in said
 
 
+@pytest.mark.long
 def test_trading_comes_to_rest_long_before_it_must() -> None:
     figures = run_schedules(20, SEED + 100, shape=MARKETS)
     assert figures.rounds_most < min(rounds_max(draw_market(SEED + 100 + n)) for n in range(20))

@@ -27,6 +27,7 @@ from pipelines.simulation.faults.schedule_shapes import (
     shape_of,
 )
 from pipelines.simulation.faults.world import World
+from tests.sweeps import examples
 
 SEED = 60_000
 SEEDS = range(SEED, SEED + 200)
@@ -34,11 +35,13 @@ GONE_FOR_GOOD = 60_047
 """The first seed in which somebody is, as things are drawn now."""
 
 
+@pytest.mark.sweep
 def test_schedules_with_replicas_break_no_law_whoever_is_gone() -> None:
-    figures = run_schedules(24, SEED, shape=REPLICAS)
+    schedules = examples(12, 24)
+    figures = run_schedules(schedules, SEED, shape=REPLICAS)
     assert figures.violations == []
     assert all(figures.faults[kind] > 0 for kind in REPLICA_KINDS)
-    assert figures.events["choose"] > 24
+    assert figures.events["choose"] > schedules
     assert figures.events["diverged"] > 0
 
 

@@ -126,6 +126,7 @@ def test_the_command_goes_on_and_says_so(
     assert "--explain" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_every_process_of_a_run_where_it_is(tmp_path: Path) -> None:
     medusa = Path(sys.executable).with_name("medusa")
     words = [medusa, "simulate", "faults", "--schedules", "100000", "--jobs", "2"]

@@ -29,26 +29,32 @@ from pipelines.simulation.faults.schedule_shapes import (
 )
 from pipelines.simulation.faults.simulated_processes import GAPS
 from pipelines.simulation.faults.world import World
+from tests.sweeps import examples
 
 SEED = 20_000
 CPUS = os.cpu_count() or 1
 
 
-def test_a_hundred_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
-    figures = run_schedules(100, SEED)
+@pytest.mark.sweep
+def test_schedules_break_no_law_and_leave_no_kind_of_fault_out() -> None:
+    schedules = examples(30, 300)
+    figures = run_schedules(schedules, SEED)
     assert figures.violations == []
-    assert figures.shortfalls == []
+    if schedules >= 100:
+        assert figures.shortfalls == []
     assert set(figures.faults) == set(KINDS)
     assert figures.commits["correction"] > 0
     assert figures.events["import"] > 0
 
 
+@pytest.mark.sweep
 def test_trims_kills_and_reads_come_between_each_other_and_lose_nothing() -> None:
-    figures = run_schedules(25, SEED + 1_000, shape=TRIMS)
+    schedules = examples(10, 25)
+    figures = run_schedules(schedules, SEED + 1_000, shape=TRIMS)
     assert figures.violations == []
-    assert figures.faults["crash"] > 25
-    assert figures.faults["pause"] > 25
-    assert figures.interleavings > 25
+    assert figures.faults["crash"] > schedules
+    assert figures.faults["pause"] > schedules
+    assert figures.interleavings > schedules
 
 
 @pytest.mark.simulation_long
@@ -69,6 +75,7 @@ def test_ten_thousand_interleavings_of_trim_kill_and_read_lose_nothing() -> None
     assert figures.interleavings >= 10_000
 
 
+@pytest.mark.long
 def test_a_run_is_the_same_however_many_processes_share_it() -> None:
     alone, shared = run_schedules(22, SEED, shape=TRIMS), run_shared(22, SEED, 2, TRIMS)
     assert shared.document() == alone.document()

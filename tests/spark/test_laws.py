@@ -28,6 +28,7 @@ from medusa_core.network import (
 )
 from pipelines.spark.execution_mode import Way
 from tests.replaying import Digests, Replayer, coarser, digests, parquet_files
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -209,12 +210,14 @@ def test_i1_widths_of_which_one_is_a_multiple_of_the_other_agree_where_both_have
     assert coarser(fine, 60 * SECOND_US) == case.digests(table, width_s=60)
 
 
+@pytest.mark.long
 def test_i1_boxes_in_two_fragments_give_the_same_as_boxes_in_one(
     case: Case, table: pa.Table, whole: Digests
 ) -> None:
     assert case.digests(table, network=a_network(second_fragment="later")) == whole
 
 
+@pytest.mark.long
 def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_driver(
     case: Case, table: pa.Table, whole: Digests, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,7 +238,7 @@ def test_i3_every_way_of_running_a_step_gives_the_same(
         assert case.digests(table, network=network, limits=narrow) == prepared
 
 
-@pytest.mark.parametrize("records_per_step_max", [7, 100, 250_000])
+@pytest.mark.parametrize("records_per_step_max", long_but(1, [100, 7, 250_000]))
 def test_a_record_that_fails_is_in_quarantine_once_however_steps_cut_its_window(
     replayer: Replayer, records_per_step_max: int
 ) -> None:

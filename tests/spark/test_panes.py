@@ -119,6 +119,7 @@ def test_windows_over_panes_are_equal_to_windows_over_records_and_read_each_once
     assert slid.read == records().num_rows < read_again
 
 
+@pytest.mark.long
 def test_panes_need_not_be_as_long_as_a_bucket_nor_as_the_advance(slid: Slid) -> None:
     network = a_network(size="50s", advance="20s")
     assert panes_of(network) == {"per_key_panes": "per_key"}
@@ -148,6 +149,7 @@ def test_boxes_before_the_panes_and_outputs_beside_them_get_every_record(slid: S
     assert slid.read == records().num_rows
 
 
+@pytest.mark.long
 def test_records_that_another_window_needs_again_are_read_again(slid: Slid) -> None:
     """A sum of doubles is no fold: beside it nothing is saved, and all comes out the same."""
     beside = Aggregate(name="beside", input="given", size="60s", advance="10s",

@@ -31,6 +31,7 @@ from pipelines.language.kept_panes import kept_panes
 from pipelines.spark import pane_cache
 from pipelines.spark.execution_mode import Way
 from pipelines.storage.orphans import GRACE_S, find_orphans
+from tests.sweeps import examples, long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -169,6 +170,7 @@ def test_sliding_answers_overlap_and_their_correction_counts_nothing_twice(
     assert made.metrics.records_in == _within(records(9), seconds(560, 720))
 
 
+@pytest.mark.long
 def test_several_aggregates_over_one_union_have_panes_each(spark: SparkSession, root: Path) -> None:
     also = (
         Aggregate(name="per_kind", input="gathered", size="20s", group_by=("kind", "flag"),
@@ -208,7 +210,7 @@ def test_panes_of_another_content_are_not_used(spark: SparkSession, root: Path) 
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
-@pytest.mark.parametrize("harm", ["torn", "gone", "index"])
+@pytest.mark.parametrize("harm", long_but(1, ["torn", "gone", "index"]))
 def test_panes_that_are_damaged_or_gone_are_not_used(
     spark: SparkSession, root: Path, harm: str
 ) -> None:
@@ -248,6 +250,7 @@ def test_what_is_corrected_is_let_go_by_the_next_step(spark: SparkSession, root:
     assert not pane_files(root)
 
 
+@pytest.mark.long
 def test_panes_that_nobody_let_go_are_orphans_in_the_end(spark: SparkSession, root: Path) -> None:
     world = a_failure(spark, root)
     world.answer(MINUTE)
@@ -269,7 +272,7 @@ def test_panes_of_too_many_rows_are_not_left(
     assert found(world.answer(MINUTE)) == whole
 
 
-@pytest.mark.parametrize("way", [Way.HANDED_OVER, Way.SCANNED])
+@pytest.mark.parametrize("way", long_but(1, [Way.SCANNED, Way.HANDED_OVER]))
 def test_every_way_of_running_a_step_gives_and_takes_panes(
     spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, way: Way
 ) -> None:
@@ -388,7 +391,8 @@ def networks(draw: st.DrawFn) -> Network:
     )  # fmt: skip
 
 
-@settings(max_examples=4, deadline=None, derandomize=True, database=None,
+@pytest.mark.sweep
+@settings(max_examples=examples(1, 12), deadline=None, derandomize=True, database=None,
           suppress_health_check=list(HealthCheck))  # fmt: skip
 @given(network=networks(), missing=st.sampled_from(INPUTS), cut=st.sampled_from([610, 630, 650]))
 def test_corrections_over_panes_are_full_recomputations_for_any_network(
