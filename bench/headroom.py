@@ -47,7 +47,7 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from medusa_core.states import State
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.cli.demo_federation import COMPUTES, CONTRACTS, OTHERS
 from pipelines.homes.headroom_file import read_headroom
 from pipelines.homes.home import open_home
@@ -94,7 +94,7 @@ class Scene:
     """The federation and the catalog of the participant that computes."""
 
     federation: Federation
-    catalog: Catalog
+    catalog: PostgresCatalog
     seed: int
     bound_ms: int
     from_us: int = 0

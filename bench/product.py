@@ -29,7 +29,9 @@ from pipelines.catalog.interface import Catalog
 from pipelines.homes.home import make_home
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
+from pipelines.participant.assigned_plans import Work
 from pipelines.participant.driver import Driver
+from pipelines.sources.closing import BucketCloser
 from pipelines.sources.landing import landed_batch
 from pipelines.spark.deployment import deployment_of, plan_of
 
@@ -79,10 +81,8 @@ class Site:
         """A driver of these fragments (none: it only closes what has landed)."""
         return Driver(
             catalog=self.catalog,
-            root=self.root,
-            plan=self.plan,
-            checked=self.checked,
-            fragments=fragments,
+            work=Work(plan=self.plan, checked=self.checked, fragments=tuple(fragments)),
+            closer=BucketCloser(self.catalog, self.root),
             leases=self.leases,
             engine=self._engine,
             limits=limits,

@@ -25,7 +25,7 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.network import Aggregate, Box, Filter, Network, Output, Source
 from pipelines.base.settings import Settings
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.reading_roles import Lines
 from pipelines.homes.home import make_home
 from pipelines.language.check import check_network
 from pipelines.storage.arrow_schema import STIME
@@ -98,7 +98,7 @@ def measure(folder: Path, workload: Workload) -> tuple[list[float], list[float]]
     return times["tumbling"], times["sliding"]
 
 
-def check(catalog: Catalog, root: Path) -> None:
+def check(catalog: Lines, root: Path) -> None:
     """Compare all windows with what another engine makes of the records; else AssertionError."""
 
     def files(stream: str) -> list[str]:

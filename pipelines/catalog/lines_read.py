@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import reading_order
-from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.records import LineStatus
 
 
 def lines_read(lines: Iterable[LineStatus], here: Participant) -> dict[StreamName, LineStatus]:

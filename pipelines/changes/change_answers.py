@@ -24,9 +24,9 @@ from medusa_core.errors import Expired, Refused, Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import Version
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.records import LineStatus
 from pipelines.changes.changed_rows import BucketRows, RowChange, changed_rows
-from pipelines.changes.line_versions import Position, check_position, lost_before_us
+from pipelines.changes.line_versions import Position, VersionedLines, check_position, lost_before_us
 from pipelines.storage.segment_rows import columns_of
 
 VERSIONS_MAX = 1_000
@@ -70,7 +70,7 @@ class Answer:
 
 
 def changes_of(
-    catalog: Catalog,
+    catalog: VersionedLines,
     line: LineStatus,
     since: Position,
     part: Range,
@@ -118,7 +118,7 @@ def changes_of(
 
 
 def _end(
-    catalog: Catalog,
+    catalog: VersionedLines,
     line: LineStatus,
     since: Position,
     stood: LineVersion | None,
@@ -139,6 +139,6 @@ def _end(
     return stood or LineVersion(version=since.version, chain=since.chain)
 
 
-def _again(catalog: Catalog, line: LineStatus) -> LineStatus:
+def _again(catalog: VersionedLines, line: LineStatus) -> LineStatus:
     lines = catalog.lines(line.stream.name)
     return next(found for found in lines if found.producer == line.producer)

@@ -6,15 +6,23 @@ since. The cursor moves when the consumer says that it has applied an answer.
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from medusa_core.cursors import Cursor, check_cursor
 from medusa_core.errors import Expired, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us, parse_duration_us
 from medusa_core.names import StreamName, check_name
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import iso, parse_time_us
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.reading_roles import Cursors
+from pipelines.catalog.records import LineStatus
 from pipelines.changes.change_answers import Answer, changes_of
-from pipelines.changes.line_versions import Position, lost_before_us
+from pipelines.changes.line_versions import Position, VersionedLines, lost_before_us
+
+
+class ConsumerHome(VersionedLines, Cursors, Protocol):
+    """Lines with their versions, and the cursors of their consumers."""
+
 
 ORIGIN, NOW = "origin", "now"
 HOLD_US_MAX = 31 * 86_400_000_000
@@ -28,13 +36,13 @@ def hold_ms_of(given: str) -> int:
     return hold_us // 1_000
 
 
-def find_cursor(catalog: Catalog, stream: StreamName, name: str) -> Cursor | None:
+def find_cursor(catalog: Cursors, stream: StreamName, name: str) -> Cursor | None:
     """The cursor of that name, if there is one."""
     found = (c for c in catalog.cursors() if (c.stream, c.name) == (stream, name))
     return next(found, None)
 
 
-def known_cursor(catalog: Catalog, stream: StreamName, name: str) -> Cursor:
+def known_cursor(catalog: Cursors, stream: StreamName, name: str) -> Cursor:
     """The cursor of that name; Refused, with the nearest name, if there is none."""
     cursor = find_cursor(catalog, stream, name)
     if cursor is None:
@@ -45,7 +53,7 @@ def known_cursor(catalog: Catalog, stream: StreamName, name: str) -> Cursor:
 
 
 def place_cursor(
-    catalog: Catalog, line: LineStatus, name: str, from_: str | None, hold_ms: int
+    catalog: ConsumerHome, line: LineStatus, name: str, from_: str | None, hold_ms: int
 ) -> Cursor:
     """Place a cursor at `origin` (default), `now` (the end of the stable prefix) or an event time.
 
@@ -65,7 +73,7 @@ def place_cursor(
 
 
 def changes_behind(
-    catalog: Catalog, line: LineStatus, cursor: Cursor, *, rows_max: int | None = None
+    catalog: ConsumerHome, line: LineStatus, cursor: Cursor, *, rows_max: int | None = None
 ) -> Answer:
     """What changed behind a cursor; Diverged if it stands in another past, Expired if it is old."""
     check_cursor(cursor)

@@ -14,7 +14,8 @@ from medusa_core.divergence import Divergence, Side
 from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import Producer, Segment, Stability
-from pipelines.catalog.interface import Catalog, StreamRecord
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import StreamRecord
 from pipelines.changes.changed_rows import BucketRows, changed_rows
 from pipelines.storage.segment_rows import columns_of
 
@@ -44,7 +45,7 @@ class Explained:
     problem: str | None = None
 
 
-def explained(catalog: Catalog, root: Path, divergence: Divergence) -> Explained:
+def explained(catalog: Lines, root: Path, divergence: Divergence) -> Explained:
     """The first rows that differ, as far as their files can be read."""
     record = next(line.stream for line in catalog.lines(divergence.stream))
     columns = columns_of(record)
@@ -68,7 +69,7 @@ def explained(catalog: Catalog, root: Path, divergence: Divergence) -> Explained
 
 
 def _segment(
-    catalog: Catalog, divergence: Divergence, side: Side, record: StreamRecord
+    catalog: Lines, divergence: Divergence, side: Side, record: StreamRecord
 ) -> Segment | None:
     """The segment with the rows that a side had when they were compared."""
     bucket = Range(divergence.bucket_us, divergence.bucket_us + record.width_us)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from medusa_core.changes import LineVersion
 from medusa_core.errors import Diverged, Refused
@@ -12,7 +13,13 @@ from medusa_core.names import StreamName, Version
 from medusa_core.segments import reading_order
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import parse_time_us
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.reading_roles import Lines, LineVersions
+from pipelines.catalog.records import LineStatus
+
+
+class VersionedLines(Lines, LineVersions, Protocol):
+    """Lines, and the versions that each had."""
+
 
 _POSITION = re.compile(r"([0-9]{1,15})(?::([0-9a-f]{64}))?")
 _DATE = re.compile(r"[0-9]{4}-")
@@ -30,7 +37,7 @@ class Position:
         return f"{self.version}" if self.chain is None else f"{self.version}:{self.chain}"
 
 
-def line_of(catalog: Catalog, wanted: str) -> LineStatus:
+def line_of(catalog: VersionedLines, wanted: str) -> LineStatus:
     """The line that this home reads of a stream: see `reading_order`.
 
     Raises Refused, with the nearest name, if there is none.
@@ -60,7 +67,9 @@ def parse_position(option: str, given: str) -> Position:
     return Position(Version(int(match[1])), match[2])
 
 
-def check_position(catalog: Catalog, line: LineStatus, position: Position) -> LineVersion | None:
+def check_position(
+    catalog: VersionedLines, line: LineStatus, position: Position
+) -> LineVersion | None:
     """How the line stood at a position; None for its beginning, or where nothing is known of it.
 
     Raises Refused for a version that the line never stood at here, Diverged if it has another past.
@@ -89,7 +98,7 @@ def check_position(catalog: Catalog, line: LineStatus, position: Position) -> Li
     return stood
 
 
-def version_of(catalog: Catalog, line: LineStatus, option: str, given: str) -> Version:
+def version_of(catalog: VersionedLines, line: LineStatus, option: str, given: str) -> Version:
     """The version that `--as-of` means: a number, or an ISO 8601 time by this home's clock.
 
     Raises Refused, naming the option, for a version that is not there yet.

@@ -25,16 +25,13 @@ from pipelines.base.time_text import counted, parse_time_us
 from pipelines.cli.arguments import add_json
 
 if TYPE_CHECKING:
-    from pipelines.catalog.interface import Catalog
-
-if TYPE_CHECKING:
     from pipelines.contracts.apply_changes import HomeChanges
     from pipelines.contracts.assignments import Asked
     from pipelines.contracts.comparison_rows import Change
     from pipelines.contracts.federation import Federation
     from pipelines.contracts.home_snapshot import Standing
     from pipelines.contracts.storage_roots import StorageRoot
-    from pipelines.homes.home import Homes
+    from pipelines.homes.home import Home, Homes
     from pipelines.market.sync.contract_proposals import AgreementChange
 
 NOW = "now"
@@ -172,7 +169,7 @@ def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
     for network, needed in changes.reach.items():
         hold_for_plan(home.catalog, network, needed)
     if changes.verified:
-        _verify(home.catalog, changes)
+        _verify(home, changes)
     for deployment in changes.deployments:
         home.catalog.deploy(deployment)
     for stream, document in changes.sources.items():
@@ -189,12 +186,12 @@ def _bring_in(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
             declare(home.catalog, stream, name, sink)
 
 
-def _verify(catalog: Catalog, changes: HomeChanges) -> None:
+def _verify(home: Home, changes: HomeChanges) -> None:
     """Before anybody can choose among the producers: nothing may be final that is not verified."""
     for deployment in changes.deployments:
-        catalog.deploy(replace(deployment, fragments={}, assignments=()))
+        home.catalog.deploy(replace(deployment, fragments={}, assignments=()))
     for stream, count in changes.verified.items():
-        catalog.declare_verify(stream, count)
+        home.catalog.declare_verify(stream, count)
 
 
 def _hold_for_readers(

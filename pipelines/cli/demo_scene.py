@@ -20,7 +20,8 @@ from medusa_core.states import State
 from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted, time_of_day
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.records import LineStatus
 from pipelines.cli.demo_federation import (
     COMPUTES,
     CUT,
@@ -53,7 +54,7 @@ class _Story:
     """What has been told, and since when."""
 
     federation: DemoFederation
-    catalog: Catalog
+    catalog: PostgresCatalog
     bound_ms: int
     began_s: float
     say: Callable[[str], None]

@@ -18,7 +18,7 @@ from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
-    from pipelines.catalog.interface import QuarantineEntry
+    from pipelines.catalog.records import QuarantineEntry
 
 FIELDS = ("stream", "origin", "position", "field", "reason", "content", "size_bytes", "sha256")
 

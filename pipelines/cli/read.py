@@ -22,7 +22,7 @@ from pipelines.base.time_text import counted, duration, iso, parse_time_us
 from pipelines.cli.arguments import add_home, add_json, positive
 
 if TYPE_CHECKING:
-    from pipelines.catalog.interface import LineStatus
+    from pipelines.catalog.records import LineStatus
 
 if TYPE_CHECKING:
     from pipelines.changes.marked_rows import MarkedRows

@@ -30,7 +30,7 @@ from pipelines.base.time_text import counted, iso, parse_time_us
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
-    from pipelines.catalog.interface import LineStatus
+    from pipelines.catalog.records import LineStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipelines.storage.orphans import Orphan
 
 if TYPE_CHECKING:
-    from pipelines.catalog.interface import LineStatus
+    from pipelines.catalog.records import LineStatus
 
 if TYPE_CHECKING:
     from pipelines.homes.home import Home

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from medusa_core.frozen import freeze
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName
 from medusa_core.step_costs import Cost
-from pipelines.catalog.interface import Assignment, Deployment
+from pipelines.catalog.records import Assignment, Deployment
 from pipelines.contracts.assignments import Asked, wanted_logs
 from pipelines.contracts.comparison_rows import (
     Change,

@@ -20,7 +20,7 @@ from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.grid import FOREVER_US, ceil_us
 from medusa_core.names import Participant, PlanId
 from pipelines.base.time_text import duration, iso
-from pipelines.catalog.interface import Assignment
+from pipelines.catalog.records import Assignment
 from pipelines.contracts.home_snapshot import Standing
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log, extended, planned, producers_of

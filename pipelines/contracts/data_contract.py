@@ -18,7 +18,7 @@ from medusa_core.columns import decimal_shape
 from medusa_core.market.terms import Content, Per, Terms
 from medusa_core.names import StreamName
 from pipelines.base.time_text import duration
-from pipelines.catalog.interface import StreamRecord
+from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.federation import Federation
 from pipelines.contracts.fields import listing
 from pipelines.contracts.placed_network import PlacedNetwork

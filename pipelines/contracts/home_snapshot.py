@@ -1,6 +1,6 @@
 """What stands in a home that `medusa apply` compares with the contracts: one snapshot of it.
 
-Unlike the calls of `Catalog` it holds streams that nobody writes yet and the whole assignment log.
+Unlike the catalog's calls it holds streams that nobody writes yet and the whole assignment log.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from medusa_core.frozen import freeze
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
 from medusa_core.segments import Producer
 from medusa_core.step_costs import Cost
-from pipelines.catalog.interface import Assignment, PlanRecord, StreamRecord
 from pipelines.catalog.postgres.costs import step_costs_of
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.rows import promise_of
+from pipelines.catalog.records import Assignment, PlanRecord, StreamRecord
 from pipelines.catalog.server.migrations import check_connection
 from pipelines.contracts.stream_bounds import Promise
 

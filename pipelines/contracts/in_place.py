@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from pipelines.base.time_text import duration
-from pipelines.catalog.interface import StreamRecord
+from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.home_snapshot import Standing
 from pipelines.contracts.placed_network import PlacedNetwork
 

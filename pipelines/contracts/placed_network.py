@@ -11,7 +11,7 @@ from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.frozen import freeze
 from medusa_core.names import FragmentName, Participant, StreamName
 from medusa_core.plans import Plan
-from pipelines.catalog.interface import StreamRecord
+from pipelines.catalog.records import StreamRecord
 from pipelines.contracts.stream_bounds import Promise
 from pipelines.contracts.streams import SinkContract, StreamContract
 from pipelines.spark.deployment import Owners, Wiring, owners_in_home, writing_fragments

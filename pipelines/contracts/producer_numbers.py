@@ -15,7 +15,7 @@ from medusa_core.errors import Refused
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.names import FIRST_EPOCH, Epoch, Participant, PlanId
 from medusa_core.segments import IMPORT, Producer
-from pipelines.catalog.interface import Assignment
+from pipelines.catalog.records import Assignment
 from pipelines.contracts.fields import listing
 from pipelines.contracts.placed_network import PlacedNetwork
 

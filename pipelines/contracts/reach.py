@@ -9,6 +9,7 @@ Limit: what a fragment of another home reads is looked at where that home is.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Protocol
 
 from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
@@ -17,7 +18,9 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import reading_order
 from medusa_core.trims import begins_us, earliest_bucket_us
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.catalog.processing_roles import Readers
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import Assignment
 from pipelines.contracts.fields import listing
 from pipelines.contracts.home_snapshot import Standing
 from pipelines.contracts.placed_network import PlacedNetwork
@@ -142,7 +145,11 @@ def reach_of(
     return needed
 
 
-def hold_for_plan(catalog: Catalog, holder: str, needed: Mapping[StreamName, int]) -> None:
+class HeldLines(Lines, Readers, Protocol):
+    """Lines, and what is held of them."""
+
+
+def hold_for_plan(catalog: HeldLines, holder: str, needed: Mapping[StreamName, int]) -> None:
     """Hold what a new plan will read before it is deployed, against a trim that is under way.
 
     Raises Conflict if one was faster.

@@ -20,7 +20,8 @@ from medusa_core.names import StreamName
 from medusa_core.wait_budget import Patience
 from pipelines.base.failpoints import reached
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.catalog.processing_roles import Imports
+from pipelines.catalog.records import Assignment
 from pipelines.homes.lease_keeper import LeaseKeeper
 
 
@@ -32,7 +33,7 @@ class Chooser:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: Imports,
         leases: LeaseKeeper,
         told: Callable[[Exception], None],
         *,
@@ -94,7 +95,7 @@ def chooses(assignments: tuple[Assignment, ...]) -> bool:
     return any(a.producer.is_import for a in assignments)
 
 
-def choices_of(catalog: Catalog) -> list[str]:
+def choices_of(catalog: Imports) -> list[str]:
     """What would be chosen now, a line for each row; what is waited for is left out."""
     return [
         explain_choice(choice)

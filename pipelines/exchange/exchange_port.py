@@ -21,7 +21,7 @@ class Exchange(Protocol):
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        """What happened to a producer's line after a version (see `Catalog.line_news`)."""
+        """What happened to a producer's line after a version (see `Readers.line_news`)."""
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
         """A copy of a partner's file, durable under another path, with the size and hash told.

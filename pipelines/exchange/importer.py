@@ -31,7 +31,7 @@ from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.foreign_documents import foreign_form
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.processing_roles import Imports
 from pipelines.exchange.exchange_port import Copies, Exchange
 from pipelines.homes.lease_keeper import LeaseKeeper
 
@@ -87,7 +87,7 @@ class Importer:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: Imports,
         copies: Copies,
         exchange: Exchange,
         leases: LeaseKeeper,

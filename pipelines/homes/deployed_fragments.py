@@ -17,11 +17,11 @@ from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import NetworkName
 from medusa_core.plans import network_of_document
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.processing_roles import Deployments
 from pipelines.language.check import check_network, fragments_for
 
 
-def fragments_in_force(catalog: Catalog) -> Mapping[str, Fragment]:
+def fragments_in_force(catalog: Deployments) -> Mapping[str, Fragment]:
     """Fragment id -> the fragment, of each that is assigned, as its plan in force has it.
 
     Landings and imports are no pieces of a network and not among them.
@@ -36,19 +36,19 @@ def fragments_in_force(catalog: Catalog) -> Mapping[str, Fragment]:
     return found
 
 
-def networks_in_force(catalog: Catalog) -> Mapping[str, NetworkName]:
+def networks_in_force(catalog: Deployments) -> Mapping[str, NetworkName]:
     """Fragment id -> the network that it is assigned for, landings and imports included."""
     networks = {plan.id: plan.network for plan in catalog.plans()}
     return {a.fragment: networks[a.plan] for a in catalog.assignments() if a.plan in networks}
 
 
-def decisions_of(catalog: Catalog) -> list[Decision]:
+def decisions_of(catalog: Deployments) -> list[Decision]:
     """What the home's driver would do now; nothing is done."""
     knowledge = costed_knowledge(catalog)
     return decide(knowledge, knowledge.clock_ms)
 
 
-def costed_knowledge(catalog: Catalog) -> Knowledge:
+def costed_knowledge(catalog: Deployments) -> Knowledge:
     """What the home's driver knows, and what its steps cost as far as the catalog tells."""
     knowledge = catalog.read_knowledge(fragments_in_force(catalog), Limits())
     if all(known.bound is None for known in knowledge.fragments):

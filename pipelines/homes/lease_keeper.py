@@ -15,7 +15,7 @@ from medusa_core.commits import Lane, Lease, LeaseKey
 from medusa_core.errors import Conflict, MedusaError
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.names import Epoch
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.processing_roles import Leases
 
 LEASE_MS = 10_000
 RENEWALS_PER_LEASE = 3
@@ -29,7 +29,7 @@ class LeaseKeeper:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: Leases,
         holder: str,
         *,
         lease_ms: int = LEASE_MS,

@@ -17,8 +17,9 @@ from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName, check_name
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso, parse_time_us
-from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.reading_roles import Certificates
+from pipelines.catalog.records import LineStatus
 from pipelines.cli.quality import quality_run
 from pipelines.homes.home import open_home
 from pipelines.operations.printed_documents import told_by
@@ -71,7 +72,7 @@ def windows_due(
 
 
 def _of_line(
-    catalog: Catalog, participant: Participant, line: LineStatus, length_us: int
+    catalog: Certificates, participant: Participant, line: LineStatus, length_us: int
 ) -> Iterator[Window]:
     stream, width_us = line.stream.name, line.stream.width_us
     kept_us, final_us = line.kept_from_us, line.stable_through_us
@@ -88,7 +89,7 @@ def _of_line(
         from_us = to_us
 
 
-def _certified_us(catalog: Catalog, stream: StreamName, from_us: int) -> int:
+def _certified_us(catalog: Certificates, stream: StreamName, from_us: int) -> int:
     """Up to where certificates say that the stream is complete."""
     found = [c.range.to_us for c in catalog.certificates(stream) if c.suite is Suite.COMPLETE]
     return max(found, default=from_us)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import StreamName
-from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
 
 

@@ -35,9 +35,10 @@ from pipelines.participant.assigned_plans import (
 from pipelines.participant.driver import Driver
 from pipelines.participant.home_session import Seat
 from pipelines.participant.housekeeper import Housekeeper
-from pipelines.participant.loop import ParticipantLoop, Said
+from pipelines.participant.loop import Inputs, ParticipantLoop, Said, Workers
 from pipelines.platform.drills.fault_injected_links import DrilledWays
 from pipelines.sinks.delivery_workers import Deliveries
+from pipelines.sources.closing import BucketCloser
 from pipelines.sources.live.live_source import LiveSource
 from pipelines.sources.live.source_declaration import parse_declaration
 from pipelines.sources.live.source_factory import Declared, Place, open_sources
@@ -125,8 +126,7 @@ def loop_of(
         return ParticipantLoop(
             catalog=seat.home.catalog,
             drivers=drivers_of(seat, works, leases, engine_of, limits, said, meter),
-            importer=NoImports(),
-            sources={},
+            inputs=Inputs(importer=NoImports()),
             leases=leases,
             said=said,
             assignments=assignments,
@@ -135,22 +135,28 @@ def loop_of(
     loop = ParticipantLoop(
         catalog=seat.home.catalog,
         drivers=drivers_of(seat, works, leases, engine_of, limits, said, meter),
-        importer=Importer(seat.home.catalog, FileCopies(seat.home.storage), exchange, leases),
-        sources=sources_of(seat, works, leases, session),
+        inputs=Inputs(
+            importer=Importer(seat.home.catalog, FileCopies(seat.home.storage), exchange, leases),
+            chooser=(
+                Chooser(seat.home.catalog, leases, said.error) if chooses(assignments) else None
+            ),
+            sources=sources_of(seat, works, leases, session),
+        ),
         leases=leases,
         said=said,
         assignments=assignments,
-        chooser=Chooser(seat.home.catalog, leases, said.error) if chooses(assignments) else None,
-        housekeeper=Housekeeper(seat.home.catalog, seat.home.storage, said.error, said.trimmed),
-        deliveries=Deliveries(
-            catalog=seat.home.catalog,
-            root=seat.home.storage,
-            directory=seat.home.directory,
-            said=said,
-            meter=meter,
-        ),
-        agreements=turns_beside(
-            seat.home.directory, seat.home.participant, seat.urls[0], seat.partners, said.error
+        workers=Workers(
+            housekeeper=Housekeeper(seat.home.catalog, seat.home.storage, said.error, said.trimmed),
+            deliveries=Deliveries(
+                catalog=seat.home.catalog,
+                root=seat.home.storage,
+                directory=seat.home.directory,
+                said=said,
+                meter=meter,
+            ),
+            agreements=turns_beside(
+                seat.home.directory, seat.home.participant, seat.urls[0], seat.partners, said.error
+            ),
         ),
         meter=meter,
     )
@@ -214,16 +220,12 @@ def drivers_of(
     return [
         Driver(
             catalog=seat.home.catalog,
-            root=seat.home.storage,
-            plan=work.plan,
-            checked=work.checked,
-            fragments=work.fragments,
+            work=work,
+            closer=BucketCloser(seat.home.catalog, seat.home.storage),
             leases=leases,
-            lane=leases.lane,
             engine=engine_of(work),
             limits=limits,
             said=said,
-            stands_for=work.stands_for,
             meter=meter,
         )
         for work in works

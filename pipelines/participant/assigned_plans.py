@@ -15,7 +15,8 @@ from medusa_core.knowledge import Knowledge
 from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.network import Network
 from medusa_core.plans import Plan
-from pipelines.catalog.interface import Assignment, Catalog, PlanRecord
+from pipelines.catalog.processing_roles import Deployments
+from pipelines.catalog.records import Assignment, PlanRecord
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.spark.deployment import plan_of_widths
 
@@ -24,7 +25,8 @@ from pipelines.spark.deployment import plan_of_widths
 class Work:
     """One plan of a participant: its network, and which of its fragments are computed here.
 
-    `stands_for`: see `pipelines.participant.driver.Driver`.
+    `stands_for`: older plans that no engine here can run any more and that say the same but for
+    their engine; their buckets are computed, and labelled, under this one.
     """
 
     plan: Plan
@@ -33,7 +35,7 @@ class Work:
     stands_for: frozenset[PlanId] = frozenset()
 
 
-def newest_assignments(catalog: Catalog, here: Participant) -> tuple[Assignment, ...]:
+def newest_assignments(catalog: Deployments, here: Participant) -> tuple[Assignment, ...]:
     """What this home is assigned now, landing and imports included, by fragment."""
     mine = [a for a in catalog.assignments() if a.producer.participant == here]
     return tuple(sorted(mine, key=lambda a: (a.fragment, a.partition, a.producer)))
@@ -48,7 +50,7 @@ def leases_wanted(assignments: tuple[Assignment, ...]) -> list[tuple[LeaseKey, E
 
 
 def works_of(
-    catalog: Catalog,
+    catalog: Deployments,
     assignments: tuple[Assignment, ...],
     load: Callable[[Mapping[str, Any]], Network],
     directory: Path,

@@ -6,14 +6,12 @@ docs/architecture.md; every number is a place at which the driver may die.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
 from medusa_core.bound_headroom import Headroom, headrooms
-from medusa_core.columns import Column
 from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
@@ -24,21 +22,19 @@ from medusa_core.market.loads import Kind
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Port
 from medusa_core.paths import paths_ms
-from medusa_core.plans import Plan
 from medusa_core.segments import Stability
 from medusa_core.states import State, Transition, state_of
 from medusa_core.step_costs import Cost
 from medusa_core.wait_budget import Patience, patience_of
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.processing_roles import Deployments, Steps
 from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.language.check import CheckedNetwork
+from pipelines.participant.assigned_plans import Work
 from pipelines.participant.attribution import work_of
 from pipelines.participant.loop_times import LoopTimes
 from pipelines.participant.retries import Retries
-from pipelines.sources.closing import Closing, close_together
-from pipelines.sources.landing import close_buckets
+from pipelines.sources.closing import Closing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,18 +77,15 @@ class Engine(Protocol):
     def compute_together(self, steps: Sequence[ComputeStep]) -> Iterator[list[Computed]]: ...
 
 
-class Close(Protocol):
-    """What writes the segment of closed buckets: `pipelines.sources.landing.close_buckets`."""
+class Closer(Protocol):
+    """Writes the segments of closed buckets; `pipelines.sources.closing.BucketCloser`."""
 
-    def __call__(
-        self,
-        decision: CloseBuckets,
-        catalog: Catalog,
-        root: Path,
-        columns: Sequence[Column],
-        lease: Lease,
-        plan: PlanId,
-    ) -> Commit: ...
+    def close(self, closing: Closing) -> Commit: ...
+    def close_together(self, closings: Sequence[Closing]) -> list[Commit]: ...
+
+
+class DriverHome(Deployments, Steps, Protocol):
+    """What a driver reads to decide, and where it commits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +107,7 @@ class Said(Protocol):
 
 
 class Driver:
-    """Runs the fragments of one plan in one home.
-
-    `stands_for`: older plans that no engine here can run any more and that say the same but for
-    their engine; their buckets are computed, and labelled, under this one.
+    """Runs the fragments of one plan in one home, in the lane of its leases.
 
     After a tick `wakes_in_ms` is when there is something to do even if nothing happens, and
     `paths_ms` what the path behind each input costs, `patience` how long each may be waited for,
@@ -127,33 +117,27 @@ class Driver:
     def __init__(
         self,
         *,
-        catalog: Catalog,
-        root: Path,
-        plan: Plan,
-        checked: CheckedNetwork,
-        fragments: Sequence[Fragment],
+        catalog: DriverHome,
+        work: Work,
+        closer: Closer,
         leases: LeaseKeeper,
         engine: Callable[[], Engine],
         limits: Limits,
         said: Said | None = None,
-        stands_for: Collection[PlanId] = (),
-        close: Close = close_buckets,
-        lane: Lane = Lane.LIVE,
         meter: Meter = NO_METER,
     ) -> None:
         self._catalog = catalog
         self._meter = meter
-        self._root = root
-        self._plan_id: PlanId = plan.id
-        self._stands_for = frozenset({plan.id, *stands_for})
-        self._checked = checked
-        self._fragments: Mapping[str, Fragment] = {f.id: f for f in fragments}
+        self._plan_id: PlanId = work.plan.id
+        self._stands_for = frozenset({work.plan.id, *work.stands_for})
+        self._checked = work.checked
+        self._fragments: Mapping[str, Fragment] = {f.id: f for f in work.fragments}
         self._leases = leases
         self._engine = engine
         self._limits = limits
         self._said = said
-        self._close_buckets = close
-        self._lane = lane
+        self._closer = closer
+        self._lane = leases.lane
         self._costs: Mapping[str, Cost] = {}
         self._states: dict[str, State] = {}
         self._retries = Retries(said.alarm if said else lambda of, because: None)
@@ -321,24 +305,9 @@ class Driver:
         self, closes: Sequence[CloseBuckets], applied: list[Applied], away: list[Unavailable]
     ) -> None:
         """Close what can be in one go; where something is the matter, each alone."""
-        if self._close_buckets is not close_buckets:
-            self._apply(closes, applied, away)
-            return
         reached("close.decided")
         try:
-            commits = close_together(
-                [
-                    Closing(
-                        decision=decision,
-                        columns=self._checked.columns[Port(decision.landing.stream)],
-                        lease=self._lease_of(decision),
-                        plan=self._plan_id,
-                    )
-                    for decision in closes
-                ],
-                self._catalog,
-                self._root,
-            )
+            commits = self._closer.close_together([self._closing(d) for d in closes])
         except (Refused, Conflict, Unavailable):
             # Whose it is shows when each is tried alone.
             self._apply(closes, applied, away)
@@ -424,13 +393,17 @@ class Driver:
 
     def _close(self, decision: CloseBuckets) -> Commit:
         reached("close.decided")
-        columns = self._checked.columns[Port(decision.landing.stream)]
-        lease = self._lease_of(decision)
-        commit = self._close_buckets(
-            decision, self._catalog, self._root, columns, lease, self._plan_id
-        )
+        commit = self._closer.close(self._closing(decision))
         reached("close.written")
         return commit
+
+    def _closing(self, decision: CloseBuckets) -> Closing:
+        return Closing(
+            decision=decision,
+            columns=self._checked.columns[Port(decision.landing.stream)],
+            lease=self._lease_of(decision),
+            plan=self._plan_id,
+        )
 
     def _lease_of(self, decision: CloseBuckets) -> Lease:
         landing = decision.landing
@@ -469,7 +442,7 @@ def retried_as(decision: Doable) -> str:
     return f"corrections of {fragment}" if is_correction else fragment
 
 
-def commit_until_known(catalog: Catalog, commit: Commit) -> Committed:
+def commit_until_known(catalog: Steps, commit: Commit) -> Committed:
     """Commit (5); after a lost reply the same commit again, which finds the first if it was made.
 
     Raises OutcomeUnknown if the catalog stays away, Conflict if the lease was lost.
@@ -483,7 +456,7 @@ def commit_until_known(catalog: Catalog, commit: Commit) -> Committed:
 
 
 def commit_many_until_known(
-    catalog: Catalog, commits: Sequence[Commit]
+    catalog: Steps, commits: Sequence[Commit]
 ) -> Sequence[Committed | MedusaError]:
     """The like for many in one call: for each its answer, or what it was refused with."""
     for _ in range(COMMIT_TRIES - 1):

@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from medusa_core.errors import MedusaError
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from medusa_core.trims import Trimmed
 from pipelines.base import clock
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.processing_roles import Deployments, Trims
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import LineStatus
 from pipelines.participant.trimming import (
     Needs,
     before_of_retentions,
@@ -60,6 +63,10 @@ class TrimmedLine:
         self.bytes += sum(file.size_bytes for file in piece.files)
 
 
+class TrimmedHome(Deployments, Lines, Trims, Protocol):
+    """The lines of a home, what is yet to be read of them, and the trim."""
+
+
 class Housekeeper:
     """Trims the lines of one home by their retentions; `told` hears what went wrong.
 
@@ -69,7 +76,7 @@ class Housekeeper:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: TrimmedHome,
         root: Path,
         told: Callable[[Exception], None],
         trimmed: Callable[[TrimmedLine], None] = lambda line: None,

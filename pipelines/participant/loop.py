@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from medusa_core.bound_headroom import Headroom
@@ -24,7 +24,8 @@ from medusa_core.restart import back_off_ms
 from medusa_core.wait_budget import Patience, together
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, Meter
-from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.catalog.processing_roles import Deployments
+from pipelines.catalog.records import Assignment
 from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.importer import Imported, Importer, NoImports
 from pipelines.homes.lease_keeper import LeaseKeeper
@@ -89,37 +90,54 @@ class Ticked:
         return not (self.steps or self.closed or self.imported or self.landed or self.chosen)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """What a loop takes in: partners' lines, the choice among their producers, live sources."""
+
+    importer: Importer | NoImports
+    chooser: Chooser | None = None
+    sources: Mapping[StreamName, LiveSource] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workers:
+    """Background workers of a loop. The loop polls them and never blocks on them."""
+
+    housekeeper: Housekeeper | None = None
+    deliveries: Deliveries | None = None
+    agreements: Beside | None = None
+
+
+NO_WORKERS = Workers()
+
+
 class ParticipantLoop:
     """What a participant does, a tick at a time; `meter` knows what that costs."""
 
     def __init__(
         self,
         *,
-        catalog: Catalog,
+        catalog: Deployments,
         drivers: Sequence[Driver],
-        importer: Importer | NoImports,
-        sources: Mapping[StreamName, LiveSource],
+        inputs: Inputs,
         leases: LeaseKeeper,
         said: Said,
         assignments: tuple[Assignment, ...] = (),
-        housekeeper: Housekeeper | None = None,
-        deliveries: Deliveries | None = None,
-        chooser: Chooser | None = None,
-        agreements: Beside | None = None,
+        workers: Workers = NO_WORKERS,
         meter: Meter = NO_METER,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._catalog = catalog
         self._drivers = drivers
-        self._importer = importer
-        self._sources = sources
+        self._importer = inputs.importer
+        self._chooser = inputs.chooser
+        self._sources = inputs.sources
         self._leases = leases
         self._said = said
         self._assignments = assignments
-        self._housekeeper = housekeeper
-        self._deliveries = deliveries
-        self._chooser = chooser
-        self._agreements = agreements
+        self._housekeeper = workers.housekeeper
+        self._deliveries = workers.deliveries
+        self._agreements = workers.agreements
         self.meter = meter
         self._now_s = now_s
         self._turn_began_s: float | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 from medusa_core.errors import Refused
 from medusa_core.exchange import LineNews
@@ -17,15 +18,22 @@ from medusa_core.recalls import LineRecall, Recalled, RecallWanted
 from medusa_core.suggest import did_you_mean
 from medusa_core.trims import begins_us, earliest_bucket_us
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import Catalog, LineStatus
 from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.processing_roles import Deployments, Recalls
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import LineStatus
 from pipelines.exchange.exchange_port import Exchange
 from pipelines.participant.trimming import shapes_here
+
+
+class RecallingHome(Deployments, Lines, Recalls, Protocol):
+    """What a recall is planned from, and made in."""
+
 
 SEGMENTS_PER_NEWS_MAX = 1_024
 
 
-def line_to_recall(catalog: Catalog, wanted: str, follow: Participant | None) -> LineStatus:
+def line_to_recall(catalog: Lines, wanted: str, follow: Participant | None) -> LineStatus:
     """The line that is meant: what this home computes of the stream, else what it has chosen; with
     `follow`, its copy of that participant's.
 
@@ -100,7 +108,7 @@ def _first_with_recalls(exchange: Exchange, line: LineStatus) -> LineNews:
     )
 
 
-def with_needs(catalog: Catalog, wanted: RecallWanted) -> RecallWanted:
+def with_needs(catalog: RecallingHome, wanted: RecallWanted) -> RecallWanted:
     """What is wanted, with what has to be read again.
 
     Refused, naming the bucket from which on it could be, if a part of that is trimmed; of what is
@@ -132,12 +140,12 @@ def with_needs(catalog: Catalog, wanted: RecallWanted) -> RecallWanted:
     return replace(wanted, needed=needed, stays=stays)
 
 
-def _is_computed(catalog: Catalog, recalled: Recalled) -> bool:
+def _is_computed(catalog: Lines, recalled: Recalled) -> bool:
     producer = recalled.producer
     return producer.participant == catalog.participant and not producer.is_import
 
 
-def _kept_from_us(catalog: Catalog) -> dict[StreamName, int]:
+def _kept_from_us(catalog: Lines) -> dict[StreamName, int]:
     """From when on the streams that are read here are kept, if something of them is trimmed."""
     read = lines_read(catalog.lines(), catalog.participant)
     return {

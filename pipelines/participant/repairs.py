@@ -29,7 +29,7 @@ from medusa_core.names import StreamName
 from medusa_core.network import Source
 from medusa_core.segments import Producer
 from medusa_core.suggest import did_you_mean
-from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
 from pipelines.participant.repairs_export import PAGE, source_of
 from pipelines.sources.landing import landed_batch, log_batch

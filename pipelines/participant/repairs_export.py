@@ -17,7 +17,7 @@ from medusa_core.network import Source
 from medusa_core.plans import network_of_document
 from medusa_core.suggest import did_you_mean
 from pipelines.base.files import atomic_file
-from pipelines.catalog.interface import QuarantineEntry
+from pipelines.catalog.records import QuarantineEntry
 from pipelines.homes.home import Home
 from pipelines.sources.recorded.json_records import parse_line, text_of
 

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from medusa_core.commits import LeaseKey
@@ -31,11 +31,14 @@ from medusa_core.states import Transition
 from medusa_core.suggest import did_you_mean
 from pipelines.base import clock
 from pipelines.base.files import write_atomically
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.processing_roles import LandedFiles, Landing
+from pipelines.catalog.reading_roles import Lines, Quarantine, StepHistory
 from pipelines.homes.home import Home
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
+from pipelines.participant.assigned_plans import Work
 from pipelines.participant.driver import Applied, Driver
+from pipelines.sources.closing import BucketCloser
 from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.landing import landed_batch, log_batch
 from pipelines.sources.recorded.reader import check_named_once, read_recorded
@@ -209,10 +212,8 @@ def replay(
         engine = _LazyEngine(session, home.storage, checked)
         driver = Driver(
             catalog=catalog,
-            root=home.storage,
-            plan=plan,
-            checked=checked,
-            fragments=fragments,
+            work=Work(plan=plan, checked=checked, fragments=fragments),
+            closer=BucketCloser(catalog, home.storage),
             leases=leases,
             engine=engine,
             limits=order.limits,
@@ -333,7 +334,7 @@ def land(
     )
 
 
-def extent(catalog: Catalog, stream: StreamName, width_us: int) -> tuple[int, int]:
+def extent(catalog: Landing, stream: StreamName, width_us: int) -> tuple[int, int]:
     """Start of the first and end of the last bucket that has landed records; one bucket if none."""
     starts = catalog.landed_extent(stream)
     if starts is None:
@@ -341,7 +342,7 @@ def extent(catalog: Catalog, stream: StreamName, width_us: int) -> tuple[int, in
     return floor_us(starts[0], width_us), ceil_us(starts[1] + 1, width_us)
 
 
-def check_ended(catalog: Catalog, fragments: Sequence[Any]) -> None:
+def check_ended(catalog: Lines, fragments: Sequence[Any]) -> None:
     """Every output must have ended; anything else is a fault of ours, not of the input."""
     written = {stream for f in fragments for stream in f.outputs}
     open_ = [s.stream.name for s in catalog.streams() if s.stream.name in written
@@ -349,7 +350,7 @@ def check_ended(catalog: Catalog, fragments: Sequence[Any]) -> None:
     assert not open_, f"nothing left to do but {open_} have not ended"
 
 
-def _records(catalog: Catalog, sources: Sequence[StreamName]) -> int:
+def _records(catalog: LandedFiles, sources: Sequence[StreamName]) -> int:
     return sum(
         sum(catalog.landed_batches(name, query).values())
         for name in sources
@@ -361,10 +362,14 @@ def _computed(applied: Sequence[Applied]) -> int:
     return sum(a.commit.metrics.records_in for a in applied if isinstance(a.decision, ComputeStep))
 
 
+class ReplayedHome(Lines, StepHistory, Quarantine, Protocol):
+    """What a replay has left in its home."""
+
+
 def _result(
     order: ReplayOrder,
     plan: Plan,
-    catalog: Catalog,
+    catalog: ReplayedHome,
     before: int,
     times: ReplayTimes,
     exported: Mapping[str, str],

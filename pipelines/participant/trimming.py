@@ -21,7 +21,8 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.plans import network_of_document
 from medusa_core.trims import Planned, Trimmed, needed_from_us, shapes_owed
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.processing_roles import Deployments, Trims
+from pipelines.catalog.records import LineStatus
 from pipelines.language.check import check_network, fragments_for
 from pipelines.storage.orphans import remove_file
 
@@ -51,7 +52,7 @@ class Freed:
 
 
 def needs_of(
-    catalog: Catalog, fragments: Mapping[str, Fragment], planned: Planned | None = None
+    catalog: Deployments, fragments: Mapping[str, Fragment], planned: Planned | None = None
 ) -> Needs:
     """What the fragments that this home computes have yet to read; `fragments` by id.
 
@@ -72,7 +73,7 @@ def needs_of(
     return needs
 
 
-def needs_here(catalog: Catalog) -> Needs:
+def needs_here(catalog: Deployments) -> Needs:
     """`needs_of`, with all that the catalog itself says of plans and fragments."""
     while True:
         documents = _documents(catalog)
@@ -88,7 +89,7 @@ def needs_here(catalog: Catalog) -> Needs:
             return found
 
 
-def shapes_here(catalog: Catalog) -> dict[str, tuple[Fragment, ...]]:
+def shapes_here(catalog: Deployments) -> dict[str, tuple[Fragment, ...]]:
     """The fragments that are assigned, by id, each as every known plan of the log has it."""
     found: dict[str, tuple[Fragment, ...]] = {}
     for document in _documents(catalog).values():
@@ -97,7 +98,7 @@ def shapes_here(catalog: Catalog) -> dict[str, tuple[Fragment, ...]]:
     return found
 
 
-def _documents(catalog: Catalog) -> dict[PlanId, str]:
+def _documents(catalog: Deployments) -> dict[PlanId, str]:
     return {plan.id: plan.document for plan in catalog.plans(superseded=True)}
 
 
@@ -110,15 +111,15 @@ def _fragments_of(document: str) -> Mapping[str, Fragment] | None:
         return None  # an expression that was allowed once, or no network at all
 
 
-def furthest_us(catalog: Catalog, status: LineStatus, needs: Needs) -> int:
+def furthest_us(catalog: Trims, status: LineStatus, needs: Needs) -> int:
     """Up to where nothing holds a line."""
     asked = trim_once(catalog, status, FOREVER_US, needs, segments_max=0, explain=True)
     return FOREVER_US if asked.held_by is None else asked.held_by.from_us
 
 
-def trim_once(catalog: Catalog, status: LineStatus, before_us: int, needs: Needs, *,
+def trim_once(catalog: Trims, status: LineStatus, before_us: int, needs: Needs, *,
               segments_max: int | None = None, explain: bool = False) -> Trimmed:  # fmt: skip
-    """One call of `Catalog.trim`."""
+    """One call of `Trims.trim`."""
     stream = status.stream.name
     return catalog.trim(
         stream,
@@ -130,7 +131,7 @@ def trim_once(catalog: Catalog, status: LineStatus, before_us: int, needs: Needs
     )
 
 
-def explain_trim(catalog: Catalog, status: LineStatus, before_us: int, needs: Needs) -> Freed:
+def explain_trim(catalog: Trims, status: LineStatus, before_us: int, needs: Needs) -> Freed:
     """What a trim would do; nothing is done."""
     everything = 2**31 - 1
     trimmed = trim_once(catalog, status, before_us, needs, segments_max=everything, explain=True)
@@ -138,7 +139,7 @@ def explain_trim(catalog: Catalog, status: LineStatus, before_us: int, needs: Ne
 
 
 def trim_line(
-    catalog: Catalog, root: Path, status: LineStatus, before_us: int, needs: Needs
+    catalog: Trims, root: Path, status: LineStatus, before_us: int, needs: Needs
 ) -> Freed:
     """Trim a line before an event time, or as far as nothing holds it, and remove its files."""
     whole = Freed(status, trim_once(catalog, status, before_us, needs))

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import file_digest
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,9 +25,15 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
-from pipelines.catalog.interface import Catalog
 from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.processing_roles import LandedFiles
+from pipelines.catalog.reading_roles import Lines
 from pipelines.quality.spark_types import SparkType, column_type
+
+
+class StoredLines(LandedFiles, Lines, Protocol):
+    """What names the files of a stream: landed batches and segments."""
+
 
 STIME, BUCKET = "_stime", "_bucket"
 _RUNS = b"medusa.runs"
@@ -86,7 +93,7 @@ def final_rows(
 
 
 def source_records(
-    catalog: Catalog,
+    catalog: StoredLines,
     root: Path,
     stream: StreamName,
     columns: Sequence[Column],

@@ -20,8 +20,8 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.plans import network_of_document
 from medusa_core.segments import Segment, Stability
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import LineStatus
 from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.records import LineStatus
 from pipelines.homes.home import Home
 from pipelines.quality.ranges import merged, needed
 from pipelines.quality.recompute_jobs import (

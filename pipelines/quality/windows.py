@@ -11,8 +11,8 @@ from medusa_core.grid import Range, ceil_us, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import LineStatus
 from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.records import LineStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

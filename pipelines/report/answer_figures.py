@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from medusa_core.certificates import Certificate, Suite
 from medusa_core.errors import Refused
@@ -15,8 +16,10 @@ from medusa_core.first_answers import FirstAnswer, first_answers
 from medusa_core.grid import Range
 from medusa_core.names import StreamName, Version
 from medusa_core.states import Transition
-from pipelines.catalog.interface import Catalog, LineStatus
-from pipelines.changes.line_versions import line_of
+from pipelines.catalog.processing_roles import Deployments
+from pipelines.catalog.reading_roles import Certificates, StepHistory
+from pipelines.catalog.records import LineStatus
+from pipelines.changes.line_versions import VersionedLines, line_of
 from pipelines.homes.deployed_fragments import fragments_in_force
 from pipelines.homes.headroom_file import Fact, bound_facts
 from pipelines.homes.home import Home
@@ -138,8 +141,12 @@ def _window(line: LineStatus, from_us: int | None, to_us: int | None) -> Range:
     return Range(from_us, to_us)
 
 
+class StateHistory(Deployments, StepHistory, Protocol):
+    """Which fragments are deployed, and the states that they went through."""
+
+
 def _transitions(
-    catalog: Catalog, line: LineStatus, answers: Sequence[FirstAnswer]
+    catalog: StateHistory, line: LineStatus, answers: Sequence[FirstAnswer]
 ) -> tuple[Transition, ...]:
     """Those of the stream's fragment while these answers and their corrections came, behind the one
     that it was in before."""
@@ -169,7 +176,7 @@ def _span(answers: Sequence[FirstAnswer]) -> tuple[int, int] | None:
     return min(a.came_at_ms for a in answers), last_ms
 
 
-def _outages(catalog: Catalog, answers: Sequence[FirstAnswer]) -> list[Outage]:
+def _outages(catalog: VersionedLines, answers: Sequence[FirstAnswer]) -> list[Outage]:
     """Of each input that answers lacked, when nothing came of it."""
     found: dict[tuple[StreamName, int], Outage] = {}
     for name in sorted({m for a in answers for m in a.event.missing}):
@@ -184,7 +191,7 @@ def _outages(catalog: Catalog, answers: Sequence[FirstAnswer]) -> list[Outage]:
     return list(found.values())
 
 
-def _news_ms(catalog: Catalog, name: StreamName, before_ms: int) -> list[int]:
+def _news_ms(catalog: VersionedLines, name: StreamName, before_ms: int) -> list[int]:
     """When something came of a stream, from the last time before one on; nothing if unknown here
     (an input of an input, in another home)."""
     lines = catalog.lines(name)
@@ -198,7 +205,9 @@ def _news_ms(catalog: Catalog, name: StreamName, before_ms: int) -> list[int]:
     return sorted(v.made_at_ms for v in versions if v.made_at_ms is not None)
 
 
-def _certificates(catalog: Catalog, line: LineStatus, window: Range) -> tuple[Certificate, ...]:
+def _certificates(
+    catalog: Certificates, line: LineStatus, window: Range
+) -> tuple[Certificate, ...]:
     newest: dict[Suite, Certificate] = {}
     for certificate in catalog.certificates(line.stream.name, limit=100):
         is_about = certificate.producer == line.producer and certificate.range.overlaps(window)

@@ -17,7 +17,7 @@ from medusa_core.columns import Column
 from medusa_core.grid import Range
 from medusa_core.names import Version
 from medusa_core.segments import Segment
-from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.records import LineStatus
 from pipelines.changes.changed_rows import BucketRows, changed_rows
 from pipelines.homes.home import Home
 from pipelines.storage.segment_rows import columns_of

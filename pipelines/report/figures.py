@@ -18,7 +18,7 @@ from medusa_core.grid import Range, floor_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Aggregate, Network
 from medusa_core.segments import Segment
-from pipelines.catalog.interface import StepRecord, StreamStatus
+from pipelines.catalog.records import StepRecord, StreamStatus
 from pipelines.homes.home import Home
 from pipelines.language.check import check_network
 from pipelines.spark.deployment import plan_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pipelines.catalog.interface import StepRecord
+from pipelines.catalog.records import StepRecord
 from pipelines.report.charts import Bar
 
 BETWEEN = "decide and commit"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import reading_order
-from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.records import LineStatus
 
 
 def line_of(lines: Sequence[LineStatus], stream: StreamName, here: str) -> LineStatus | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import pyarrow as pa
 
@@ -22,7 +23,9 @@ from medusa_core.sinks import Run, SinkRecord, due_us, final_through_us, next_ru
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.processing_roles import Recalls
+from pipelines.catalog.reading_roles import Lines, Sinks
+from pipelines.catalog.records import LineStatus
 from pipelines.sinks.delivered_line import line_of
 from pipelines.sinks.folder_target import FolderTarget
 from pipelines.sinks.marks import with_marks
@@ -31,6 +34,11 @@ from pipelines.sinks.sink_declaration import FolderSink, check_sink, declaration
 from pipelines.sinks.table_target import NO_OVERLAY, TableTarget
 from pipelines.sinks.target import Overlay, Owner, TargetRecord
 from pipelines.storage.segment_rows import columns_of
+
+
+class DeliveredHome(Lines, Sinks, Recalls, Protocol):
+    """What a delivery reads and records: lines, recalls, and the sinks themselves."""
+
 
 BUCKETS_AT_ONCE = 4_096
 STORED_BYTES_MAX = 8 << 20
@@ -59,7 +67,7 @@ class Delivering:
 
     def __init__(
         self,
-        catalog: Catalog,
+        catalog: DeliveredHome,
         root: Path,
         directory: Path,
         sink: SinkRecord,

@@ -20,9 +20,9 @@ from medusa_core.sinks import SinkRecord
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.redaction import SafeText
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.records import LineStatus
 from pipelines.sinks.delivered_line import line_of
-from pipelines.sinks.delivery import Delivering, Turn
+from pipelines.sinks.delivery import DeliveredHome, Delivering, Turn
 
 THREADS_MAX = 8
 LOOK_S = 0.5
@@ -63,7 +63,7 @@ class _Stop:
 class Deliveries:
     """The sinks of one home; `directory` is the folder of homes. `close` ends all threads."""
 
-    catalog: Catalog
+    catalog: DeliveredHome
     root: Path
     directory: Path
     said: Said
@@ -243,7 +243,7 @@ def _a_fault_of_ours(sink: SinkRecord, error: Exception) -> MedusaError:
 
 
 def deliver_once(
-    catalog: Catalog,
+    catalog: DeliveredHome,
     root: Path,
     directory: Path,
     sinks: tuple[SinkRecord, ...],

@@ -11,8 +11,10 @@ from medusa_core.names import StreamName, check_name
 from medusa_core.sinks import SinkRecord
 from medusa_core.suggest import did_you_mean
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.reading_roles import Lines, Sinks
+from pipelines.catalog.records import LineStatus
 from pipelines.sinks.delivered_line import line_of
+from pipelines.sinks.delivery import DeliveredHome
 from pipelines.sinks.sink_declaration import (
     FolderSink,
     SinkDeclaration,
@@ -23,7 +25,7 @@ from pipelines.sinks.sink_declaration import (
 )
 
 
-def declare(catalog: Catalog, stream: StreamName, name: str, document: str) -> None:
+def declare(catalog: DeliveredHome, stream: StreamName, name: str, document: str) -> None:
     """Declare a sink as in its document (JSON); the same again is nothing.
 
     Raises Refused if it does not go with its stream, delivers where another sink of the home does,
@@ -66,7 +68,7 @@ def target_of(declaration: SinkDeclaration) -> tuple[str, ...]:
 
 
 def sinks_wanted(
-    catalog: Catalog, stream: str | None = None, name: str | None = None
+    catalog: Sinks, stream: str | None = None, name: str | None = None
 ) -> tuple[SinkRecord, ...]:
     """The sinks of a home, or those of a stream and name; Refused, with what there is, if none."""
     sinks = catalog.sinks()
@@ -86,7 +88,7 @@ def sinks_wanted(
     return tuple(s for s in sinks if stream in (None, s.stream) and name in (None, s.name))
 
 
-def _line(catalog: Catalog, stream: StreamName) -> LineStatus:
+def _line(catalog: Lines, stream: StreamName) -> LineStatus:
     line = line_of(catalog.lines(stream), stream, catalog.participant)
     if line is None:
         known = sorted({str(ln.stream.name) for ln in catalog.lines()})

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from medusa_core.errors import Refused
 from medusa_core.sinks import SinkRecord
-from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.records import LineStatus
 from pipelines.sinks.delivered_line import line_of
 from pipelines.sinks.sink_declaration import declaration_of
 

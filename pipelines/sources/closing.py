@@ -21,8 +21,13 @@ from medusa_core.digest import Digest
 from medusa_core.names import PlanId
 from medusa_core.segments import SegmentFile
 from pipelines.base.phase_times import Phases
-from pipelines.catalog.interface import Catalog
-from pipelines.sources.landing import check_counts, closing_commit, read_landed
+from pipelines.sources.landing import (
+    ClosedLines,
+    check_counts,
+    close_buckets,
+    closing_commit,
+    read_landed,
+)
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
@@ -40,7 +45,30 @@ class Closing:
     plan: PlanId
 
 
-def close_together(closings: Sequence[Closing], catalog: Catalog, root: Path) -> list[Commit]:
+@dataclass(frozen=True, slots=True)
+class BucketCloser:
+    """Closes buckets of the streams that are landed in one home."""
+
+    catalog: ClosedLines
+    root: Path
+
+    def close(self, closing: Closing) -> Commit:
+        """See `close_buckets`."""
+        return close_buckets(
+            closing.decision,
+            self.catalog,
+            self.root,
+            closing.columns,
+            closing.lease,
+            closing.plan,
+        )
+
+    def close_together(self, closings: Sequence[Closing]) -> list[Commit]:
+        """See `close_together`."""
+        return close_together(closings, self.catalog, self.root)
+
+
+def close_together(closings: Sequence[Closing], catalog: ClosedLines, root: Path) -> list[Commit]:
     """As `close_buckets`, for each in its order; nothing is committed.
 
     Raises what that raises, for all of them: try each alone.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -34,11 +35,21 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import SegmentFile, Stability
 from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.processing_roles import LandedFiles, Landing
+from pipelines.catalog.reading_roles import Lines
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import STIME, file_schema, record_schema
 from pipelines.storage.segment_files import check_file, new_attempt, sync_folders, write_file
 from pipelines.storage.shared_files import SharedFiles, is_shared
+
+
+class LandedLines(Landing, Lines, Protocol):
+    """Where records land, and the lines that they make."""
+
+
+class ClosedLines(LandedFiles, Lines, Protocol):
+    """Landed files, and how far each line has been closed."""
+
 
 LANDED = "landed"
 """The folder of landed files inside a stream's folder."""
@@ -76,7 +87,7 @@ def landed_batch(
     )
 
 
-def log_batch(catalog: Catalog, lease: Lease, batch: LandedBatch) -> bool:
+def log_batch(catalog: Landing, lease: Lease, batch: LandedBatch) -> bool:
     """Log a landed batch; False if it had landed before."""
     is_new = catalog.land(lease, batch)
     reached("land.logged")
@@ -85,7 +96,7 @@ def log_batch(catalog: Catalog, lease: Lease, batch: LandedBatch) -> bool:
 
 def close_buckets(
     decision: CloseBuckets,
-    catalog: Catalog,
+    catalog: ClosedLines,
     root: Path,
     columns: Sequence[Column],
     lease: Lease,
@@ -123,7 +134,7 @@ def close_buckets(
 
 
 @contextmanager
-def unless_closed(catalog: Catalog, decision: CloseBuckets) -> Iterator[None]:
+def unless_closed(catalog: Lines, decision: CloseBuckets) -> Iterator[None]:
     """Conflict in place of an error that comes of another driver having closed the buckets.
 
     Who was frozen while it closed them finds fewer landed files, or some that are gone: once closed

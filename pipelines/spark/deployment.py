@@ -12,7 +12,7 @@ from medusa_core.names import FIRST_EPOCH, NetworkName, Participant, StreamName
 from medusa_core.network import Network, Port
 from medusa_core.plans import Plan
 from medusa_core.segments import Producer
-from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.language.check import CheckedNetwork, fragments_for
 from pipelines.language.load import function_sources
 from pipelines.language.panes import over_panes

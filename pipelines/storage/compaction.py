@@ -23,7 +23,9 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.processing_roles import Trims
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import LineStatus
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, file_schema
 from pipelines.storage.segment_files import new_attempt, read_checked, sync_folders, write_file
@@ -75,7 +77,7 @@ def runs_to_compact(segments: Sequence[Segment]) -> list[tuple[Segment, ...]]:
     return runs
 
 
-def runs_of_line(catalog: Catalog, status: LineStatus, upto_us: int) -> list[tuple[Segment, ...]]:
+def runs_of_line(catalog: Lines, status: LineStatus, upto_us: int) -> list[tuple[Segment, ...]]:
     """What of a line would be compacted: below `upto_us`, where nothing holds it.
 
     No step reads there any more.
@@ -88,7 +90,7 @@ def runs_of_line(catalog: Catalog, status: LineStatus, upto_us: int) -> list[tup
 
 
 def compact_run(
-    catalog: Catalog, root: Path, status: LineStatus, run: Sequence[Segment]
+    catalog: Trims, root: Path, status: LineStatus, run: Sequence[Segment]
 ) -> Compacted | None:
     """Write the rows of a run as one file and let its segments name it.
 

@@ -27,15 +27,15 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.grid import TIME_US_MAX, TIME_US_MIN
 from medusa_core.names import StreamName
 from pipelines.base.files import atomic_file
-from pipelines.catalog.interface import Catalog
 from pipelines.catalog.lines_read import lines_read
+from pipelines.catalog.reading_roles import Lines
 from pipelines.storage.arrow_schema import STIME, arrow_type
 from pipelines.storage.segment_rows import columns_of, read_segments, stream_record
 
 _ROWS_AT_ONCE = 65_536
 
 
-def export_stream(catalog: Catalog, root: Path, stream: StreamName, path: Path) -> int:
+def export_stream(catalog: Lines, root: Path, stream: StreamName, path: Path) -> int:
     """Write a stream's final rows as CSV, sorted by all columns; returns how many rows."""
     columns = columns_of(stream_record(catalog, stream))
     line = lines_read(catalog.lines(stream), catalog.participant)[stream]

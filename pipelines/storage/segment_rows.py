@@ -15,12 +15,13 @@ from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Segment
 from medusa_core.suggest import did_you_mean
-from pipelines.catalog.interface import Catalog, StreamRecord
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import StreamRecord
 from pipelines.storage.arrow_schema import BUCKET, file_schema
 from pipelines.storage.segment_files import read_checked
 
 
-def stream_record(catalog: Catalog, stream: str) -> StreamRecord:
+def stream_record(catalog: Lines, stream: str) -> StreamRecord:
     """The stream as deployed; Refused, naming those that are there, if it is unknown."""
     known = {status.stream.name: status.stream for status in catalog.streams()}
     if stream not in known:

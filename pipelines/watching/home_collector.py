@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol
 
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from medusa_core.errors import MedusaError
-from medusa_core.market.loads import Kind, Load, load_of
+from medusa_core.market.loads import WINDOW_MS, Kind, Load, Recorded, load_of
 from medusa_core.segments import Producer
-from medusa_core.states import State
-from pipelines.catalog.interface import Catalog, LeaseRecord, StreamStatus
+from medusa_core.sinks import SinkRecord
+from medusa_core.states import State, Transition
+from pipelines.catalog.processing_roles import Deployments
+from pipelines.catalog.records import LeaseRecord, StreamStatus
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.home_status import (
     FragmentState,
@@ -32,10 +35,20 @@ SINK = ("participant", "stream", "sink")
 WORK = ("participant", "fragment", "partition", "cause")
 
 
+class WatchedHome(Deployments, Protocol):
+    """What is shown of a home: calls of several roles."""
+
+    def leases(self) -> tuple[LeaseRecord, ...]: ...
+    def streams(self) -> tuple[StreamStatus, ...]: ...
+    def sinks(self) -> tuple[SinkRecord, ...]: ...
+    def states(self) -> tuple[Transition, ...]: ...
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]: ...
+
+
 class HomeCollector(Collector):
     """Gauges of one home."""
 
-    def __init__(self, catalog: Catalog, safe: Callable[[object], str]) -> None:
+    def __init__(self, catalog: WatchedHome, safe: Callable[[object], str]) -> None:
         self._catalog = catalog
         self._participant = safe(catalog.participant)
         self._safe = safe
@@ -50,7 +63,9 @@ class HomeCollector(Collector):
         try:
             clock_ms, leases = self._catalog.read_clock_ms(), self._catalog.leases()
             streams, sinks = self._catalog.streams(), self._catalog.sinks()
-            states = fragment_states(self._catalog.assignments(), self._catalog)
+            states = fragment_states(
+                self._catalog.assignments(), self._catalog.states(), self._catalog.participant
+            )
             load = load_of(self._catalog.loads_since(), clock_ms)
         except MedusaError:
             reachable.add_metric((self._participant,), 0)

@@ -12,16 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.decide import explain
+from medusa_core.names import Participant
 from medusa_core.states import State, Transition
 from pipelines.base.time_text import iso
-from pipelines.catalog.interface import (
-    Assignment,
-    Catalog,
-    LeaseRecord,
-    StepRecord,
-    StreamStatus,
-)
 from pipelines.catalog.postgres.rounds import PostgresRounds
+from pipelines.catalog.records import Assignment, LeaseRecord, StepRecord, StreamStatus
 from pipelines.exchange.chooser import choices_of
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.headroom_file import bound_facts
@@ -70,7 +65,10 @@ def home_status(home: Home) -> dict[str, Any]:
             stream_progress(status, clock_ms, disputed.get(status.stream.name))
             for status in streams
         ],
-        "fragments": [_state(s, clock_ms) for s in fragment_states(assignments, catalog)],
+        "fragments": [
+            _state(s, clock_ms)
+            for s in fragment_states(assignments, catalog.states(), catalog.participant)
+        ],
         "bounds": bound_facts(home, is_driven=any(record.is_held for record in leases)),
         "sinks": [_sink(f, clock_ms) for f in sink_facts(catalog.sinks(), streams, here)],
         "sources": backlog_facts(home.directory, catalog.participant, catalog.sources()),
@@ -129,11 +127,10 @@ def _lease(record: LeaseRecord) -> Mapping[str, Any]:
 
 
 def fragment_states(
-    assignments: Iterable[Assignment], catalog: Catalog
+    assignments: Iterable[Assignment], states: Iterable[Transition], here: Participant
 ) -> tuple[FragmentState, ...]:
     """In which state of the protocol each fragment is that is computed here, and since when."""
-    last = {(t.fragment, t.partition, t.producer): t for t in catalog.states()}
-    here = catalog.participant
+    last = {(t.fragment, t.partition, t.producer): t for t in states}
     return tuple(
         FragmentState(a, last.get((a.fragment, a.partition, a.producer)))
         for a in assignments

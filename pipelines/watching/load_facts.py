@@ -11,10 +11,10 @@ from typing import Any
 
 from medusa_core.market.declared import DeclaredCost, marginal_costs
 from medusa_core.market.loads import Kind, Load, load_of
-from pipelines.catalog.interface import Catalog
+from pipelines.catalog.reading_roles import LoadLog
 
 
-def load_facts(catalog: Catalog, clock_ms: int) -> Mapping[str, Any] | None:
+def load_facts(catalog: LoadLog, clock_ms: int) -> Mapping[str, Any] | None:
     """Loads in CPU seconds per second, costs per hour and unit of load; None: nothing runs here.
 
     `declared` and every `marginal_cost` are None where the owner has declared no cost function.

@@ -21,9 +21,8 @@ from prometheus_client import (
 )
 
 from medusa_core.commits import StepMetrics
-from pipelines.catalog.interface import Catalog
 from pipelines.sources.live.live_source import Polled
-from pipelines.watching.home_collector import HomeCollector
+from pipelines.watching.home_collector import HomeCollector, WatchedHome
 from pipelines.watching.jvm_collector import JvmCollector
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -33,7 +32,7 @@ Safe = Callable[[object], str]
 class Metrics:
     """The metrics of a participant's driver, in a registry of their own."""
 
-    def __init__(self, participant: str, safe: Safe, catalog: Catalog | None = None) -> None:
+    def __init__(self, participant: str, safe: Safe, catalog: WatchedHome | None = None) -> None:
         # Else a second series for each, of when it was first counted.
         disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()

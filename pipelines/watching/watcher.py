@@ -27,7 +27,6 @@ from medusa_core.states import Transition
 from pipelines.base import clock
 from pipelines.base.redaction import SafeText
 from pipelines.base.settings import Settings
-from pipelines.catalog.interface import Catalog
 from pipelines.homes.headroom_file import HeadroomFile, fact_of, headroom_sentence
 from pipelines.watching.alarms import Alarms
 from pipelines.watching.backlog import BacklogFile
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from pipelines.sinks.delivery import Turn
     from pipelines.sources.live.live_source import Polled
     from pipelines.spark.results import Verified
+    from pipelines.watching.home_collector import WatchedHome
     from pipelines.watching.metrics import Metrics
     from pipelines.watching.metrics_server import MetricsServer
 
@@ -52,7 +52,7 @@ ROOM_AGAIN = 0.1
 
 
 def watcher_of(
-    settings: Settings, participant: Participant, catalog: Catalog | None = None
+    settings: Settings, participant: Participant, catalog: WatchedHome | None = None
 ) -> Watcher:
     """The watcher of a participant's driver, as the environment wants it.
 
@@ -102,7 +102,7 @@ class Watcher:
         directory: Path,
         *,
         network_of: Mapping[str, str] | None = None,
-        catalog: Catalog | None = None,
+        catalog: WatchedHome | None = None,
         metrics_port: int | None = None,
         secrets: Iterable[str | None] = (),
         log: JsonLog | None = None,

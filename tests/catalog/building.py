@@ -22,7 +22,7 @@ from medusa_core.grid import Range
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.network import Aggregate, Filter, Network, Output, Source
 from medusa_core.segments import Producer, Read, SegmentFile, Stability
-from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 
 WIDTH_US = 10_000_000
 ALPHA = Participant("alpha")

@@ -19,9 +19,10 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
 from medusa_core.segments import IMPORT, Producer, Read, Segment, Stability
 from medusa_core.wait_budget import Patience
-from pipelines.catalog.interface import Assignment, Catalog, Deployment
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.records import Assignment, Deployment
 from tests.catalog import building as a
 
 IMPORTING = import_fragment(a.SUMS)

@@ -15,7 +15,7 @@ from medusa_core.imports import ChosenRows
 from medusa_core.names import Epoch
 from medusa_core.segments import Producer, Stability
 from medusa_core.wait_budget import Patience
-from pipelines.catalog.interface import Assignment
+from pipelines.catalog.records import Assignment
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 from tests.catalog.producing import (

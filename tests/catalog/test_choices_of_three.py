@@ -19,8 +19,9 @@ from medusa_core.names import Epoch
 from medusa_core.recalls import RecallWanted
 from medusa_core.segments import Producer
 from medusa_core.wait_budget import Patience
-from pipelines.catalog.interface import Assignment, Catalog
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.records import Assignment
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
 from tests.catalog.producing import (

@@ -11,7 +11,8 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import PlanId, Version
 from medusa_core.segments import Segment, Stability
-from pipelines.catalog.interface import Assignment, Catalog, StreamStatus
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.records import Assignment, StreamStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 

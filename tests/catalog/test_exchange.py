@@ -10,9 +10,10 @@ from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer, Segment, Stability
-from pipelines.catalog.interface import Catalog, Deployment
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.records import Deployment
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 

@@ -11,7 +11,8 @@ from medusa_core.commits import LandedBatch, Lease, SourcePromise
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import StreamName
-from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.records import StreamStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 

@@ -26,9 +26,10 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, PlanId, StreamName, Version
 from medusa_core.segments import Stability
 from medusa_core.trims import Trimmed
-from pipelines.catalog.interface import Catalog, Deployment, Session, StepRecord
+from pipelines.catalog.interface import Catalog, Session
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import LEASES
+from pipelines.catalog.records import Deployment, StepRecord
 from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import Call, HomeUnderTest, MemoryHome, PostgresHome, wipe

@@ -19,10 +19,11 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.recalls import LineRecall, Recalled, RecallWanted
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.interface import Catalog, Deployment, LineStatus
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.records import Deployment, LineStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest, MemoryHome
 

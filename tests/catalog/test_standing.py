@@ -9,7 +9,8 @@ import pytest
 from medusa_core.commits import Cause, Lane
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.interface import Catalog, LineStatus, StreamStatus
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.records import LineStatus, StreamStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
 

@@ -12,7 +12,8 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Stability
 from medusa_core.trims import HeldBack, Trimmed
-from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.records import StreamStatus
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import Call, HomeUnderTest
 

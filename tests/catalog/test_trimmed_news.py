@@ -16,9 +16,10 @@ from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer, Segment, Stability
 from medusa_core.trims import Trimmed
-from pipelines.catalog.interface import Catalog, StreamStatus
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.records import StreamStatus
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog import building as a

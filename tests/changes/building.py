@@ -24,7 +24,8 @@ from medusa_core.names import StreamName, Version
 from medusa_core.segments import Segment, Stability
 from medusa_core.trims import Trimmed
 from pipelines.base.settings import Settings
-from pipelines.catalog.interface import Catalog, StreamRecord
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.records import StreamRecord
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.changes.change_answers import Answer, changes_of
 from pipelines.changes.changed_rows import RowChange

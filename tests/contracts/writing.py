@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from medusa_core.names import Participant
-from pipelines.catalog.interface import PlanRecord
+from pipelines.catalog.records import PlanRecord
 from pipelines.contracts.apply_changes import HomeChanges
 from pipelines.contracts.home_snapshot import Standing, StandingFragment, StandingLine
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from medusa_core.grid import Range
 from pipelines.base.settings import REPOSITORY
-from pipelines.catalog.interface import StreamStatus
+from pipelines.catalog.records import StreamStatus
 from pipelines.homes.home import Home
 from pipelines.report.figures import stream_figures
 from pipelines.spark.classes import reading

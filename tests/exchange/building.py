@@ -13,9 +13,9 @@ from medusa_core.exchange import LineNews, import_fragment
 from medusa_core.grid import Range
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile, Stability
-from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange, Partner

@@ -11,7 +11,7 @@ import pytest
 
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
-from pipelines.catalog.interface import LeaseRecord
+from pipelines.catalog.records import LeaseRecord
 from pipelines.participant.home_session import take_seat
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of

@@ -13,7 +13,7 @@ from medusa_core.fragments import fragments_of
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Stability
-from pipelines.catalog.interface import LineStatus, StreamRecord
+from pipelines.catalog.records import LineStatus, StreamRecord
 from pipelines.quality.frames import boundaries
 from pipelines.quality.windows import Asked, Subject, subjects_of
 from tests.catalog import building as a

@@ -12,7 +12,7 @@ from medusa_core.commits import LeaseKey
 from medusa_core.exchange import import_fragment
 from medusa_core.names import Participant
 from medusa_core.segments import Producer
-from pipelines.catalog.interface import Deployment
+from pipelines.catalog.records import Deployment
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer

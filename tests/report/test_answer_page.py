@@ -20,7 +20,7 @@ from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Stability
 from medusa_core.states import State, Transition
 from medusa_core.step_costs import Cost
-from pipelines.catalog.interface import LineStatus, StreamRecord
+from pipelines.catalog.records import LineStatus, StreamRecord
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.headroom_file import fact_of
 from pipelines.report.answer_charts import ANSWERS_MAX, draw_band, draw_delays

@@ -32,9 +32,9 @@ from medusa_core.segments import Producer, Segment, Stability
 from medusa_core.sinks import SinkRecord
 from medusa_core.trims import Trimmed
 from pipelines.base.settings import Settings
-from pipelines.catalog.interface import LineStatus
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.records import LineStatus
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
 from pipelines.language.check import check_network, fragments_for

@@ -20,7 +20,7 @@ from medusa_core.names import FIRST_EPOCH, StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.trims import Trimmed
 from pipelines.base.settings import Settings
-from pipelines.catalog.interface import StreamStatus
+from pipelines.catalog.records import StreamStatus
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.homes.home import Home, make_home, open_home

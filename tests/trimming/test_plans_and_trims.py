@@ -17,7 +17,7 @@ from medusa_core.network import Aggregate, Network, Output, Source
 from medusa_core.plans import Plan
 from medusa_core.segments import Stability
 from medusa_core.trims import earliest_bucket_us
-from pipelines.catalog.interface import Assignment, Deployment, StreamStatus
+from pipelines.catalog.records import Assignment, Deployment, StreamStatus
 from pipelines.homes.deployed_fragments import fragments_in_force
 from pipelines.participant.trimming import needs_here, trim_once
 from tests.catalog import building as a

@@ -21,13 +21,13 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer, Segment, Stability
 from pipelines.catalog.import_rows import limits_of, wanted_of, with_rows
-from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import check_lease, commit_step, is_tentative, lock_line
 from pipelines.catalog.memory.knowledge import read_segments
 from pipelines.catalog.memory.lines import sorted_lines
 from pipelines.catalog.memory.store import Table, Transaction
 from pipelines.catalog.memory.tables import LineRow
+from pipelines.catalog.records import Assignment
 
 VERIFIES: Table[StreamName, int] = Table("stream_verify")
 DIVERGENCES: Table[int, Divergence] = Table("divergence")

@@ -24,11 +24,11 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Epoch, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.recalled import check_commit
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import CommitRow, FileRow, LineRow, SegmentRow, VersionRow
+from pipelines.catalog.records import Assignment
 
 
 def newest_assignments(work: Transaction) -> Mapping[tuple[str, int, int], Assignment]:

@@ -8,10 +8,10 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.names import Participant, check_name
 from medusa_core.segments import IMPORT
-from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import FragmentRow, LineRow
+from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 
 _STREAM_NAME = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)?")
 

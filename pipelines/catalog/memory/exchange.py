@@ -19,7 +19,6 @@ from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.recalls import LineRecall, Recalled
 from medusa_core.segments import Producer, Segment, Stability
-from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.choices import divergences
 from pipelines.catalog.memory.commit import (
@@ -36,6 +35,7 @@ from pipelines.catalog.memory.recalls import follow
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import LineRow, SegmentRow
 from pipelines.catalog.recall_text import recall_sentence
+from pipelines.catalog.records import Assignment
 
 
 def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:

@@ -13,7 +13,6 @@ from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment
-from pipelines.catalog.interface import Assignment
 from pipelines.catalog.knowledge_rows import (
     Assigned,
     Line,
@@ -33,6 +32,7 @@ from pipelines.catalog.memory.landing import landed_counts
 from pipelines.catalog.memory.lines import lineage_of, sorted_lines
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import FragmentRow, LeaseRow, LineRow, SegmentRow
+from pipelines.catalog.records import Assignment
 
 
 def read_knowledge(

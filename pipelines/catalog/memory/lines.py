@@ -5,10 +5,10 @@ from __future__ import annotations
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Producer, Read
-from pipelines.catalog.interface import LineStatus, StepRecord, StreamStatus
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import CommitRow, LineRow, SegmentRow
+from pipelines.catalog.records import LineStatus, StepRecord, StreamStatus
 
 
 def sorted_lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:

@@ -41,17 +41,6 @@ from medusa_core.sinks import Delivered, SinkRecord
 from medusa_core.states import Transition
 from medusa_core.step_costs import Cost
 from medusa_core.trims import Trimmed
-from pipelines.catalog.interface import (
-    Assignment,
-    Deployment,
-    LeaseRecord,
-    LineStatus,
-    PlanRecord,
-    QuarantineEntry,
-    QuarantineReason,
-    StepRecord,
-    StreamStatus,
-)
 from pipelines.catalog.memory import bounds as memory_bounds
 from pipelines.catalog.memory import certificates as memory_certificates
 from pipelines.catalog.memory import (
@@ -73,6 +62,17 @@ from pipelines.catalog.memory import recalls as memory_recalls
 from pipelines.catalog.memory import sinks as memory_sinks
 from pipelines.catalog.memory import trim as memory_trim
 from pipelines.catalog.memory.store import Call, Clock, Store, Transaction
+from pipelines.catalog.records import (
+    Assignment,
+    Deployment,
+    LeaseRecord,
+    LineStatus,
+    PlanRecord,
+    QuarantineEntry,
+    QuarantineReason,
+    StepRecord,
+    StreamStatus,
+)
 
 READER_LIMIT_MS_MAX = 31 * 86_400_000
 T = TypeVar("T")

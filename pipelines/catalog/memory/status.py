@@ -6,10 +6,10 @@ from collections import Counter
 
 from medusa_core.commits import Cause, Lane, Lease
 from medusa_core.names import Epoch
-from pipelines.catalog.interface import Assignment, LeaseRecord, PlanRecord, QuarantineReason
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import newest_assignments
 from pipelines.catalog.memory.store import Transaction
+from pipelines.catalog.records import Assignment, LeaseRecord, PlanRecord, QuarantineReason
 
 _LANES = list(Lane)
 

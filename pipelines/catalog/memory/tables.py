@@ -16,8 +16,8 @@ from medusa_core.recalls import Recalled
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.sinks import SinkRecord
 from medusa_core.states import Transition
-from pipelines.catalog.interface import Assignment, StreamRecord
 from pipelines.catalog.memory.store import Table
+from pipelines.catalog.records import Assignment, StreamRecord
 
 NEVER = Version(0)
 """The version of a line before its first commit."""

@@ -48,7 +48,16 @@ from medusa_core.step_costs import Cost
 from medusa_core.trims import Trimmed
 from pipelines.catalog import import_rows as imported
 from pipelines.catalog import knowledge_rows as stands
-from pipelines.catalog.interface import (
+from pipelines.catalog.postgres import certificates as certified
+from pipelines.catalog.postgres import choices, many, rows
+from pipelines.catalog.postgres.costs import step_costs_of
+from pipelines.catalog.postgres.database_errors import errors_of_catalog
+from pipelines.catalog.postgres.loads import declared_of, recorded_of, sample_document
+from pipelines.catalog.postgres.news import import_document, news_of
+from pipelines.catalog.postgres.queries import query
+from pipelines.catalog.postgres.recalls import recall_document, recalled_of
+from pipelines.catalog.postgres.trims import compaction_documents, trimmed_of
+from pipelines.catalog.records import (
     Assignment,
     Deployment,
     LeaseRecord,
@@ -59,15 +68,6 @@ from pipelines.catalog.interface import (
     StepRecord,
     StreamStatus,
 )
-from pipelines.catalog.postgres import certificates as certified
-from pipelines.catalog.postgres import choices, many, rows
-from pipelines.catalog.postgres.costs import step_costs_of
-from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.loads import declared_of, recorded_of, sample_document
-from pipelines.catalog.postgres.news import import_document, news_of
-from pipelines.catalog.postgres.queries import query
-from pipelines.catalog.postgres.recalls import recall_document, recalled_of
-from pipelines.catalog.postgres.trims import compaction_documents, trimmed_of
 from pipelines.catalog.server.migrations import check_connection
 
 CONNECT_S_MAX = 10

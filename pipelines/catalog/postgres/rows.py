@@ -24,7 +24,8 @@ from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile, Stability
 from medusa_core.states import State, Transition
-from pipelines.catalog.interface import (
+from pipelines.catalog.knowledge_rows import Assigned, Line, PlannedFrom, Standing
+from pipelines.catalog.records import (
     Assignment,
     Deployment,
     LeaseRecord,
@@ -34,7 +35,6 @@ from pipelines.catalog.interface import (
     StreamRecord,
     StreamStatus,
 )
-from pipelines.catalog.knowledge_rows import Assigned, Line, PlannedFrom, Standing
 
 Row = Mapping[str, Any] | RowMapping
 

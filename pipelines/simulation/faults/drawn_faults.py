@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from medusa_core.errors import Conflict, MedusaError
 from medusa_core.names import Epoch, NetworkName, Participant
-from pipelines.catalog.interface import Assignment, Deployment
 from pipelines.catalog.memory.store import Waiting
+from pipelines.catalog.records import Assignment, Deployment
 from pipelines.simulation.faults.leaving import gone, lapse
 from pipelines.simulation.faults.scenario import FIRST_EPOCH, landing_of
 from pipelines.simulation.faults.simulated_participants import LEASE_MS

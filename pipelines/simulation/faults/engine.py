@@ -7,20 +7,19 @@ product's. A crash while a file is written leaves it torn.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from medusa_core.columns import Column
-from medusa_core.commits import Commit, Lease, StepMetrics
-from medusa_core.decide import CloseBuckets, ComputeStep
-from medusa_core.names import PlanId, StreamName
+from medusa_core.commits import Commit, StepMetrics
+from medusa_core.decide import ComputeStep
+from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog
 from pipelines.simulation.faults.evaluate import digests
 from pipelines.simulation.faults.scenario import Row
 from pipelines.simulation.faults.simulated_processes import Process
 from pipelines.sources import landing
+from pipelines.sources.closing import Closing
+from pipelines.sources.landing import ClosedLines
 from pipelines.spark.results import StepResult, Written
 
 if TYPE_CHECKING:
@@ -30,9 +29,10 @@ WRITE_MS = 10
 
 
 class SimulatedEngine:
-    """The `Engine` and the `Close` of a process's drivers."""
+    """The `Engine` and the `Closer` of a process's drivers."""
 
-    def __init__(self, world: World, process: Process) -> None:
+    def __init__(self, world: World, process: Process, catalog: ClosedLines) -> None:
+        self._catalog = catalog
         self._world = world
         self._process = process
         self._storage = world.homes[process.participant].storage
@@ -67,25 +67,23 @@ class SimulatedEngine:
     def swear_in(self, step: ComputeStep, result: StepResult) -> None:
         """There are no Functions here."""
 
-    def close(
-        self,
-        decision: CloseBuckets,
-        catalog: Catalog,
-        root: Path,
-        columns: Sequence[Column],
-        lease: Lease,
-        plan: PlanId,
-    ) -> Commit:
+    def close(self, closing: Closing) -> Commit:
         """See `pipelines.sources.landing.close_buckets`."""
-        landed, part = decision.landing, decision.range
-        with landing.unless_closed(catalog, decision):
-            files = catalog.landed_files(landed.stream, part)
+        landed, part = closing.decision.landing, closing.decision.range
+        with landing.unless_closed(self._catalog, closing.decision):
+            files = self._catalog.landed_files(landed.stream, part)
             self._world.rest(self._world.compute_ms())
             rows = [row for f in files for row in self._storage.read(f) if part.holds(row[0])]
             buckets = digests(rows, landed.width_us)
             landing.check_counts(landed.stream, buckets, landed.counts, part.from_us, part.to_us)
         written = self.write(landed.stream, rows)
-        return landing.closing_commit(decision, lease, plan, buckets, written, {})
+        return landing.closing_commit(
+            closing.decision, closing.lease, closing.plan, buckets, written, {}
+        )
+
+    def close_together(self, closings: Sequence[Closing]) -> list[Commit]:
+        """See `pipelines.sources.closing.close_together`."""
+        return [self.close(closing) for closing in closings]
 
     def write(self, stream: str, rows: Sequence[Row]) -> tuple[SegmentFile, ...]:
         """Write a file under a name of its own, none for no rows."""

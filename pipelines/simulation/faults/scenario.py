@@ -19,7 +19,7 @@ from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamNam
 from medusa_core.network import Network
 from medusa_core.plans import Plan
 from medusa_core.segments import IMPORT, Producer
-from pipelines.catalog.interface import Assignment, Deployment, StreamRecord
+from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.simulation.faults.drawn_replicas import NO_REPLICAS, Replicas, draw_replicas
 from pipelines.simulation.faults.schedule_shapes import WHOLE, Shape
 from pipelines.simulation.faults.simulated_networks import WIDE, WIDTH_US, Form, Rules, network_of

@@ -6,7 +6,6 @@ is what they call: the catalog's client, the exchange, the engine, sources and t
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, cast
 
 from medusa_core.commits import Lane
@@ -22,9 +21,9 @@ from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.importer import Imported, Importer, NoImports
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork
-from pipelines.participant.assigned_plans import leases_wanted, newest_assignments
+from pipelines.participant.assigned_plans import Work, leases_wanted, newest_assignments
 from pipelines.participant.driver import Applied, Driver
-from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
+from pipelines.participant.loop import AssignmentsChanged, Inputs, ParticipantLoop
 from pipelines.simulation.faults.clients import CatalogClient
 from pipelines.simulation.faults.engine import SimulatedEngine
 from pipelines.simulation.faults.events import Violation
@@ -59,14 +58,16 @@ def run(world: World, process: Process) -> NoReturn:
         take_leases(world, process, keeper, said)
         loop = ParticipantLoop(
             catalog=catalog,
-            drivers=drivers_of(world, process, client, keeper, said),
-            importer=importer_of(world, process, catalog, keeper),
-            sources=sources_of(world, process, catalog, keeper) if is_live else {},
+            drivers=drivers_of(world, process, catalog, keeper, said),
+            inputs=Inputs(
+                importer=importer_of(world, process, catalog, keeper),
+                chooser=chooser_of(world, process, catalog, keeper, said),
+                sources=sources_of(world, process, catalog, keeper) if is_live else {},
+            ),
             leases=keeper,
             said=said,
             assignments=newest_assignments(catalog, process.participant),
             now_s=lambda: world.now_ms / 1_000,
-            chooser=chooser_of(world, process, catalog, keeper, said),
         )
         try:
             loop.run(
@@ -111,27 +112,27 @@ def take_leases(world: World, process: Process, keeper: LaneKeeper, said: Teller
 
 
 def drivers_of(
-    world: World, process: Process, client: CatalogClient, leases: LeaseKeeper, said: Teller
+    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper, said: Teller
 ) -> list[Driver]:
     """The product's driver, in the lane of the process."""
     scenario = world.scenario
-    engine = SimulatedEngine(world, process)
+    engine = SimulatedEngine(world, process, catalog)
     driver = Driver(
-        catalog=cast("Catalog", client),
-        root=Path(process.participant),
-        plan=scenario.plan,
-        checked=CheckedNetwork(
-            network=scenario.network,
-            columns={Port(str(stream)): () for stream in scenario.feeds},
-            boxes={},
+        catalog=catalog,
+        work=Work(
+            plan=scenario.plan,
+            checked=CheckedNetwork(
+                network=scenario.network,
+                columns={Port(str(stream)): () for stream in scenario.feeds},
+                boxes={},
+            ),
+            fragments=tuple(scenario.fragments.values()),
         ),
-        fragments=tuple(scenario.fragments.values()),
+        closer=engine,
         leases=leases,
         engine=lambda: engine,
         limits=scenario.limits,
         said=said,
-        close=engine.close,
-        lane=process.lane,
     )
     return [driver]
 
@@ -169,7 +170,7 @@ def sources_of(
     world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
 ) -> dict[StreamName, LiveSource]:
     """The sources that a participant lands."""
-    engine = SimulatedEngine(world, process)
+    engine = SimulatedEngine(world, process, catalog)
     return {
         stream: SimulatedSource(world, stream, catalog, leases, engine)
         for stream in world.scenario.feeds

@@ -15,7 +15,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
-from pipelines.catalog.interface import LineStatus
+from pipelines.catalog.records import LineStatus
 from pipelines.simulation.faults.clients import short
 from pipelines.simulation.faults.scenario import Row
 from pipelines.simulation.faults.simulated_homes import SimulatedHome

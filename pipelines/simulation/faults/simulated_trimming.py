@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 from medusa_core.errors import OutcomeUnknown, Unavailable
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog, LineStatus
+from pipelines.catalog.interface import Catalog
+from pipelines.catalog.records import LineStatus
 from pipelines.exchange import first_holds
 from pipelines.participant import trimming
 from pipelines.simulation.faults.clients import CatalogClient

@@ -19,7 +19,6 @@ from medusa_core.digest import Digest
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Segment, SegmentFile, Stability
-from pipelines.catalog.interface import Assignment
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.tables import (
     BatchRow,
@@ -28,6 +27,7 @@ from pipelines.catalog.memory.tables import (
     LeaseRow,
     LineRow,
 )
+from pipelines.catalog.records import Assignment
 from pipelines.simulation.faults.bound_laws import check_bound
 from pipelines.simulation.faults.choice_laws import ChoiceLaws
 from pipelines.simulation.faults.evaluate import digests

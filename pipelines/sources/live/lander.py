@@ -20,9 +20,8 @@ from medusa_core.grid import FOREVER_US, ceil_us, floor_us
 from medusa_core.lateness import BoundaryRule, LatenessRule, next_boundary
 from medusa_core.names import StreamName
 from medusa_core.network import Source
-from pipelines.catalog.interface import Catalog
 from pipelines.sources.arrow_lateness import Int64s
-from pipelines.sources.landing import landed_batch, log_batch
+from pipelines.sources.landing import LandedLines, landed_batch, log_batch
 from pipelines.sources.live.judgement import Places, judge_records
 from pipelines.sources.live.live_source import Polled
 from pipelines.sources.live.source_state import LiveState
@@ -47,7 +46,7 @@ class Lander:
         *,
         source: Source,
         width_us: int,
-        catalog: Catalog,
+        catalog: LandedLines,
         root: Path,
         lease: Callable[[], Lease],
         query_id: str,

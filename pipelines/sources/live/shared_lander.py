@@ -24,9 +24,8 @@ from medusa_core.grid import floor_us
 from medusa_core.lateness import BoundaryRule, LatenessRule, next_boundary
 from medusa_core.names import StreamName
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog
 from pipelines.sources.arrow_lateness import Int64s
-from pipelines.sources.landing import LANDED
+from pipelines.sources.landing import LANDED, LandedLines
 from pipelines.sources.live.anchors import read_keepers, write_keepers
 from pipelines.sources.live.claims import Claims
 from pipelines.sources.live.lander import Piece, places_of
@@ -49,7 +48,7 @@ class SharedLander:
         feed: StreamName,
         members: Sequence[Member],
         column: str,
-        catalog: Catalog,
+        catalog: LandedLines,
         root: Path,
         query_id: str,
         lateness: LatenessRule,

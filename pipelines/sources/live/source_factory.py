@@ -12,7 +12,7 @@ from medusa_core.errors import Refused
 from medusa_core.lateness import BoundaryRule, LatenessRule
 from medusa_core.names import StreamName
 from medusa_core.network import Source
-from pipelines.catalog.interface import Catalog
+from pipelines.sources.landing import LandedLines
 from pipelines.sources.live.claims import claimed_value
 from pipelines.sources.live.directory import DirectorySource
 from pipelines.sources.live.feeds import GeneratedFeed, RecordedFeed, check_generated
@@ -96,7 +96,7 @@ class Place:
     declaration are taken from `base`.
     """
 
-    catalog: Catalog
+    catalog: LandedLines
     root: Path
     checkpoints: Path
     session: Callable[[], SparkSession]
@@ -130,7 +130,7 @@ def open_source(
     *,
     source: Source,
     width_us: int,
-    catalog: Catalog,
+    catalog: LandedLines,
     root: Path,
     lease: Callable[[], Lease],
     checkpoints: Path,

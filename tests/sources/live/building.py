@@ -14,9 +14,10 @@ from medusa_core.commits import Lease, LeaseKey
 from medusa_core.names import Epoch, NetworkName, Participant, PlanId, StreamName
 from medusa_core.network import Source
 from medusa_core.segments import Producer
-from pipelines.catalog.interface import Assignment, Catalog, Deployment, StreamRecord, StreamStatus
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.records import Assignment, Deployment, StreamRecord, StreamStatus
 from pipelines.sources.live.live_source import LiveSource, Polled
 from pipelines.sources.live.source_declaration import parse_declaration
 from pipelines.sources.live.source_factory import open_source

@@ -21,10 +21,11 @@ from medusa_core.names import Epoch, NetworkName, PlanId, StreamName
 from medusa_core.network import Source
 from medusa_core.segments import Producer
 from pipelines.base.failpoints import visited_by
-from pipelines.catalog.interface import Assignment, Catalog, Deployment, StreamRecord
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import create_home, drop_home
 from pipelines.sources.landing import read_landed

@@ -1,0 +1,197 @@
+"""What the catalog takes and answers, beyond the values of the core: frozen records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+
+from medusa_core.commits import Lease, QuarantinedRecord, StepMetrics
+from medusa_core.frozen import freeze
+from medusa_core.grid import FOREVER_US, Range
+from medusa_core.names import Epoch, NetworkName, PlanId, StreamName, Version
+from medusa_core.segments import Producer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamRecord:
+    """A stream as deployed: `kind` is source or derived; columns map name to type."""
+
+    name: StreamName
+    kind: str
+    width_us: int
+    columns: Mapping[str, str]
+    key: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze(self, "columns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """One line of the assignment log: who computes a fragment from a bucket on, under which plan.
+
+    The log is append-only; an epoch is one higher than the last of (fragment, partition).
+    """
+
+    fragment: str
+    producer: Producer
+    epoch: Epoch
+    plan: PlanId
+    partition: int = 0
+    from_us: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deployment:
+    """What a network needs in a home: its streams, plan, fragments, and who computes them.
+
+    `fragments` maps a fragment's id to (input streams, output streams); a source's landing is a
+    fragment of its own, `landing/<stream>`, without inputs.
+    """
+
+    network: NetworkName
+    document: str
+    plan: PlanId
+    plan_document: str
+    streams: tuple[StreamRecord, ...]
+    fragments: Mapping[str, tuple[tuple[StreamName, ...], tuple[StreamName, ...]]]
+    assignments: tuple[Assignment, ...]
+
+    def __post_init__(self) -> None:
+        freeze(self, "fragments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineStatus:
+    """How a (stream, producer) stands: `boundary_us` ends its live rows, `promised_us` is what a
+    source has promised, `end_us` where it ends, `tentative_us` where its first live tentative row
+    begins, `corrected_us` where the row that was superseded last ended. Of what lies before
+    `trimmed_us` nothing need be there.
+
+    `boundary_us` is BEGINNING_US before the first row or promise, FOREVER_US once it has ended.
+    `generation` is one more with each recall.
+    """
+
+    stream: StreamRecord
+    producer: Producer
+    version: Version
+    origin_us: int | None
+    boundary_us: int
+    promised_us: int | None
+    end_us: int | None
+    tentative_us: int | None = None
+    trimmed_us: int | None = None
+    corrected_us: int | None = None
+    generation: int = 1
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its live rows reach its end; some of them may be tentative."""
+        return self.boundary_us == FOREVER_US
+
+    @property
+    def kept_from_us(self) -> int | None:
+        """Where what is surely there begins: the trim, else the origin; None before it began."""
+        return self.origin_us if self.trimmed_us is None else self.trimmed_us
+
+    @property
+    def live_through_us(self) -> int | None:
+        """Where the rows from the origin on have their first hole; None if it has not begun."""
+        if self.origin_us is None:
+            return None
+        return self.end_us if self.has_ended else self.boundary_us
+
+    @property
+    def stable_through_us(self) -> int | None:
+        """Where the rows from the origin on stop being final; None if it has not begun."""
+        through_us = self.live_through_us
+        if through_us is None or self.tentative_us is None:
+            return through_us
+        return min(through_us, self.tentative_us)
+
+    @property
+    def tentative_through_us(self) -> int | None:
+        """Where live rows end, if tentative ones lie behind the stable prefix; else None."""
+        through_us, stable_us = self.live_through_us, self.stable_through_us
+        return None if through_us == stable_us else through_us
+
+    @property
+    def corrected_through_us(self) -> int | None:
+        """Before when whatever was told tentatively is final now; None if nothing was corrected."""
+        through_us = self.stable_through_us
+        if self.corrected_us is None or through_us is None:
+            return None
+        return min(self.corrected_us, through_us)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamStatus(LineStatus):
+    """A line with the counts of its live segments and their rows, for people."""
+
+    segments: int
+    rows: int
+
+    @classmethod
+    def of(cls, line: LineStatus, *, segments: int, rows: int) -> StreamStatus:
+        """A line, counted."""
+        known = {fact.name: getattr(line, fact.name) for fact in fields(LineStatus)}
+        return cls(**known, segments=segments, rows=rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRecord:
+    """A commit as it was made."""
+
+    commit_key: str
+    fragment: str
+    plan: PlanId
+    cause: str
+    range: Range
+    committed_at_ms: int
+    versions: Mapping[StreamName, Version]
+    metrics: StepMetrics = field(default_factory=StepMetrics)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaseRecord:
+    """A lease as it stands, held or not; `read_at_ms` is the catalog's clock at the look."""
+
+    lease: Lease
+    read_at_ms: int
+
+    @property
+    def expires_in_ms(self) -> int:
+        """How long it is still held; below 1 since how long it is not."""
+        return self.lease.expires_at_ms - self.read_at_ms
+
+    @property
+    def is_held(self) -> bool:
+        """Whether its holder may commit."""
+        return self.expires_in_ms > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRecord:
+    """A plan as stored: its fingerprint, the name of its network, its document (JSON)."""
+
+    id: PlanId
+    network: NetworkName
+    document: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineReason:
+    """How many records of a stream are in quarantine for one reason."""
+
+    stream: StreamName
+    reason: str
+    records: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuarantineEntry:
+    """A record in quarantine under its number, and the batch with which it landed repaired."""
+
+    number: int
+    record: QuarantinedRecord
+    landed_as: str | None = None
