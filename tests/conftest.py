@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pipelines.catalog.server.embedded_server import EmbeddedServer
+    from tests.replaying import Replayer
 
 MEMORY = Path("/dev/shm")
 
@@ -94,6 +95,14 @@ def spark() -> Iterator[SparkSession]:
     yield session
     close_session(session)
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def replayer(postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path) -> Replayer:
+    """Replays in the run's one server and session."""
+    from tests.replaying import Replayer
+
+    return Replayer(postgres_server, spark, tmp_path)
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from medusa_core.knowledge import Limits
+from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.language.load import load_network
 from pipelines.sources.generated_files import write_generated
 from tests.cli.kept import Kept, kept_replay, nasty_csv, nasty_network
+from tests.cli.watched import Watched, watched_homes
 from tests.conftest import folder_on_memory
 
 
@@ -36,6 +38,15 @@ def nasty_kept(spark: Any) -> Iterator[Kept]:
     with kept_replay(folder, nasty_network, inputs, spark, Limits()) as kept:
         yield kept
     shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def watched(
+    postgres_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Watched]:
+    """Two homes in the middle of their work."""
+    with watched_homes(postgres_server, tmp_path_factory.mktemp("watched")) as homes:
+        yield homes
 
 
 @dataclass(frozen=True)

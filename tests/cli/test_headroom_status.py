@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -12,24 +12,15 @@ from medusa_core.bound_headroom import Headroom
 from medusa_core.bounds import Bound
 from medusa_core.names import StreamName
 from medusa_core.step_costs import Cost
-from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.homes.headroom_file import HeadroomFile
 from pipelines.homes.home import open_home
 from tests.catalog import building as a
-from tests.cli.watched import Watched, watched_homes
+from tests.cli.watched import Watched
 
 Status = Callable[..., str]
 WIDTH_MAX = 100
 STREAMS = (StreamName(a.SUMS), StreamName(a.BIG))
-
-
-@pytest.fixture(scope="module")
-def watched(
-    postgres_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Watched]:
-    with watched_homes(postgres_server, tmp_path_factory.mktemp("watched")) as homes:
-        yield homes
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -11,11 +11,10 @@ from medusa_core.commits import Cause, Lane
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost, marginal_costs
 from medusa_core.market.loads import Kind, Load, LoadSample, Shares, WorkKey
-from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from pipelines.homes.home import open_home
 from tests.catalog import building as a
-from tests.cli.watched import Watched, watched_homes
+from tests.cli.watched import Watched
 
 Status = Callable[..., str]
 MAIN, LANDING = WorkKey(a.MAIN, 0, Cause.NORMAL), WorkKey(a.LANDING, 0, Cause.LANDING)
@@ -32,14 +31,6 @@ FORGET = """
     SET session_replication_role = DEFAULT
 """
 """What the administrator of a server can do to a home, and nobody else."""
-
-
-@pytest.fixture(scope="module")
-def watched(
-    postgres_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Watched]:
-    with watched_homes(postgres_server, tmp_path_factory.mktemp("watched")) as homes:
-        yield homes
 
 
 @pytest.fixture

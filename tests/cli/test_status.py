@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,14 +25,6 @@ from tests.waiting import until
 
 Status = Callable[..., tuple[int, str, str]]
 WIDTH_MAX = 100
-
-
-@pytest.fixture(scope="module")
-def watched(
-    postgres_server: EmbeddedServer, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Watched]:
-    with watched_homes(postgres_server, tmp_path_factory.mktemp("watched")) as homes:
-        yield homes
 
 
 @pytest.fixture

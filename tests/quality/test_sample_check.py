@@ -23,9 +23,8 @@ from pipelines.spark.job_verification import Records, Verification
 from tests.replaying import Replayer, parquet_files
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from pipelines.catalog.server.embedded_server import EmbeddedServer
 
 SECOND_US = 1_000_000
 MINUTES = 60
@@ -76,11 +75,6 @@ class Replayed:
 
     def check(self) -> SampleCheck:
         return check_sample(self.home, self.network, PlanId(self.result.plan))
-
-
-@pytest.fixture
-def replayer(postgres_server: EmbeddedServer, spark: SparkSession, tmp_path: Path) -> Replayer:
-    return Replayer(postgres_server, spark, tmp_path)
 
 
 @pytest.fixture
