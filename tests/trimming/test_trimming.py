@@ -150,7 +150,7 @@ def test_without_a_word_of_what_it_is_the_declared_retentions_that_count(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ((), "say what to let go"),
+        ((), "say what to trim"),
         (("sms", "--keep", "7d"), "did you mean 'sums'"),
         (("--keep", "soon"), "duration 'soon' is not one"),
         (("--before", "yesterday"), "--before 'yesterday' is no time"),
