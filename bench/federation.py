@@ -7,7 +7,6 @@ server is owned by the process that measures, so that participants can be killed
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import signal
 import subprocess
@@ -20,8 +19,8 @@ from pathlib import Path
 from bench.processes import REPOSITORY, ContenderFailed
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.apply import run_apply
 from pipelines.homes.home import SERVER, known_homes, storage_of
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 
 CONTRACTS = REPOSITORY / "contracts"
 END_S_MAX = 60
@@ -136,11 +135,7 @@ def shipped_federation(folder: Path, contracts: Path = CONTRACTS) -> Iterator[Fe
     """Homes with these contracts applied and nobody running; all processes end with the block."""
     settings = replace(Settings.from_environment({}), directory=folder.absolute())
     with EmbeddedServer(settings.directory / SERVER) as server:
-        with contextlib.redirect_stdout(io.StringIO()):
-            run_apply(
-                settings, contracts=contracts, participant=None, from_=None, explain=False,
-                as_json=True,
-            )  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         federation = Federation(settings, server)
         try:
             yield federation

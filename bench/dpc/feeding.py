@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Sequence
 
 from pipelines.base.settings import Settings
-from pipelines.cli.run import POLL_MS, RunOrder, run_participant
+from pipelines.operations.participant_run import POLL_MS, RunOptions, run_participant
 
 
 def main(names: Sequence[str]) -> None:
@@ -25,7 +25,7 @@ def main(names: Sequence[str]) -> None:
 
     def feed(name: str) -> None:
         try:
-            run_participant(settings, RunOrder(participant=name, poll_ms=POLL_MS))
+            run_participant(settings, RunOptions(participant=name, poll_ms=POLL_MS))
         finally:
             ended.set()
 

@@ -1,4 +1,4 @@
-"""The steps of a drill, each a task that can be looked at while it goes on."""
+"""The steps of a drill, each a task that can be inspected while it runs."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from pipelines.base.settings import Settings
+    from pipelines.operations.drilling import Drill, TentativeSeen, Unsettled
+    from pipelines.operations.fault_injection import FaultResult
 
 
 class PrepareDrillOperator(MedusaOperator):
-    """Checks the form; what is to be judged, as it stands before."""
+    """Checks the form, and chooses the streams to judge, as they are before."""
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
         from pipelines.operations.drill_forms import prepare
+        from pipelines.operations.drilling import document
 
         drill = prepare(settings, dict(context["params"]))
-        self.say(*(f"judged: {one['home']}/{one['stream']}" for one in drill["judged"]))
-        return drill
+        self.say(*(f"judged: {one.name}" for one in drill.judged))
+        return document(drill)
 
 
 class DrillStepOperator(MedusaOperator):
@@ -38,72 +41,102 @@ class DrillStepOperator(MedusaOperator):
         self.drill = drill
 
     def act(self, settings: Settings, context: Context) -> Any:
+        from pipelines.operations.drilling import drill_of
+
         if not self.drill:
             raise AirflowSkipException("there is no drill: it was refused, see the first task")
-        return self.step(settings, context)
+        return self.step(settings, drill_of(self.drill), context)
 
     @abstractmethod
-    def step(self, settings: Settings, context: Context) -> Any:
-        """What this step does."""
+    def step(self, settings: Settings, drill: Drill, context: Context) -> Any:
+        """Carry out this step; the result is its XCom."""
+
+    def mark(self, settings: Settings, drill: Drill, label: str) -> Mapping[str, Any]:
+        """The time of each judged home's clock, for XCom."""
+        from pipelines.operations.drilling import mark
+
+        marks = mark(settings, drill, label)
+        return {home: {"at_ms": one.at_ms, "label": one.label} for home, one in marks.items()}
+
+    def say_fault(self, result: FaultResult) -> None:
+        """Write what was injected or healed into the log of the task."""
+        from pipelines.cli.fault import render
+
+        self.say(*render(result).splitlines())
 
 
 class StrikeOperator(DrillStepOperator):
-    """Makes the fault; when it was made, by the clock of each home."""
+    """Injects the fault; its XCom is when, by the clock of each home."""
 
-    def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations.drilling import mark, strike
+    def step(self, settings: Settings, drill: Drill, context: Context) -> Mapping[str, Any]:
+        from pipelines.operations.drilling import strike
 
-        marks = mark(settings, self.drill, self.drill["scene"])
-        self.say(strike(settings, self.drill))
+        marks = self.mark(settings, drill, drill.scene)
+        self.say_fault(strike(settings, drill))
         return marks
 
 
 class WatchOperator(DrillStepOperator):
     """Waits, while the fault lasts, for tentative answers."""
 
-    def step(self, settings: Settings, context: Context) -> Mapping[str, int]:
+    def step(self, settings: Settings, drill: Drill, context: Context) -> Mapping[str, int]:
         from pipelines.operations.drilling import watch
 
-        return watch(settings, self.drill, self.say)
+        def say(seen: TentativeSeen) -> None:
+            missing = ", ".join(seen.missing)
+            self.say(f"{seen.stream.name}: {seen.count} tentative, the last without {missing}")
+
+        return watch(settings, drill, say)
 
 
 class HealOperator(DrillStepOperator):
-    """Ends the fault, whatever became of the steps before."""
+    """Ends the fault, whatever the result of the steps before."""
 
-    def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations.drilling import heal, mark
+    def step(self, settings: Settings, drill: Drill, context: Context) -> Mapping[str, Any]:
+        from pipelines.operations.drilling import heal
 
-        self.say(heal(settings, self.drill))
-        return mark(settings, self.drill, "heal")
+        self.say_fault(heal(settings, drill))
+        return self.mark(settings, drill, "heal")
 
 
 class RecoverOperator(DrillStepOperator):
-    """Waits until everything is final again and goes on."""
+    """Waits until everything is final again and answers continue."""
 
-    def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
+    def step(self, settings: Settings, drill: Drill, context: Context) -> Mapping[str, Any]:
         from pipelines.operations.drilling import recover
 
-        return recover(settings, self.drill, self.say)
+        def say(seen: Unsettled) -> None:
+            self.say("; ".join(seen.reasons) or "all is final again, and answers continue")
+
+        return {"recovered": list(recover(settings, drill, say))}
 
 
 class JudgeOperator(DrillStepOperator):
     """Certifies what was answered since the drill began, and publishes the report."""
 
-    def step(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations.drilling import REPORTS, judge
+    def step(self, settings: Settings, drill: Drill, context: Context) -> Mapping[str, Any]:
+        from medusa_core.names import Participant
+        from pipelines.operations.drilling import REPORTS, judge, page_of
+        from pipelines.report.answer_figures import Mark
 
         pulled = context["ti"].xcom_pull(task_ids=["strike", "heal"])
-        marks: dict[str, list[Any]] = {}
+        marks: dict[Participant, list[Mark]] = {}
         for found in pulled or ():
-            for home, told in (found or {}).items():
-                marks.setdefault(home, []).extend(told)
+            for home, one in (found or {}).items():
+                marks.setdefault(Participant(home), []).append(Mark(one["at_ms"], one["label"]))
         title = "drill-" + re.sub(r"[^A-Za-z0-9]+", "-", context["dag_run"].run_id)[:100]
         folder = settings.directory / REPORTS
-        drill = {**self.drill, "marks": marks}
-        names = {one["home"] for one in self.drill["judged"]}
-        # A link to the page stays where laws were broken: it is then that it is needed.
-        self.show(settings, {"pages": [folder / f"{title}-{min(names)}.html"]})
-        document = judge(settings, drill, folder, title)
+        first = min(one.home for one in drill.judged)
+        # A link to the page exists where laws were broken, too: that is when it is needed.
+        self.show(settings, {"pages": [page_of(folder, title, first)]})
+        done = judge(settings, drill, marks, folder, title)
+        document = {
+            "passed": True,
+            "checks": done.checks,
+            "late": list(done.late),
+            "pages": [str(page) for page in done.pages],
+            "certificates": done.certificates,
+        }
         self.show(settings, document)
-        self.say(*(f"report: {page}" for page in document["pages"]))
+        self.say(*(f"report: {page}" for page in done.pages))
         return document

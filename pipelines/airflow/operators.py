@@ -16,6 +16,7 @@ from pipelines.airflow.medusa_operator import MedusaOperator, who
 
 if TYPE_CHECKING:
     from pipelines.base.settings import Settings
+    from pipelines.operations.contract_application import ApplyRequest
 
 WAITS_S_MAX, MARGIN_S = 18.0, 0.1
 """In all, for one task: the next run comes after 30 s, and only two are at once."""
@@ -41,23 +42,23 @@ class PlanOperator(MedusaOperator):
     """What deploying the contracts would change."""
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations import deploying
+        from pipelines.operations.deploying import document, plan_deployment
 
-        document = deploying.plan(settings, *deploying_asked(self, settings, context))
-        self.say(*(document["changes"] or ["nothing changes"]))
-        return document
+        plan = plan_deployment(settings, apply_request(self, context))
+        self.say(*(plan.changes or ["nothing changes"]))
+        return document(plan)
 
 
-def deploying_asked(operator: MedusaOperator, settings: Settings, context: Context) -> Any:
-    """What the form of a deployment asks for: folder, participant, from when on."""
+def apply_request(operator: MedusaOperator, context: Context) -> ApplyRequest:
+    """The request of a deployment's form: folder, participant, beginning."""
     from pipelines.operations import form_values as forms
+    from pipelines.operations.contract_application import ApplyRequest, beginning_of
 
     form = context["params"]
-    contracts = forms.folder_of("contracts", form["contracts"], operator.hook.contracts_root())
-    return (
-        contracts,
-        forms.text_of("participant", form["participant"]),
-        forms.text_of("begins", form["begins"]),
+    return ApplyRequest(
+        contracts=forms.folder_of("contracts", form["contracts"], operator.hook.contracts_root()),
+        participant=forms.text_of("participant", form["participant"]),
+        begins=beginning_of(forms.text_of("begins", form["begins"])),
     )
 
 
@@ -92,16 +93,16 @@ class ApplyOperator(MedusaOperator):
         self.plan = plan
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations import deploying
+        from pipelines.operations.deploying import apply_deployment, start_deployed
 
-        asked = deploying_asked(self, settings, context)
-        document = dict(deploying.bring_in(settings, *asked, planned=self.plan))
-        self.say(*(f"{name}: brought in" for name in document["brought_in"]), *document["notes"])
+        done = apply_deployment(settings, apply_request(self, context), self.plan["fingerprint"])
+        self.say(*(f"{name}: applied" for name in done.applied), *done.notes)
+        document: dict[str, Any] = {"applied": list(done.applied), "notes": list(done.notes)}
         if context["params"]["start"]:
-            document["running"] = deploying.let_run(
-                settings, self.plan["homes"], document["brought_in"], who=who(context)
+            document["running"] = start_deployed(
+                settings, self.plan["homes"], done.applied, who=who(context)
             )
-            self.say(*(f"{name} shall run" for name in document["running"]))
+            self.say(*(f"{name} is to run" for name in document["running"]))
         return document
 
 
@@ -124,12 +125,15 @@ class SuperviseOperator(MedusaOperator):
         return self.told(context, lambda: self._look(self.hook.settings(), waited_s))
 
     def _look(self, settings: Settings, waited_s: float) -> Sequence[str]:
-        from pipelines.operations.job_supervision import supervise
+        from pipelines.operations.job_supervision import SupervisionRequest, supervise_once
 
-        document = supervise(settings, Participant(self.participant), self.hook.environment())
-        self.say(*document["said"])
-        if document["due_ms"] is not None:
-            waits_s = document["due_ms"] / 1_000 + MARGIN_S
+        request = SupervisionRequest(participant=self.participant)
+        result = supervise_once(settings, request, self.hook.environment())
+        result.check()
+        lines = result.lines()
+        self.say(*lines)
+        if result.due_ms is not None:
+            waits_s = result.due_ms / 1_000 + MARGIN_S
             if waited_s + waits_s <= WAITS_S_MAX:
                 self.defer(
                     trigger=TimeDeltaTrigger(timedelta(seconds=waits_s)),
@@ -137,7 +141,7 @@ class SuperviseOperator(MedusaOperator):
                     kwargs={"waited_s": waited_s + waits_s},
                     timeout=timedelta(seconds=60),
                 )
-        return list(document["said"])
+        return lines
 
 
 class RoundOperator(MedusaOperator):
@@ -148,13 +152,16 @@ class RoundOperator(MedusaOperator):
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations.market_round import trade
+        from pipelines.operations.market_round import document, hold_due_round
 
         form = context["params"]
-        return trade(
-            settings, Participant(self.participant), explain=form["explain"],
+        result = hold_due_round(
+            settings,
+            Participant(self.participant),
+            explain=form["explain"],
             only_idle=form["only_idle"],
-        )  # fmt: skip
+        )
+        return document(result)
 
 
 class HousekeepingOperator(MedusaOperator):
@@ -166,17 +173,18 @@ class HousekeepingOperator(MedusaOperator):
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
         from pipelines.operations import form_values as forms
+        from pipelines.operations.home_trim import TrimRequest, document
         from pipelines.operations.housekeeping import keep_house
 
         form = context["params"]
-        document = keep_house(
-            settings,
-            Participant(self.participant),
-            keep=forms.text_of("keep", form["keep"]),
+        request = TrimRequest(
+            participant=self.participant,
+            keep_us=forms.duration_of("keep", form["keep"]),
             compacts=form["compact"],
             removes_orphans=form["orphans"],
             explain=form["explain"],
         )
-        counts = {name: len(what) for name, what in document.items() if isinstance(what, list)}
+        result = document(keep_house(settings, request))
+        counts = {name: len(what) for name, what in result.items() if isinstance(what, list)}
         self.say(f"{self.participant}: {counts or 'nothing to do'}")
         return {"participant": self.participant, **counts}

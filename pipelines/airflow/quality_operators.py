@@ -15,6 +15,7 @@ from pipelines.airflow.triggers import CorrectionsEnd
 
 if TYPE_CHECKING:
     from pipelines.base.settings import Settings
+    from pipelines.operations.certification import CertificationRequest
 
 
 class CorrectOperator(MedusaOperator):
@@ -28,15 +29,16 @@ class CorrectOperator(MedusaOperator):
         self.participant = participant
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations.correcting import open_backlog
+        from pipelines.operations.correcting import BacklogRequest, document, open_backlog
 
-        form = context["params"]
-        document = open_backlog(
-            settings, Participant(self.participant), self.hook.environment(),
-            who=who(context), always=form["always"],
-        )  # fmt: skip
-        self.say(f"{self.participant}: {document['because']}")
-        return document
+        request = BacklogRequest(
+            participant=Participant(self.participant),
+            who=who(context),
+            always=context["params"]["always"],
+        )
+        result = open_backlog(settings, request, self.hook.environment())
+        self.say(f"{self.participant}: {result.because}")
+        return document(result)
 
     def execute(self, context: Context) -> Any:
         document = super().execute(context)
@@ -78,7 +80,7 @@ class WindowsOperator(MedusaOperator):
 
     def act(self, settings: Settings, context: Context) -> list[str]:
         from pipelines.operations import form_values as forms
-        from pipelines.operations.certifying import WINDOW_US, windows_due
+        from pipelines.operations.closed_windows import WINDOW_US, windows_due
 
         length_us = forms.duration_of(
             "length", context["params"]["length"], least_us=1_000_000, most_us=86_400_000_000
@@ -99,40 +101,36 @@ class CertifyOperator(MedusaOperator):
     """
 
     def act(self, settings: Settings, context: Context) -> Mapping[str, Any]:
-        from pipelines.operations import certifying
+        from pipelines.operations.certification import certify
+
+        result = certify(settings, self._request(settings, context))
+        page = str(result.page)
+        self.show(settings, {"page": page})
+        self.say(f"{len(result.found)} checks; pages: {page}")
+        result.check_passed()
+        return {"passed": True, "checks": len(result.found), "page": page}
+
+    def _request(self, settings: Settings, context: Context) -> CertificationRequest:
         from pipelines.operations import form_values as forms
+        from pipelines.operations.certification import CertificationRequest
+        from pipelines.operations.closed_windows import window_of
 
         key = context["dag_run"].partition_key
         if key:
-            window = certifying.window_of(settings, key)
-            return self.certify(
-                settings, window.participant, window.stream, window.from_us, window.to_us
+            window = window_of(settings, key)
+            return CertificationRequest(
+                participant=window.participant,
+                stream=window.stream,
+                from_us=window.from_us,
+                to_us=window.to_us,
             )
         form = context["params"]
-        return self.certify(
-            settings,
-            forms.participant_of("participant", settings, form["participant"]),
-            forms.text_of("stream", form["stream"]),
-            forms.time_of("from", form["from"]),
-            forms.time_of("to", form["to"]),
+        return CertificationRequest(
+            participant=forms.participant_of("participant", settings, form["participant"]),
+            stream=forms.text_of("stream", form["stream"]),
+            from_us=forms.time_of("from", form["from"]),
+            to_us=forms.time_of("to", form["to"]),
         )
-
-    def certify(
-        self,
-        settings: Settings,
-        participant: Participant,
-        stream: str | None,
-        from_us: int | None,
-        to_us: int | None,
-    ) -> Mapping[str, Any]:
-        """Check, link to the pages, and raise CheckFailed if something is wrong."""
-        from pipelines.operations import certifying
-
-        document = certifying.certify(settings, participant, stream, from_us, to_us)
-        self.show(settings, document)
-        self.say(f"{len(document['certificates'])} checks; pages: {document['page']}")
-        certifying.check_passed(document)
-        return {"passed": True, "checks": len(document["certificates"]), "page": document["page"]}
 
 
 class CertifyCorrectedOperator(MedusaOperator):
@@ -149,9 +147,9 @@ class CertifyCorrectedOperator(MedusaOperator):
 
         if not self.corrected["corrected"]:
             raise AirflowSkipException(f"nothing was corrected: {self.corrected['because']}")
-        document = certify_corrected(
+        done = certify_corrected(
             settings, Participant(self.corrected["participant"]), self.corrected["streams"]
         )
-        self.show(settings, document)
-        self.say(f"{document['checks']} checks; pages: {document['page']}")
-        return document
+        self.show(settings, {"page": done.page})
+        self.say(f"{done.checks} checks; pages: {done.page}")
+        return {"passed": True, "checks": done.checks, "page": done.page}

@@ -24,6 +24,7 @@ from medusa_core.grid import parse_duration_us
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from pipelines.base import clock
+from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import Progress, facts, table
 from pipelines.base.time_text import counted, duration
@@ -37,7 +38,7 @@ NETWORK = "netmon"
 BUSIEST = 10
 RECORDS_PER_STEP = 20_000
 """Smaller steps than a replay would take, so that there are several to look at."""
-CHECK_FAILED, INTERRUPTED = 1, 130
+CHECK_FAILED = 1
 REPLAY, FEDERATION = "replay", "federation"
 
 

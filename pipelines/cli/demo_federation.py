@@ -7,7 +7,6 @@ demo is killed. What they say goes to `NAME.out` in the folder.
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import signal
 import subprocess
@@ -22,10 +21,11 @@ from medusa_core.names import Participant
 from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.apply import run_apply
-from pipelines.cli.fault import Asked, run_fault
+from pipelines.cli.fault import render
 from pipelines.cli.init import write_project
 from pipelines.homes.home import SERVER
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
+from pipelines.operations.fault_injection import CutRequest, HealRequest, inject_fault
 from pipelines.platform.drills.run_processes import running_in
 from pipelines.report.next_steps import near
 
@@ -95,12 +95,13 @@ class DemoFederation:
             for process in running_in(self.settings.directory)
         )
 
-    def fault(self, what: str, *names: Participant) -> str:
-        """Carry out a drill as `medusa fault` does; what it said."""
-        said = io.StringIO()
-        with contextlib.redirect_stdout(said):
-            run_fault(self.settings, Asked(what=what, names=names))
-        return said.getvalue().strip()
+    def cut(self, one: Participant, other: Participant) -> str:
+        """Cut the link between two participants; what was done, in a line."""
+        return render(inject_fault(self.settings, CutRequest(one=one, other=other)))
+
+    def heal(self, one: Participant, other: Participant) -> str:
+        """Heal the link between two participants; what was done, in a line."""
+        return render(inject_fault(self.settings, HealRequest(participants=(one, other))))
 
     def stop(self) -> None:
         """End all participants, the one that computes first: it would answer without the others."""
@@ -139,11 +140,7 @@ def demo_federation(settings: Settings, folder: Path) -> Iterator[DemoFederation
     with contextlib.ExitStack() as stack:
         if own.catalog_url is None:
             stack.enter_context(EmbeddedServer(folder / SERVER))
-        with contextlib.redirect_stdout(io.StringIO()):
-            run_apply(
-                own, contracts=folder / "contracts", participant=None, from_=None, explain=False,
-                as_json=True,
-            )  # fmt: skip
+        apply_contracts(own, ApplyRequest(contracts=folder / "contracts"))
         federation = DemoFederation(own)
         stack.callback(federation.stop)
         yield federation

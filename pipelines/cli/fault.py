@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-import signal
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, assert_never
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
-from medusa_core.names import Participant
-from medusa_core.suggest import did_you_mean
-from pipelines.base import clock
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import duration, iso
 from pipelines.cli.arguments import add_json
 
 if TYPE_CHECKING:
-    from pipelines.platform.drills.link_faults import LinkFaults
-    from pipelines.platform.drills.run_processes import Running
+    from pipelines.operations.fault_injection import FaultList, FaultRequest, FaultResult
+
+HELP = "drills: cut and slow down links, kill and freeze participants"
 
 VERBS: Mapping[str, tuple[tuple[int, ...], frozenset[str]]] = {
     "cut": ((2,), frozenset({"--for", "--one-way", "--explain"})),
@@ -31,280 +27,9 @@ VERBS: Mapping[str, tuple[tuple[int, ...], frozenset[str]]] = {
     "freeze": ((1,), frozenset({"--for", "--explain"})),
     "list": ((0,), frozenset({"--json"})),
 }
-"""How many participants each is about, and which options it takes."""
+"""How many participants each verb takes, and which options."""
 
 COUNTS = {0: "no participant", 1: "one participant", 2: "two participants"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """The command as it was typed."""
-
-    what: str
-    names: Sequence[str] = ()
-    lasts: str | None = None
-    by: str | None = None
-    one_way: bool = False
-    explain: bool = False
-    as_json: bool = False
-
-    def check(self) -> None:
-        """Refused for a number of participants or an option that this does not take."""
-        counts, options = VERBS[self.what]
-        if len(self.names) not in counts:
-            wanted = " or ".join(COUNTS[n] for n in counts)
-            raise Refused(f"medusa fault {self.what} is about {wanted}, not {len(self.names)}")
-        given = {
-            "--for": self.lasts is not None,
-            "--by": self.by is not None,
-            "--one-way": self.one_way,
-            "--explain": self.explain,
-            "--json": self.as_json,
-        }
-        for option, is_given in given.items():
-            if is_given and option not in options:
-                raise Refused(f"medusa fault {self.what} takes no {option}: leave it out")
-        if self.what == "slow" and self.by is None:
-            raise Refused("say by how much the link is to be slower with --by, such as --by 500ms")
-
-
-def run_fault(settings: Settings, asked: Asked) -> int:
-    """Do what was asked, or say what would be done; raises Refused for a participant unknown."""
-    asked.check()
-    names = [_known(settings, name) for name in asked.names]
-    if len(set(names)) < len(names):
-        raise Refused(f"there is no link between {names[0]} and itself: name two participants")
-    match asked.what:
-        case "list":
-            return _list(settings, as_json=asked.as_json)
-        case "kill":
-            return _kill(settings, names[0], explain=asked.explain)
-        case "freeze":
-            return _freeze(settings, names[0], _seconds(asked.lasts), explain=asked.explain)
-        case "heal":
-            return _heal(settings, names, explain=asked.explain)
-        case "cut":
-            return _cut(settings, names[0], names[1], asked)
-        case _:
-            return _slow(settings, names[0], names[1], asked)
-
-
-def _known(settings: Settings, name: str) -> Participant:
-    from pipelines.homes.home import known_homes
-
-    homes = known_homes(settings.directory)
-    for known in homes:
-        if known == name:
-            return known
-    there = ", ".join(sorted(homes)) or "none"
-    hint = did_you_mean(name, homes, "apply its contracts with medusa apply")
-    raise Refused(
-        f"there is no participant {name!r} in {settings.directory} (there: {there}): {hint}"
-    )
-
-
-def _seconds(lasts: str | None) -> float | None:
-    return None if lasts is None else parse_duration_us(lasts) / 1_000_000
-
-
-def _lasting(seconds: float | None) -> str:
-    return "until it is healed" if seconds is None else f"for {duration(int(seconds * 1_000_000))}"
-
-
-# links
-
-
-def _cut(settings: Settings, one: Participant, other: Participant, asked: Asked) -> int:
-    from pipelines.platform.drills.link_faults import Lost
-
-    seconds = _seconds(asked.lasts)
-    until_s = None if seconds is None else clock.wall_s() + seconds
-    rows = [Lost(one, other, until_s), *([] if asked.one_way else [Lost(other, one, until_s)])]
-    if asked.one_way:
-        said = f"nothing that {one} sends reaches {other}, {_lasting(seconds)}"
-    else:
-        said = f"nothing goes between {one} and {other}, {_lasting(seconds)}"
-    if asked.explain:
-        print(f"would be so: {said}")
-        return 0
-    _change(settings, lambda faults: faults.with_lost(*rows))
-    print(said)
-    return 0
-
-
-def _slow(settings: Settings, one: Participant, other: Participant, asked: Asked) -> int:
-    from pipelines.platform.drills.link_faults import BY_MS_MAX, Slow
-
-    assert asked.by is not None, "it was checked"
-    by_ms = parse_duration_us(asked.by) // 1_000
-    if not 1 <= by_ms <= BY_MS_MAX:
-        raise Refused(f"--by {asked.by} is out of range: 1ms at least, 1h at most")
-    seconds = _seconds(asked.lasts)
-    first, second = sorted((one, other))
-    row = Slow(first, second, by_ms, None if seconds is None else clock.wall_s() + seconds)
-    said = f"every call between {one} and {other} takes {by_ms} ms longer, {_lasting(seconds)}"
-    if asked.explain:
-        print(f"would be so: {said}")
-        return 0
-    _change(settings, lambda faults: faults.with_slow(row))
-    print(said)
-    return 0
-
-
-def _change(settings: Settings, change: Any, *, begins_anew: bool = False) -> None:
-    from pipelines.platform.drills.link_faults import (
-        FILE,
-        NOTHING,
-        faults_alone,
-        read_faults,
-        write_faults,
-    )
-
-    directory = settings.directory
-    with faults_alone(directory):
-        try:
-            faults = read_faults(directory / FILE)
-        except Refused:
-            if not begins_anew:
-                raise
-            faults = NOTHING
-        write_faults(directory, change(faults.at(clock.wall_s())))
-
-
-# processes
-
-
-def _of(settings: Settings, participant: Participant) -> list[Running]:
-    """Who runs a participant: who drives it, else who waits; Unavailable if nobody does."""
-    from pipelines.platform.drills.run_processes import running_in
-
-    mine = [p for p in running_in(settings.directory) if p.participant == participant]
-    if not mine:
-        raise Unavailable(
-            f"no medusa run of {participant} runs in {settings.directory}: start it, then try again"
-        )
-    return [process for process in mine if not process.waits] or mine
-
-
-def _pids(processes: Sequence[Running]) -> str:
-    word = "process" if len(processes) == 1 else "processes"
-    return f"{word} {', '.join(str(process.pid) for process in processes)}"
-
-
-def _kill(settings: Settings, participant: Participant, *, explain: bool) -> int:
-    processes = _of(settings, participant)
-    if explain:
-        print(f"would be killed: {_pids(processes)} of {participant}")
-        return 0
-    killed = [process for process in processes if process.signal(signal.SIGKILL)]
-    if not killed:
-        raise Unavailable(f"{participant} has ended meanwhile: nothing was killed")
-    print(f"killed: {_pids(killed)} of {participant}")
-    return 0
-
-
-def _freeze(
-    settings: Settings, participant: Participant, seconds: float | None, *, explain: bool
-) -> int:
-    from pipelines.platform.drills.resume_later import thaw_later
-
-    processes = _of(settings, participant)
-    lasting = f"until `medusa fault heal {participant}`" if seconds is None else _lasting(seconds)
-    if explain:
-        print(f"would be frozen {lasting}: {_pids(processes)} of {participant}")
-        return 0
-    # Before anything is frozen there is somebody to let it go on.
-    thawing = None if seconds is None else thaw_later(processes, seconds)
-    frozen = [process for process in processes if process.signal(signal.SIGSTOP)]
-    if not frozen:
-        if thawing is not None:
-            thawing.terminate()
-        raise Unavailable(f"{participant} has ended meanwhile: nothing was frozen")
-    print(f"frozen {lasting}: {_pids(frozen)} of {participant}", flush=True)
-    if thawing is not None:
-        print("it goes on by itself, even if this command is ended before", flush=True)
-        thawing.wait()
-        print(f"{participant} goes on")
-    return 0
-
-
-def _heal(settings: Settings, names: Sequence[Participant], *, explain: bool) -> int:
-    from pipelines.platform.drills.link_faults import FILE
-    from pipelines.platform.drills.run_processes import running_in
-
-    wanted = set(names)
-
-    def is_healed(link: frozenset[Participant]) -> bool:
-        return wanted <= link
-
-    thawed = [
-        process
-        for process in running_in(settings.directory)
-        if process.is_frozen and (not wanted or wanted == {process.participant})
-    ]
-    what = "every link" if not names else f"every link of {names[0]}"
-    if len(names) == 2:
-        what = f"the link between {names[0]} and {names[1]}"
-    goes_on = f"; goes on: {_pids(thawed)}" if thawed else ""
-    if explain:
-        print(f"would be whole again: {what}{goes_on}")
-        return 0
-    if not (settings.directory / FILE).exists() and not thawed:
-        print("nothing was wrong")
-        return 0
-    _change(settings, lambda faults: faults.without(is_healed), begins_anew=not names)
-    for process in thawed:
-        process.signal(signal.SIGCONT)
-    print(f"whole again: {what}{goes_on}")
-    return 0
-
-
-# telling
-
-
-def _list(settings: Settings, *, as_json: bool) -> int:
-    from pipelines.platform.drills.link_faults import FILE, read_faults
-    from pipelines.platform.drills.run_processes import running_in
-
-    faults = read_faults(settings.directory / FILE).at(clock.wall_s())
-    processes = running_in(settings.directory)
-    if as_json:
-        print(json.dumps(_document(faults, processes), indent=1, allow_nan=False))
-        return 0
-    links = [(f"{r.sender} to {r.receiver}", "lost", _until(r.until_s)) for r in faults.lost]
-    links += [(f"{r.one} and {r.other}", f"{r.by_ms} ms slower", _until(r.until_s))
-              for r in faults.slow]  # fmt: skip
-    print(table(("link", "what", "until"), links) if links else "every link is whole")
-    print()
-    rows = [(p.participant, p.pid, _state(p)) for p in processes]
-    print(table(("participant", "process", "state"), rows) if rows else "no participant runs here")
-    return 0
-
-
-def _until(until_s: float | None) -> str:
-    return "healed" if until_s is None else iso(int(until_s * 1_000_000))
-
-
-def _state(process: Running) -> str:
-    return "frozen" if process.is_frozen else "waits for leases" if process.waits else "runs"
-
-
-def _document(faults: LinkFaults, processes: Sequence[Running]) -> Mapping[str, Any]:
-    return {
-        "lost": [
-            {"from": row.sender, "to": row.receiver, "until_s": row.until_s} for row in faults.lost
-        ],
-        "slow": [
-            {"between": [row.one, row.other], "by_ms": row.by_ms, "until_s": row.until_s}
-            for row in faults.slow
-        ],
-        "processes": [
-            {"participant": p.participant, "pid": p.pid, "state": _state(p)} for p in processes
-        ],
-    }
-
-
-HELP = "drills: cut and slow down links, kill and freeze participants"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -321,14 +46,158 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Make, end or list faults."""
-    asked = Asked(
-        what=options.what,
-        names=options.names,
-        lasts=options.for_,
-        by=options.by,
-        one_way=options.one_way,
-        explain=options.explain,
-        as_json=options.json,
+    """Inject or heal a fault, or list the faults, and print what was done."""
+    from pipelines.operations.fault_injection import document, inject_fault, list_faults
+
+    _check(options)
+    if options.what == "list":
+        faults = list_faults(settings)
+        as_json = options.json
+        print(
+            json.dumps(document(faults), indent=1, allow_nan=False)
+            if as_json
+            else render_list(faults)
+        )
+        return 0
+    done = inject_fault(settings, _request(options), explain=options.explain, observer=_print)
+    if done.has_resumed:
+        print(f"{done.participants[0]} goes on")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refused for a number of participants or an option that the verb does not take."""
+    verb = options.what
+    counts, allowed = VERBS[verb]
+    if len(options.names) not in counts:
+        expected = " or ".join(COUNTS[n] for n in counts)
+        raise Refused(f"medusa fault {verb} takes {expected}, not {len(options.names)}")
+    given = {
+        "--for": options.for_ is not None,
+        "--by": options.by is not None,
+        "--one-way": options.one_way,
+        "--explain": options.explain,
+        "--json": options.json,
+    }
+    for option, is_given in given.items():
+        if is_given and option not in allowed:
+            raise Refused(f"medusa fault {verb} takes no {option}: leave it out")
+    if verb == "slow" and options.by is None:
+        raise Refused("say by how much to slow the link down with --by, such as --by 500ms")
+
+
+def _request(options: argparse.Namespace) -> FaultRequest:
+    from pipelines.operations.fault_injection import (
+        CutRequest,
+        FreezeRequest,
+        HealRequest,
+        KillRequest,
+        SlowRequest,
     )
-    return run_fault(settings, asked)
+
+    names = options.names
+    lasts_s = None if options.for_ is None else parse_duration_us(options.for_) / 1_000_000
+    match options.what:
+        case "cut":
+            return CutRequest(
+                one=names[0], other=names[1], one_way=options.one_way, lasts_s=lasts_s
+            )
+        case "slow":
+            by_ms = parse_duration_us(options.by) // 1_000
+            return SlowRequest(one=names[0], other=names[1], by_ms=by_ms, lasts_s=lasts_s)
+        case "kill":
+            return KillRequest(participant=names[0])
+        case "freeze":
+            return FreezeRequest(participant=names[0], lasts_s=lasts_s)
+        case _:
+            return HealRequest(participants=tuple(names))
+
+
+def _print(result: FaultResult) -> None:
+    print(render(result), flush=True)
+
+
+def render(result: FaultResult) -> str:
+    """What was done, or would be, for people."""
+    from pipelines.operations.fault_injection import (
+        CutRequest,
+        FreezeRequest,
+        HealRequest,
+        KillRequest,
+        SlowRequest,
+    )
+
+    request = result.request
+    would = "would be so: " if result.is_explained else ""
+    match request:
+        case CutRequest(one=one, other=other):
+            lost = f"nothing goes between {one} and {other}"
+            if request.one_way:
+                lost = f"nothing that {one} sends reaches {other}"
+            return f"{would}{lost}, {_lasting(request.lasts_s)}"
+        case SlowRequest(one=one, other=other):
+            slow = f"every call between {one} and {other} takes {request.by_ms} ms longer"
+            return f"{would}{slow}, {_lasting(request.lasts_s)}"
+        case KillRequest(participant=participant):
+            verb = "would be killed" if result.is_explained else "killed"
+            return f"{verb}: {_pids(result)} of {participant}"
+        case FreezeRequest():
+            return _freeze_text(result, request.participant, request.lasts_s)
+        case HealRequest():
+            return _heal_text(result)
+        case _:
+            assert_never(request)
+
+
+def _freeze_text(result: FaultResult, participant: str, lasts_s: float | None) -> str:
+    lasting = f"until `medusa fault heal {participant}`" if lasts_s is None else _lasting(lasts_s)
+    frozen = f"frozen {lasting}: {_pids(result)} of {participant}"
+    if result.is_explained:
+        return f"would be {frozen}"
+    if lasts_s is None:
+        return frozen
+    return f"{frozen}\nit goes on by itself, even if this command is ended before"
+
+
+def _heal_text(result: FaultResult) -> str:
+    if not result.has_changed:
+        return "nothing was wrong"
+    names = result.participants
+    healed = "every link" if not names else f"every link of {names[0]}"
+    if len(names) == 2:
+        healed = f"the link between {names[0]} and {names[1]}"
+    goes_on = f"; goes on: {_pids(result)}" if result.pids else ""
+    would = "would be whole again" if result.is_explained else "whole again"
+    return f"{would}: {healed}{goes_on}"
+
+
+def _pids(result: FaultResult) -> str:
+    word = "process" if len(result.pids) == 1 else "processes"
+    return f"{word} {', '.join(map(str, result.pids))}"
+
+
+def _lasting(seconds: float | None) -> str:
+    return "until it is healed" if seconds is None else f"for {duration(int(seconds * 1_000_000))}"
+
+
+def render_list(faults: FaultList) -> str:
+    """Links with faults and processes for people, a line each."""
+    from pipelines.operations.fault_injection import process_state
+
+    links = [(f"{r.sender} to {r.receiver}", "lost", _until(r.until_s)) for r in faults.links.lost]
+    links += [
+        (f"{r.one} and {r.other}", f"{r.by_ms} ms slower", _until(r.until_s))
+        for r in faults.links.slow
+    ]
+    processes = [(p.participant, p.pid, process_state(p)) for p in faults.processes]
+    names = ("participant", "process", "state")
+    return "\n\n".join(
+        (
+            table(("link", "what", "until"), links) if links else "every link is whole",
+            table(names, processes) if processes else "no participant runs here",
+        )
+    )
+
+
+def _until(until_s: float | None) -> str:
+    return "healed" if until_s is None else iso(int(until_s * 1_000_000))

@@ -1,80 +1,97 @@
-"""A job's process: it takes the intent up, runs the participant, says that it is there, and how it
-ended.
+"""The process of a supervised job: takes up the intent, runs the participant, reports its end.
 
-It holds the lane's lock until the kernel has taken it apart, so that no other is made meanwhile,
-however long it takes to end. An intent that is closed, asked to stop or another's is left alone:
+It holds the lane's lock until the kernel has removed it, so that no other is started meanwhile,
+however long it takes to end. An intent that is closed, stopped or another process' is left alone:
 the process ends before it has done anything. One that learns so while it runs ends itself; if it
-cannot, it is ended. While the catalog is away it goes on, for leases alone say who may write.
+cannot, it is killed. While the catalog is away it continues, for leases alone decide who may write.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TextIO
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, MedusaError
 from pipelines.base import failpoints
+from pipelines.base.exit_codes import end_of
+from pipelines.base.interrupts import interruptible
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
-from pipelines.cli.main import main as medusa
 from pipelines.homes.home import open_homes
+from pipelines.homes.lease_keeper import LEASE_MS
+from pipelines.operations.participant_run import RunOptions, run_participant
 from pipelines.platform.jobs.job_processes import Process, own_process
 from pipelines.platform.jobs.lane_lock import hold_lane
 from pipelines.platform.jobs.supervised_homes import known_participant
 
 BEAT_S = 5.0
 END_S_MAX = 20.0
-SAID = "medusa: "
+BECAUSE_LENGTH_MAX = 1_000
+
+log = logging.getLogger("medusa.job")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a job that was intended; the exit code is that of `medusa run`."""
+    """Run a job that was intended; the exit codes are those of `medusa run`."""
+    _log_to_standard_error()
     options = _options(arguments)
-    try:
-        settings = Settings.from_environment(os.environ)
-        participant = known_participant(settings, options.participant)
-        # What holds the server stays open with us: a job may be who has started it.
-        with open_homes(settings, alone=False) as homes:
-            urls = homes.urls(participant)
-            assert urls is not None, "it is known"
-            hold_lane(settings.directory, participant, Lane(options.lane))
-            jobs = PostgresSupervision(urls.job)
-            try:
-                return _run(jobs, options)
-            finally:
-                jobs.close()
-    except MedusaError as error:
-        print(f"{SAID}{error}", file=sys.stderr)
-        return error.exit_code
+    ending = end_of(lambda: _take_up(options))
+    if ending.sentence is not None:
+        log.error("%s", ending.sentence)
+    return ending.exit_code
 
 
-def _run(jobs: PostgresSupervision, options: argparse.Namespace) -> int:
+def _take_up(options: argparse.Namespace) -> int:
+    settings = Settings.from_environment(os.environ)
+    participant = known_participant(settings, options.participant)
+    # This process holds the server open: it may outlive the one that started both.
+    with open_homes(settings, alone=False) as homes:
+        urls = homes.urls(participant)
+        assert urls is not None, "it is known"
+        hold_lane(settings.directory, participant, Lane(options.lane))
+        jobs = PostgresSupervision(urls.job)
+        try:
+            return _run(settings, jobs, options)
+        finally:
+            jobs.close()
+
+
+def _run(settings: Settings, jobs: PostgresSupervision, options: argparse.Namespace) -> int:
     process = own_process()
     failpoints.reached("job.started")
     if not _is_mine(jobs, options.job, process):
         raise Conflict(f"job {options.job} is not for this process: it ends")
     beats = _Beats(jobs, options.job, process)
     beats.start()
-    last = _LastSaid(sys.stderr)
-    sys.stderr = last
-    more = ["--until-ended"] if options.until_ended else []
-    if options.lease is not None:
-        more += ["--lease", str(options.lease)]
-    words = ["run", "--participant", options.participant, "--lane", options.lane, *more]
-    code = medusa(words)
+    run_options = RunOptions(
+        participant=options.participant,
+        lane=Lane(options.lane),
+        until_ended=options.until_ended,
+        lease_ms=LEASE_MS if options.lease is None else int(options.lease * 1_000),
+    )
+    ending = end_of(lambda: _run_participant(settings, run_options))
+    if ending.sentence is not None:
+        log.error("%s", ending.sentence)
     beats.end()
+    because = None if ending.sentence is None else ending.sentence[:BECAUSE_LENGTH_MAX]
     with suppress(MedusaError):
-        # Unheard, the supervisor sees that the process is gone.
-        jobs.end(options.job, code, last.sentence)
+        # If the end is not recorded, the supervisor sees that the process is gone.
+        jobs.end(options.job, ending.exit_code, because)
     failpoints.reached("job.ended")
-    return code
+    return ending.exit_code
+
+
+def _run_participant(settings: Settings, options: RunOptions) -> int:
+    with interruptible():
+        run_participant(settings, options)
+    return 0
 
 
 def _is_mine(jobs: PostgresSupervision, job: int, process: Process) -> bool:
@@ -82,7 +99,7 @@ def _is_mine(jobs: PostgresSupervision, job: int, process: Process) -> bool:
 
 
 class _Beats(threading.Thread):
-    """Says every few seconds that the process is there, and hears whether it shall be."""
+    """Reports every few seconds that the process runs, and learns whether it is to."""
 
     def __init__(self, jobs: PostgresSupervision, job: int, process: Process) -> None:
         super().__init__(name="beats", daemon=True)
@@ -107,21 +124,12 @@ class _Beats(threading.Thread):
         self.join()
 
 
-class _LastSaid:
-    """Passes on what is said, and keeps the last sentence of Medusa's."""
-
-    def __init__(self, to: TextIO) -> None:
-        self._to = to
-        self.sentence: str | None = None
-
-    def write(self, text: str) -> int:
-        for line in text.splitlines():
-            if line.startswith(SAID):
-                self.sentence = line.removeprefix(SAID)[:1_000]
-        return self._to.write(text)
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._to, name)
+def _log_to_standard_error() -> None:
+    """The process' standard error is the log file of the job (`Launch.log`)."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("medusa: %(message)s"))
+    log.addHandler(handler)
+    log.propagate = False
 
 
 def _options(arguments: Sequence[str]) -> argparse.Namespace:

@@ -2,19 +2,16 @@
 
 A command is a module of this folder: `HELP`, `add_arguments` and `run`. Its module imports nothing
 heavy before it runs: `medusa --help` loads neither Spark nor Arrow. Exit codes are those of
-medusa_core.errors; a fault of ours is 70, one sentence, and a log file that holds the trace.
+medusa_core.errors (`base/exit_codes.py`).
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Mapping, Sequence
 
-from medusa_core.errors import MedusaError
+from pipelines.base.exit_codes import end_of
 from pipelines.base.interrupts import interruptible
 from pipelines.base.settings import Settings
 from pipelines.cli import (
@@ -49,8 +46,6 @@ from pipelines.cli import (
 )
 from pipelines.cli import round as market_round
 from pipelines.cli.usage import Command, UsageParser, add_commands
-
-BUG, INTERRUPTED = 70, 130
 
 COMMANDS: Mapping[str, Command] = {
     "demo": demo,
@@ -88,34 +83,22 @@ COMMANDS: Mapping[str, Command] = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
-    # Libraries that log an interrupted call would print its trace; we say it in a sentence.
-    logging.getLogger().addHandler(logging.NullHandler())
+    ending = end_of(lambda: _run(arguments))
+    if ending.sentence is not None:
+        print(f"medusa: {ending.sentence}", file=sys.stderr)
+    return ending.exit_code
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     try:
         with interruptible():
             options = parser().parse_args(arguments)
             settings = Settings.from_environment(os.environ)
             return COMMANDS[options.command].run(options, settings)
-    except MedusaError as error:
-        print(f"medusa: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("medusa: interrupted; what was committed stays", file=sys.stderr)
-        return INTERRUPTED
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): not an error, and nothing more to say.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except Exception as error:
-        print(f"medusa: {_bug(error)}", file=sys.stderr)
-        return BUG
-
-
-def _bug(error: Exception) -> str:
-    with tempfile.NamedTemporaryFile(
-        "w", prefix="medusa-", suffix=".log", delete=False, encoding="utf-8"
-    ) as log:
-        traceback.print_exception(error, file=log)
-    return f"a fault of Medusa's own ({type(error).__name__}); the trace is in {log.name}"
 
 
 def parser() -> UsageParser:

@@ -1,7 +1,6 @@
-"""`medusa quality run`: certificates for closed windows, and pages that show them.
+"""`medusa quality run`: check closed windows of a home's streams, and record certificates.
 
-The command prints one line for each stream and law, as in the catalog and on the pages. The exit
-code is 1 if a check failed.
+The exit code is 1 if a check failed.
 """
 
 from __future__ import annotations
@@ -13,156 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from medusa_core.certificates import Suite
-from medusa_core.errors import CheckFailed, Refused
+from medusa_core.errors import CheckFailed
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, iso, parse_time_us
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
-    from pipelines.quality.windows import Asked
-
-if TYPE_CHECKING:
-    from pipelines.homes.home import Home
-    from pipelines.quality.check_run import Found, Outcome
-
-SOURCE = "source"
-
-
-def quality_run(
-    settings: Settings,
-    participant: str | None,
-    stream: str | None,
-    *,
-    from_: str | None,
-    to: str | None,
-    break_mode: str | None,
-    report: Path | None,
-    as_json: bool,
-) -> int:
-    """Check closed windows of a home's streams and print the result; 1 if a check failed.
-
-    `report` is the file to which the page of answers is written (None: it is not).
-    """
-    from pipelines.homes.home import chosen_participant, open_home
-    from pipelines.quality.check_run import run_checks
-    from pipelines.quality.windows import Asked
-
-    if report is not None and break_mode is not None:
-        raise Refused(
-            "--report shows the home and --break a broken copy of it: leave one of them out"
-        )
-    asked = Asked(
-        stream=stream,
-        from_us=None if from_ is None else parse_time_us("--from", from_),
-        to_us=None if to is None else parse_time_us("--to", to),
-    )
-    with open_home(settings, chosen_participant(settings, participant)) as home:
-        outcome = run_checks(home, asked, break_mode=break_mode)
-        if report is not None:
-            _write_report(report, home, asked, outcome)
-    if as_json:
-        print(json.dumps(_document(outcome, break_mode), indent=1, allow_nan=False))
-    else:
-        print(_text(outcome, break_mode))
-        if report is not None:
-            print(f"how answers came: {report}")
-    return 0 if outcome.passed else CheckFailed.exit_code
-
-
-def _write_report(path: Path, home: Home, asked: Asked, outcome: Outcome) -> None:
-    """Write the page of answers, with every checked stream that is computed from others."""
-    from pipelines.report.answer_figures import read_answers
-    from pipelines.report.answer_page import write_answer_page
-
-    computed = {line.stream.name for line in home.catalog.lines() if line.stream.kind != SOURCE}
-    names = dict.fromkeys(found.certificate.stream for found in outcome.found)
-    streams = [
-        read_answers(home, name, asked.from_us, asked.to_us) for name in names if name in computed
-    ]
-    write_answer_page(path, home=home, streams=streams, docs=outcome.page)
-
-
-def _text(outcome: Outcome, break_mode: str | None) -> str:
-    names = ("stream", "law", "suite", "from", "to", "passed", "found")
-    rows = [
-        (
-            found.certificate.stream,
-            found.certificate.law,
-            found.certificate.suite.value,
-            iso(found.certificate.range.from_us),
-            iso(found.certificate.range.to_us),
-            "yes" if found.certificate.passed else "NO",
-            _short(found),
-        )
-        for found in outcome.found
-    ]
-    lines = [table(names, rows), ""]
-    for found in outcome.found:
-        for sentence in found.broken:
-            certificate = found.certificate
-            lines.append(f"{certificate.stream}, {certificate.law}: {sentence}")
-    lines += [f"{stream} was not recomputed: {why}" for stream, why in outcome.not_recomputed]
-    failed = sum(not found.certificate.passed for found in outcome.found)
-    checks = counted(len(outcome.found), "check")
-    result = f"{failed} of {checks} failed" if failed else f"{checks} passed"
-    if break_mode is not None:
-        result = f"on a copy broken by {break_mode}, without a certificate: {result}"
-    return "\n".join([*lines, f"{result}; pages: {outcome.page}"])
-
-
-def _short(found: Found) -> str:
-    """The most important figures of a check, in a few words."""
-    figures: Mapping[str, Any] = found.certificate.figures
-    match found.certificate.suite:
-        case Suite.CONVERGED:
-            engines = sorted({e.partition(":")[0] for e in found.certificate.engines.values()})
-            rows = (
-                f"{counted(figures['final_rows'], 'row')} and {figures['recomputed_rows']:,} again"
-            )
-            return rows + (f" by {' and '.join(engines)}" if engines else "")
-        case Suite.COMPLETE:
-            in_quarantine = sum(figures["in_quarantine"].values())
-            return f"{counted(figures['final_rows'], 'row')}, {in_quarantine:,} in quarantine"
-        case Suite.BOUNDARIES:
-            return counted(figures["versions"], "version")
-        case Suite.AVAILABILITY:
-            delays = [figures["delay_ms_max_final"], figures["delay_ms_max_tentative"]]
-            longest = max((d for d in delays if d is not None), default=None)
-            bound = figures["bound_ms"]
-            text = "no bound declared" if bound is None else f"bound {bound:,} ms"
-            return text if longest is None else f"{longest:,} ms at most, {text}"
-    assert_never(found.certificate.suite)
-
-
-def _document(outcome: Outcome, break_mode: str | None) -> Mapping[str, Any]:
-    return {
-        "passed": outcome.passed,
-        "broken_by": break_mode,
-        "page": str(outcome.page),
-        "not_recomputed": dict(outcome.not_recomputed),
-        "certificates": [_certificate(found) for found in outcome.found],
-    }
-
-
-def _certificate(found: Found) -> Mapping[str, Any]:
-    certificate = found.certificate
-    return {
-        "number": certificate.number,
-        "stream": certificate.stream,
-        "producer": str(certificate.producer),
-        "version": certificate.version,
-        "law": certificate.law,
-        "suite": certificate.suite.value,
-        "from": iso(certificate.range.from_us),
-        "to": iso(certificate.range.to_us),
-        "passed": certificate.passed,
-        "broken": list(found.broken),
-        "figures": dict(certificate.figures),
-        "engines": dict(certificate.engines),
-        "quarantined": certificate.quarantined,
-    }
-
+    from pipelines.operations.certification import CertificationResult
+    from pipelines.quality.check_run import Found
 
 HELP = "check closed windows against the laws, write certificates"
 BREAK_MODES = (
@@ -195,14 +53,77 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Check closed windows and write their certificates."""
-    return quality_run(
-        settings,
-        options.participant,
-        options.stream,
-        from_=options.from_,
-        to=options.to,
+    """Check windows and print what was found; 1 if a check failed."""
+    from pipelines.operations.certification import CertificationRequest, certify, document
+
+    from_, to = options.from_, options.to
+    request = CertificationRequest(
+        participant=options.participant,
+        stream=options.stream,
+        from_us=None if from_ is None else parse_time_us("--from", from_),
+        to_us=None if to is None else parse_time_us("--to", to),
         break_mode=options.break_mode,
         report=options.report,
-        as_json=options.json,
     )
+    result = certify(settings, request)
+    if options.json:
+        print(json.dumps(document(result), indent=1, allow_nan=False))
+    else:
+        print(render(result))
+    return 0 if result.passed else CheckFailed.exit_code
+
+
+def render(result: CertificationResult) -> str:
+    """The result for people: a line for each stream and law."""
+    names = ("stream", "law", "suite", "from", "to", "passed", "found")
+    rows = [
+        (
+            found.certificate.stream,
+            found.certificate.law,
+            found.certificate.suite.value,
+            iso(found.certificate.range.from_us),
+            iso(found.certificate.range.to_us),
+            "yes" if found.certificate.passed else "NO",
+            _short(found),
+        )
+        for found in result.found
+    ]
+    lines = [table(names, rows), ""]
+    for found in result.found:
+        for sentence in found.broken:
+            certificate = found.certificate
+            lines.append(f"{certificate.stream}, {certificate.law}: {sentence}")
+    lines += [f"{stream} was not recomputed: {why}" for stream, why in result.not_recomputed]
+    failed = sum(not found.certificate.passed for found in result.found)
+    checks = counted(len(result.found), "check")
+    summary = f"{failed} of {checks} failed" if failed else f"{checks} passed"
+    if result.break_mode is not None:
+        summary = f"on a copy broken by {result.break_mode}, without a certificate: {summary}"
+    lines.append(f"{summary}; pages: {result.page}")
+    if result.report is not None:
+        lines.append(f"how answers came: {result.report}")
+    return "\n".join(lines)
+
+
+def _short(found: Found) -> str:
+    """The most important figures of a check, in a few words."""
+    figures: Mapping[str, Any] = found.certificate.figures
+    match found.certificate.suite:
+        case Suite.CONVERGED:
+            engines = sorted({e.partition(":")[0] for e in found.certificate.engines.values()})
+            rows = (
+                f"{counted(figures['final_rows'], 'row')} and {figures['recomputed_rows']:,} again"
+            )
+            return rows + (f" by {' and '.join(engines)}" if engines else "")
+        case Suite.COMPLETE:
+            in_quarantine = sum(figures["in_quarantine"].values())
+            return f"{counted(figures['final_rows'], 'row')}, {in_quarantine:,} in quarantine"
+        case Suite.BOUNDARIES:
+            return counted(figures["versions"], "version")
+        case Suite.AVAILABILITY:
+            delays = [figures["delay_ms_max_final"], figures["delay_ms_max_tentative"]]
+            longest = max((d for d in delays if d is not None), default=None)
+            bound = figures["bound_ms"]
+            text = "no bound declared" if bound is None else f"bound {bound:,} ms"
+            return text if longest is None else f"{longest:,} ms at most, {text}"
+    assert_never(found.certificate.suite)

@@ -1,71 +1,18 @@
-"""`medusa round`: a participant's round now, whether it runs or not, and whatever the clock says.
-
-It is made with the participant's key in its own home, like the rounds of its loop: both may be at
-work at once. Partners answer in a turn of their own.
-"""
+"""`medusa round`: hold a round of a participant's market now, whether it runs or not."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import printable
 from pipelines.cli.arguments import add_home, add_json
 
-ASKED_FOR = "asked for by medusa round"
-
-
-def run_round(settings: Settings, participant: str | None, *, explain: bool, as_json: bool) -> int:
-    """Open a round, decide and send, and print what was decided; with `explain` only print what
-    would be."""
-    from pipelines.homes.home import chosen_participant
-    from pipelines.market.rounds.round_assembly import open_turns
-    from pipelines.market.rounds.round_report import decision_documents, decision_lines
-    from pipelines.participant.home_session import take_seat
-
-    chosen = chosen_participant(settings, participant)
-    problems: list[str] = []
-    with (
-        take_seat(settings, chosen) as seat,
-        open_turns(
-            settings.directory, chosen, seat.urls[0], seat.partners,
-            lambda error: problems.append(str(error)), is_patient=True,
-        ) as turns,
-    ):  # fmt: skip
-        if explain:
-            facts, decisions = turns.explain()
-            number, waiting = facts.round + 1, 0
-        else:
-            made = turns.turn(opens=ASKED_FOR)
-            decisions, number, waiting = [*made.decisions], made.opened or 0, made.waiting
-            facts = turns.facts()
-    has_cost = facts.declared is not None
-    if as_json:
-        document = {
-            "participant": chosen,
-            "round": number,
-            "is_explained": explain,
-            "has_declared_cost": has_cost,
-            "decisions": decision_documents(decisions),
-            "not_sent": waiting,
-            "problems": problems,
-        }
-        print(json.dumps(document, indent=1, allow_nan=False))
-        return 0
-    would = "would be" if explain else "is"
-    print(f"round {number} of {chosen} {would} open")
-    if not has_cost:
-        print("what load costs is not declared, so nothing is offered or taken: see docs/load.md")
-    lines = decision_lines(decisions) or ["nothing to offer, and nothing to answer"]
-    print("\n".join(printable(line) for line in lines))
-    for problem in problems:
-        print(f"medusa: {printable(problem)}", file=sys.stderr)
-    if waiting:
-        print(f"{waiting} not sent yet: the next turn sends it again")
-    return 0
-
+if TYPE_CHECKING:
+    from pipelines.operations.market_round import RoundResult
 
 HELP = "a round of the market now: offer load, answer partners' offers"
 
@@ -80,5 +27,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Open a round now, or with --explain print what it would decide."""
-    return run_round(settings, options.participant, explain=options.explain, as_json=options.json)
+    """Hold a round and print what was decided or, with --explain, would be."""
+    from pipelines.operations.market_round import RoundRequest, document, hold_round
+
+    request = RoundRequest(participant=options.participant, explain=options.explain)
+    result = hold_round(settings, request)
+    if options.json:
+        print(json.dumps(document(result), indent=1, allow_nan=False))
+        return 0
+    print(render(result))
+    for problem in result.problems:
+        print(f"medusa: {printable(problem)}", file=sys.stderr)
+    if result.not_sent:
+        print(f"{result.not_sent} not sent yet: the next round sends it again")
+    return 0
+
+
+def render(result: RoundResult) -> str:
+    """The decisions for people, a line each."""
+    from pipelines.market.rounds.round_report import decision_lines
+
+    would = "would be" if result.is_explained else "is"
+    lines = [f"round {result.round} of {result.participant} {would} open"]
+    if not result.has_declared_cost:
+        lines.append(
+            "the cost of load is not declared, so nothing is offered or taken: see docs/load.md"
+        )
+    decisions = decision_lines(result.decisions) or ["nothing to offer, and nothing to answer"]
+    return "\n".join((*lines, *map(printable, decisions)))

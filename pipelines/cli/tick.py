@@ -1,11 +1,13 @@
-"""`medusa tick`: one tick of a participant's loop."""
+"""`medusa tick`: one iteration of a participant's loop."""
 
 from __future__ import annotations
 
 import argparse
+import json
 
 from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_json, add_running
+from pipelines.cli.run import print_decisions, run_options
 
 HELP = "one turn of a participant: land, import, decide, apply"
 
@@ -17,10 +19,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Run one tick, or with --explain print what it would decide."""
-    from pipelines.cli.run import explain_tick, run_order, tick
+    """Run one iteration and print its figures; with --explain print what it would decide."""
+    from pipelines.operations.participant_run import document, tick_participant
 
-    order = run_order(options)
     if options.explain:
-        return explain_tick(settings, order)
-    return tick(settings, order, as_json=options.json)
+        print_decisions(settings, run_options(options))
+        return 0
+    figures = document(tick_participant(settings, run_options(options)))
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        print(", ".join(f"{name} {number}" for name, number in figures.items()))
+    return 0

@@ -1,5 +1,6 @@
-"""What an orchestrator asks for: values in, values out.
+"""Use cases: a frozen request in, a frozen result out, nothing printed.
 
-They do what the commands do, with the commands' own checks, and know nothing of Airflow. Each may
-be asked for again at any moment: what is half done is taken up, what is done is left alone.
+The command line and Airflow call the same functions. A function raises the errors of
+`medusa_core.errors`, and may be called again at any moment: what is half done is completed, what is
+done is left alone. Progress goes to an observer, a callback that receives typed events.
 """

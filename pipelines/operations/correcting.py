@@ -3,25 +3,58 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from medusa_core.certificates import Suite
 from medusa_core.commits import Lane
-from medusa_core.errors import CheckFailed
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant
 from medusa_core.states import State
 from medusa_core.supervising import lane_of
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, open_home
-from pipelines.operations.certifying import WINDOW_US, broken_of, certify
+from pipelines.operations.certification import CertificationRequest, certify, check_no_failures
+from pipelines.operations.closed_windows import WINDOW_US
 from pipelines.operations.desired_jobs import desire_job
 from pipelines.operations.own_lines import computed_line, computed_lines
 from pipelines.platform.jobs.launch import Launch, launch_of
 from pipelines.platform.jobs.supervised_homes import open_jobs
 from pipelines.platform.jobs.supervision_report import check_given_up
 from pipelines.platform.jobs.supervision_tick import explain_home, supervise_home
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogRequest:
+    """Open the backlog lane of `participant` if corrections are owed, or `always`.
+
+    `who` requests it, as recorded in the home.
+    """
+
+    participant: Participant
+    who: str
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BacklogResult:
+    """The number of the desired job, None where there was nothing to do, and the reason.
+
+    `streams`: from which event time (us) on each stream is to be certified.
+    """
+
+    participant: Participant
+    desired: int | None
+    because: str
+    streams: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CorrectionCertification:
+    """How many checks of corrected streams passed, and their page; empty if there were none."""
+
+    checks: int
+    page: str
 
 
 def owed_in(home: Home) -> dict[str, int]:
@@ -45,41 +78,41 @@ def _last_window(home: Home) -> dict[str, int]:
 
 
 def open_backlog(
-    settings: Settings,
-    participant: Participant,
-    environ: Mapping[str, str],
-    *,
-    who: str,
-    always: bool,
-) -> Mapping[str, Any]:
-    """Have a job correct what is owed, beside the live one, if anything is (or `always`).
+    settings: Settings, request: BacklogRequest, environ: Mapping[str, str]
+) -> BacklogResult:
+    """Have a job correct what is owed, in parallel with the live job.
 
-    `desired` is None where there was nothing to do: where nothing is tentative, and where an input
-    is still missing, which no correction can mend. `streams` is from when on each is to be
-    certified. That it was given up is told by `backlog_standing`. Raises Refused where the
-    environment names no master of a cluster.
+    There is nothing to do where nothing is tentative, and where an input is still missing, which no
+    correction can mend. `backlog_standing` reports whether the corrections were given up. Raises
+    Refused where the environment names no master of a cluster.
     """
+    participant = request.participant
     with open_home(settings, participant) as home:
         owed = owed_in(home)
         streams = owed or _last_window(home)
         failing = [s for s in home.catalog.states() if s.state is State.UP_FAILURE]
-    if not always and (not owed or failing):
-        because = "; ".join(
-            f"{s.fragment}: {s.because}" for s in failing
-        ) or "nothing is tentative"  # fmt: skip
-        return {"participant": participant, "desired": None, "because": because}
+    if not request.always and (not owed or failing):
+        reasons = "; ".join(f"{s.fragment}: {s.because}" for s in failing)
+        return BacklogResult(
+            participant=participant, desired=None, because=reasons or "nothing is tentative"
+        )
     because = (", ".join(owed)[:900] + " owed") if owed else "it was asked for"
     launch = launch_of(settings, environ)
     with open_jobs(settings) as jobs:
         number = desire_job(
-            jobs, participant, Lane.BACKLOG, is_wanted=True, because=because, who=who
+            jobs, participant, Lane.BACKLOG, is_wanted=True, because=because, who=request.who
         )
         supervise_home(participant, jobs.of(participant), launch)
+    return BacklogResult(participant=participant, desired=number, because=because, streams=streams)
+
+
+def document(result: BacklogResult) -> Mapping[str, Any]:
+    """The result for JSON."""
     return {
-        "participant": participant,
-        "desired": number,
-        "because": because,
-        "streams": streams,
+        "participant": result.participant,
+        "desired": result.desired,
+        "because": result.because,
+        "streams": dict(result.streams),
     }
 
 
@@ -105,8 +138,8 @@ def backlog_standing(settings: Settings, participant: Participant, desired: int)
 
 def certify_corrected(
     settings: Settings, participant: Participant, streams: Mapping[str, int]
-) -> Mapping[str, Any]:
-    """Certificates of streams from when they were owed on, as far as they are final now.
+) -> CorrectionCertification:
+    """Certify streams from when they were owed on, as far as they are final now.
 
     Raises CheckFailed, naming the laws that are broken, S6 apart: what was corrected had been late.
     Unavailable if one of the streams is not computed here any more.
@@ -120,10 +153,11 @@ def certify_corrected(
         through_us = line.stable_through_us
         if through_us is None or through_us <= from_us:
             continue
-        document = certify(settings, participant, stream, from_us, through_us)
-        checks, page = checks + len(document["certificates"]), document["page"]
-        found = broken_of(document)
-        broken += [said for law, said in found if law != Suite.AVAILABILITY.law]
-    if broken:
-        raise CheckFailed(f"{'; '.join(broken)}: see docs/quality.md, and docs/recover.md")
-    return {"passed": True, "checks": checks, "page": page}
+        request = CertificationRequest(
+            participant=participant, stream=stream, from_us=from_us, to_us=through_us
+        )
+        result = certify(settings, request)
+        checks, page = checks + len(result.found), str(result.page)
+        broken += [why for law, why in result.failures() if law != Suite.AVAILABILITY.law]
+    check_no_failures(broken)
+    return CorrectionCertification(checks=checks, page=page)

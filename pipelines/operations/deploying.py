@@ -1,75 +1,90 @@
-"""Bringing contracts in: what would change, whether a person has to agree, and doing it.
+"""Deploy contracts in two steps: plan, for a person to approve, then apply exactly that plan.
 
-What is brought in is what was planned: the plan carries a fingerprint, and one that has changed
-meanwhile (a file was edited, somebody else applied) is planned again.
+The plan carries a fingerprint. Contracts or homes that have changed since then are planned again.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from pathlib import Path
 from typing import Any
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
-from pipelines.cli.apply import run_apply
+from pipelines.contracts.comparison_rows import Change, Mark
 from pipelines.homes.home import open_home
+from pipelines.operations import contract_application
+from pipelines.operations.contract_application import ApplyRequest, ApplyResult, apply_contracts
 from pipelines.operations.desired_jobs import desire_job
-from pipelines.operations.printed_documents import told_by
 from pipelines.participant.assigned_plans import newest_assignments
 from pipelines.platform.jobs.supervised_homes import open_jobs
 
-CHANGES = ("new", "changed")
+CHANGES = (Mark.NEW, Mark.CHANGED)
 BILATERAL = "contract"
 
 
-def plan(
-    settings: Settings, contracts: Path, participant: str | None, from_: str | None
-) -> Mapping[str, Any]:
-    """What applying would change: lines for people, those that need an approval, a fingerprint."""
-    homes = _applied(settings, contracts, participant, from_, explain=True)["homes"]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentPlan:
+    """What applying would change: a line each, those that need an approval, and a fingerprint."""
+
+    changes: tuple[str, ...]
+    approvals: tuple[str, ...]
+    homes: tuple[Participant, ...]
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeploymentResult:
+    """The homes whose catalogs were changed, and notes for people."""
+
+    applied: tuple[Participant, ...]
+    notes: tuple[str, ...]
+
+
+def plan_deployment(settings: Settings, request: ApplyRequest) -> DeploymentPlan:
+    """Plan without changing anything; raises as `apply_contracts` does."""
+    result = apply_contracts(settings, replace(request, explain=True))
     changes = [
-        {**change, "home": home["participant"]}
-        for home in homes
-        for change in home["changes"]
-        if change["mark"] in CHANGES
+        (home.participant, change)
+        for home in result.homes
+        for change in result.changes_of(home)
+        if change.mark in CHANGES
     ]
-    approvals = [_line(change) for change in changes if change["what"] == BILATERAL]
-    return {
-        "changes": [_line(change) for change in changes],
-        "approvals": approvals,
-        "homes": [home["participant"] for home in homes],
-        "fingerprint": _fingerprint(homes),
-    }
+    return DeploymentPlan(
+        changes=tuple(_line(home, change) for home, change in changes),
+        approvals=tuple(
+            _line(home, change) for home, change in changes if change.what == BILATERAL
+        ),
+        homes=tuple(home.participant for home in result.homes),
+        fingerprint=_fingerprint(result),
+    )
 
 
-def bring_in(
-    settings: Settings,
-    contracts: Path,
-    participant: str | None,
-    from_: str | None,
-    *,
-    planned: Mapping[str, Any],
-) -> Mapping[str, Any]:
-    """Apply what was planned; Conflict if it is something else by now."""
-    now = plan(settings, contracts, participant, from_)
-    if now["fingerprint"] != planned["fingerprint"]:
-        if not now["changes"]:
-            return {"brought_in": [], "notes": ["it had been brought in before"]}
+def apply_deployment(
+    settings: Settings, request: ApplyRequest, fingerprint: str
+) -> DeploymentResult:
+    """Apply the plan of this fingerprint; Conflict if the plan would be another one by now."""
+    now = plan_deployment(settings, request)
+    if now.fingerprint != fingerprint:
+        if not now.changes:
+            return DeploymentResult(applied=(), notes=("it was applied before",))
         raise Conflict("contracts or homes have changed since they were planned: deploy again")
-    document = _applied(settings, contracts, participant, from_, explain=False)
-    changed = [home["participant"] for home in document["homes"] if not home["is_same"]]
-    return {"brought_in": changed, "notes": document["notes"]}
+    result = apply_contracts(settings, request)
+    applied = tuple(home.participant for home in result.homes if not home.is_same)
+    return DeploymentResult(applied=applied, notes=result.notes)
 
 
-def let_run(
+def start_deployed(
     settings: Settings, participants: Sequence[str], changed: Sequence[str], *, who: str
 ) -> list[str]:
-    """Say that those who have something to do shall run; anew for those that were changed."""
+    """Desire a job for each participant with assignments, a new one for those that changed.
+
+    Returns these participants; `who` requests it, as recorded in the homes.
+    """
     running = []
     with open_jobs(settings) as jobs:
         for name in map(Participant, participants):
@@ -89,30 +104,21 @@ def let_run(
     return running
 
 
-def _applied(
-    settings: Settings,
-    contracts: Path,
-    participant: str | None,
-    from_: str | None,
-    *,
-    explain: bool,
-) -> Any:
-    return told_by(
-        run_apply,
-        settings,
-        contracts=contracts,
-        participant=participant,
-        from_=from_,
-        explain=explain,
-        as_json=True,
-    )
+def document(plan: DeploymentPlan) -> Mapping[str, Any]:
+    """The plan for JSON."""
+    return {
+        "changes": list(plan.changes),
+        "approvals": list(plan.approvals),
+        "homes": list(plan.homes),
+        "fingerprint": plan.fingerprint,
+    }
 
 
-def _fingerprint(homes: Any) -> str:
+def _fingerprint(result: ApplyResult) -> str:
+    homes = contract_application.document(result)["homes"]
     return sha256(json.dumps(homes, sort_keys=True).encode()).hexdigest()
 
 
-def _line(change: Mapping[str, str]) -> str:
-    return f"{change['home']}: {change['mark']} {change['what']} {change['name']}, " + (
-        change["detail"] or "as it is"
-    )
+def _line(home: Participant, change: Change) -> str:
+    how = change.detail or "as it is"
+    return f"{home}: {change.mark.name.lower()} {change.what} {change.name}, {how}"

@@ -1,12 +1,96 @@
-"""What shall run of a participant, written down in its home for supervisors to read."""
+"""Desired jobs of participants, recorded in their homes for supervisors to read."""
 
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
-from pipelines.platform.jobs.supervised_homes import JobsOfHomes
+from medusa_core.supervision import DesiredJob, Job
+from pipelines.base.settings import Settings
+from pipelines.base.time_text import iso
+from pipelines.platform.jobs.supervised_homes import JobsOfHomes, known_participants, open_jobs
+from pipelines.platform.jobs.supervision_report import job_document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRequest:
+    """Start (`is_wanted`) or stop the jobs of participants in a lane, all of the folder if none.
+
+    `until_ended`: the job is done when all streams have ended, and is not started again.
+    `because`: the reason, recorded in the homes.
+    """
+
+    participants: tuple[str, ...] = ()
+    is_wanted: bool
+    lane: Lane = Lane.LIVE
+    until_ended: bool = False
+    because: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """What is desired of a participant, and its jobs, newest first."""
+
+    participant: Participant
+    desired: tuple[DesiredJob, ...]
+    jobs: tuple[Job, ...]
+
+
+def desire_jobs(settings: Settings, request: JobRequest) -> tuple[Participant, ...]:
+    """Record that jobs shall run, or not; supervisors start and stop them.
+
+    Returns the participants. Raises Refused for an unknown one, Unavailable if a home cannot be
+    reached.
+    """
+    participants = known_participants(settings, request.participants)
+    with open_jobs(settings) as jobs:
+        for participant in participants:
+            desire_job(
+                jobs,
+                participant,
+                request.lane,
+                is_wanted=request.is_wanted,
+                until_ended=request.until_ended,
+                because=request.because,
+            )
+    return tuple(participants)
+
+
+def list_jobs(settings: Settings, participants: Sequence[str] = ()) -> tuple[JobStatus, ...]:
+    """The desired jobs and the jobs of participants; raises as `desire_jobs` does."""
+    names = known_participants(settings, participants)
+    with open_jobs(settings) as jobs:
+        known = [(name, jobs.of(name).read()) for name in names]
+    return tuple(
+        JobStatus(participant=name, desired=tuple(one.desired), jobs=tuple(one.jobs))
+        for name, one in known
+    )
+
+
+def document(statuses: Sequence[JobStatus]) -> list[Mapping[str, Any]]:
+    """The jobs for JSON."""
+    return [
+        {
+            "participant": status.participant,
+            "desired": [
+                {
+                    "lane": one.lane.value,
+                    "is_wanted": one.is_wanted,
+                    "is_lasting": one.is_lasting,
+                    "since": iso(one.since_ms * 1_000),
+                    "who": one.who,
+                    "because": one.because,
+                }
+                for one in status.desired
+            ],
+            "jobs": [job_document(job) for job in status.jobs],
+        }
+        for status in statuses
+    ]
 
 
 def desire_job(
@@ -20,7 +104,7 @@ def desire_job(
     who: str | None = None,
     renews: bool = True,
 ) -> int:
-    """Write down whether a job shall run in a lane; returns the number of the entry.
+    """Record whether a job shall run in a lane; returns the number of the entry.
 
     `who` is the user of this process if it is None.
     """
@@ -38,4 +122,4 @@ def _user() -> str:
     try:
         return getpass.getuser()
     except (KeyError, OSError):
-        return "somebody without a name"
+        return "a user without a name"

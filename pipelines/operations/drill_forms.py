@@ -1,7 +1,7 @@
-"""From the form of a drill to the drill: every value checked, and what is to be judged.
+"""The form of a drill: every value is checked, and the streams to judge are chosen.
 
-Judged are the streams that the named participants compute, and those that others compute from what
-they send.
+Judged are the streams that the named participants compute, and those that others compute from
+what they send.
 """
 
 from __future__ import annotations
@@ -14,24 +14,21 @@ from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, known_homes, open_home
 from pipelines.operations import form_values
+from pipelines.operations.drilling import LINKS, SCENES, Drill, JudgedStream
 from pipelines.operations.own_lines import computed_lines
 from pipelines.platform.drills.run_processes import running_in
 
-LINKS, PROCESSES = ("cut", "one-way", "slow"), ("kill", "freeze")
-SCENES = (*LINKS, *PROCESSES)
 LASTS_US_MAX, WAITS_US_MAX, BY_US_MAX = 3_600_000_000, 86_400_000_000, 3_600_000_000
-
-Drill = Mapping[str, Any]
 
 
 def prepare(settings: Settings, form: Mapping[str, Any]) -> Drill:
-    """The drill that a form asks for, checked, with what is to be judged as it stands now.
+    """The drill of a form, checked, with the streams to judge as they are now.
 
-    Raises Refused for a value that cannot be, Unavailable if who is to take part does not run.
+    Raises Refused for a value that is not valid, Unavailable if a participant does not run.
     """
     scene = form_values.text_of("scene", form.get("scene"))
     if scene not in SCENES:
-        raise Refused(f"scene {scene!r} is none: choose {', '.join(SCENES)}")
+        raise Refused(f"scene {scene!r} is not a valid one: choose {', '.join(SCENES)}")
     one = form_values.participant_of("participant", settings, form.get("participant"))
     partner = form_values.text_of("partner", form.get("partner"))
     names = [one]
@@ -53,16 +50,15 @@ def prepare(settings: Settings, form: Mapping[str, Any]) -> Drill:
         "patience", form.get("patience"), least_us=1_000_000, most_us=WAITS_US_MAX
     )
     _check_run(settings, names)
-    judged = _judged(settings, names, form.get("network"))
-    return {
-        "scene": scene,
-        "names": list(names),
-        "lasts_ms": lasts_us // 1_000,
-        "by_ms": 0 if by_us is None else by_us // 1_000,
-        "waits_s": (waits_us or 300_000_000) / 1e6,
-        "must_be_in_time": bool(form.get("must_be_in_time", True)),
-        "judged": judged,
-    }
+    return Drill(
+        scene=scene,
+        participants=tuple(names),
+        lasts_s=lasts_us / 1_000_000,
+        by_ms=(by_us or 0) // 1_000,
+        recovers_s_max=(waits_us or 300_000_000) / 1e6,
+        must_be_in_time=bool(form.get("must_be_in_time", True)),
+        judged=_judged(settings, names, form.get("network")),
+    )
 
 
 def _check_run(settings: Settings, names: Sequence[Participant]) -> None:
@@ -75,11 +71,13 @@ def _check_run(settings: Settings, names: Sequence[Participant]) -> None:
             )
 
 
-def _judged(settings: Settings, names: Sequence[Participant], network: Any) -> list[dict[str, Any]]:
-    """Home, stream and from when on, of all that the drill may touch."""
-    found: list[dict[str, Any]] = []
+def _judged(
+    settings: Settings, names: Sequence[Participant], network: Any
+) -> tuple[JudgedStream, ...]:
+    """The streams that the drill may affect."""
+    found: list[JudgedStream] = []
     known: set[str] = set()
-    wanted = form_values.text_of("network", network)
+    chosen = form_values.text_of("network", network)
     for name in sorted(known_homes(settings.directory)):
         with open_home(settings, name) as home:
             catalog = home.catalog
@@ -87,25 +85,25 @@ def _judged(settings: Settings, names: Sequence[Participant], network: Any) -> l
             senders = {line.producer.participant for line in catalog.lines()}
             if name not in names and not senders & set(names):
                 continue
-            of_network = _streams_of(home, wanted)
+            of_network = _streams_of(home, chosen)
             found += [
-                {
-                    "home": name,
-                    "stream": line.stream.name,
-                    "from_us": line.stable_through_us,
-                    "clock_ms": catalog.read_clock_ms(),
-                }
+                JudgedStream(
+                    home=name,
+                    stream=line.stream.name,
+                    from_us=line.stable_through_us,
+                    clock_ms=catalog.read_clock_ms(),
+                )
                 for line in computed_lines(home)
                 if line.stable_through_us is not None
                 and (of_network is None or line.stream.name in of_network)
             ]
-    form_values.network_of("network", wanted, known)
+    form_values.network_of("network", chosen, known)
     if not found:
         raise Refused(
             f"nothing is computed by {' or '.join(names)}, or from what they send, that has begun: "
             "let it run first"
         )
-    return found
+    return tuple(found)
 
 
 def _streams_of(home: Home, network: str | None) -> set[StreamName] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from medusa_core.errors import Refused
-from medusa_core.grid import parse_duration_us
+from medusa_core.grid import DURATION_US_MAX, parse_duration_us
 from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
@@ -48,7 +48,9 @@ def participant_of(field: str, settings: Settings, value: Any) -> Participant:
     return known_participant(settings, name)
 
 
-def duration_of(field: str, value: Any, *, least_us: int = 1, most_us: int) -> int | None:
+def duration_of(
+    field: str, value: Any, *, least_us: int = 1, most_us: int = DURATION_US_MAX
+) -> int | None:
     """Microseconds of a duration such as 30s; None if the field says nothing."""
     text = text_of(field, value)
     if text is None:

@@ -1,33 +1,127 @@
-"""A round of the market of one participant."""
+"""A round of one participant's market: offer load, and answer the offers of partners.
+
+It is held with the participant's key in its own home, as the rounds of its loop are; both may run
+at the same time. Partners answer in an iteration of their own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Unavailable
+from medusa_core.market.decisions import MarketDecision
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
-from pipelines.cli.round import run_round
+from pipelines.homes.home import chosen_participant
+from pipelines.market.rounds.round_assembly import open_turns
+from pipelines.market.rounds.round_report import decision_documents
 from pipelines.market.sync.signing_keys import load_key
 from pipelines.operations.job_supervision import lane_is_held
-from pipelines.operations.printed_documents import told_by
+from pipelines.participant.home_session import take_seat
+
+ASKED_FOR = "asked for by medusa round"
 
 
-def trade(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundRequest:
+    """Hold a round of `participant` (None: the only one of the folder); `explain` sends nothing."""
+
+    participant: str | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundResult:
+    """The number of the round and what was decided in it, or would be (`is_explained`).
+
+    `has_declared_cost`: False if the cost of load is not declared, so that nothing is offered or
+    taken. `not_sent`: messages that the next round sends again. `problems`: a sentence for each.
+    """
+
+    participant: Participant
+    round: int
+    is_explained: bool
+    has_declared_cost: bool
+    decisions: tuple[MarketDecision, ...]
+    not_sent: int
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundSkipped:
+    """No round was held, and why."""
+
+    participant: Participant
+    because: str
+
+
+def hold_round(settings: Settings, request: RoundRequest) -> RoundResult:
+    """Open a round, decide and send; with `explain` only decide.
+
+    Raises Refused if others may read the participant's key, Unavailable if it has none or its home
+    cannot be reached.
+    """
+    chosen = chosen_participant(settings, request.participant)
+    problems: list[str] = []
+    with (
+        take_seat(settings, chosen) as seat,
+        open_turns(
+            settings.directory,
+            chosen,
+            seat.urls[0],
+            seat.partners,
+            lambda error: problems.append(str(error)),
+            is_patient=True,
+        ) as turns,
+    ):
+        if request.explain:
+            facts, decisions = turns.explain()
+            number, waiting = facts.round + 1, 0
+        else:
+            made = turns.turn(opens=ASKED_FOR)
+            decisions, number, waiting = [*made.decisions], made.opened or 0, made.waiting
+            facts = turns.facts()
+    return RoundResult(
+        participant=chosen,
+        round=number,
+        is_explained=request.explain,
+        has_declared_cost=facts.declared is not None,
+        decisions=tuple(decisions),
+        not_sent=waiting,
+        problems=tuple(problems),
+    )
+
+
+def hold_due_round(
     settings: Settings, participant: Participant, *, explain: bool, only_idle: bool
-) -> Mapping[str, Any]:
-    """Open a round now; who runs opens rounds of its own, and is left to it with `only_idle`.
+) -> RoundResult | RoundSkipped:
+    """As `hold_round`, but skipped for a participant that cannot trade.
 
-    Raises Refused if others may read its key, Unavailable if its home is away.
+    With `only_idle` a participant that runs is skipped: it opens rounds of its own.
     """
     if only_idle and lane_is_held(settings, participant, Lane.LIVE):
-        return {"participant": participant, "is_left": True, "because": "it runs"}
+        return RoundSkipped(participant=participant, because="it runs")
     try:
         load_key(settings.directory, participant)
     except Unavailable:
-        # A home that no contract was applied to has none, and nobody to trade with.
-        return {"participant": participant, "is_left": True, "because": "it has no key"}
-    document = told_by(run_round, settings, participant, explain=explain, as_json=True)
-    return dict(document)
+        # A home to which no contract was applied has no key, and no partner to trade with.
+        return RoundSkipped(participant=participant, because="it has no key")
+    return hold_round(settings, RoundRequest(participant=participant, explain=explain))
+
+
+def document(result: RoundResult | RoundSkipped) -> Mapping[str, Any]:
+    """The result for JSON."""
+    if isinstance(result, RoundSkipped):
+        return {"participant": result.participant, "is_left": True, "because": result.because}
+    return {
+        "participant": result.participant,
+        "round": result.round,
+        "is_explained": result.is_explained,
+        "has_declared_cost": result.has_declared_cost,
+        "decisions": decision_documents(result.decisions),
+        "not_sent": result.not_sent,
+        "problems": list(result.problems),
+    }

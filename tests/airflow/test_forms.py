@@ -11,7 +11,7 @@ import pytest
 from medusa_core.errors import Refused
 from pipelines.base.settings import Settings
 from pipelines.operations import form_values
-from pipelines.operations.certifying import window_of
+from pipelines.operations.closed_windows import window_of
 
 HOME = '{"participants": {"alpha": "medusa_alpha", "beta": "medusa_beta"}}'
 

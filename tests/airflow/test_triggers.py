@@ -18,8 +18,8 @@ import pytest
 from medusa_core.commits import Lane
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.apply import run_apply
 from pipelines.homes.home import known_homes
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from tests.airflow.runner import ROOT
 from tests.conftest import folder_on_memory
@@ -35,10 +35,7 @@ HANG_UP = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 def homes(postgres_server: EmbeddedServer) -> Iterator[Settings]:
     folder = folder_on_memory("medusa-triggers-")
     with federation_of(postgres_server, folder) as settings:
-        run_apply(
-            settings, contracts=write_contracts(folder / "contracts"), participant=None,
-            from_=None, explain=False, as_json=True,
-        )  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=write_contracts(folder / "contracts")))
         yield settings
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -21,8 +21,8 @@ from medusa_core.digest import Digest
 from medusa_core.names import Participant, StreamName
 from medusa_core.supervising import Job, Seen
 from pipelines.base.settings import Settings
-from pipelines.cli.apply import run_apply
 from pipelines.homes.home import open_home
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.jobs.job_processes import see, signal_process
 from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervised_homes import open_jobs
@@ -127,14 +127,7 @@ def contracts() -> Iterator[Path]:
 def home_of(server: EmbeddedServer, folder: Path, contracts: Path) -> Iterator[Settings]:
     """The participant's home, as its contracts make it."""
     with federation_of(server, folder) as settings:
-        run_apply(
-            settings,
-            contracts=contracts,
-            participant=None,
-            from_=None,
-            explain=False,
-            as_json=False,
-        )
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield settings
 
 

@@ -140,11 +140,11 @@ def test_contracts_come_into_the_homes_and_the_same_again_is_nothing(
     first = apply()
     assert first.code == 0
     assert set(first.marks) == {"+"}
-    assert "alpha: brought in\nbeta: brought in\n" in first.out
+    assert "alpha: applied\nbeta: applied\n" in first.out
     again = apply()
     assert set(again.marks) == {"="}
     assert len(again.marks) == len(first.marks)
-    assert "brought in" not in again.out
+    assert ": applied" not in again.out
     with open_home(settings, Participant("alpha")) as home:
         assert {(s.stream.name, str(s.producer)) for s in home.catalog.streams()} == {
             ("ticks", "alpha/0"),
@@ -288,7 +288,7 @@ def test_the_shipped_contracts_are_accepted_on_an_embedded_server(
     contracts = str(REPOSITORY / "contracts")
     try:
         assert main(["apply", "--contracts", contracts]) == 0
-        assert "delta: brought in" in capsys.readouterr().out
+        assert "delta: applied" in capsys.readouterr().out
         assert main(["apply", "--contracts", contracts, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         assert all(home["is_same"] for home in document["homes"])

@@ -15,8 +15,8 @@ from pathlib import Path
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.apply import run_apply
 from pipelines.homes.home import SERVER
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.home_session import take_seat
 from tests.conftest import folder_on_memory
 from tests.waiting import until
@@ -124,10 +124,7 @@ def installation(contracts: Path) -> Iterator[Installation]:
     server = EmbeddedServer(folder / SERVER)
     try:
         with server:
-            run_apply(
-                settings, contracts=contracts, participant=None, from_=None, explain=False,
-                as_json=True,
-            )  # fmt: skip
+            apply_contracts(settings, ApplyRequest(contracts=contracts))
             yield Installation(settings, server)
     finally:
         server.discard()

@@ -17,7 +17,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
-from pipelines.cli.apply import run_apply
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
@@ -78,10 +78,7 @@ def three(
 ) -> Iterator[dict[str, Running]]:
     contracts = write_contracts(tmp_path / "contracts")
     with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
-        assert run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False,
-            as_json=False,
-        ) == 0  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark))
             for name in ("alpha", "beta", "delta")

@@ -16,7 +16,7 @@ import pytest
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName
 from pipelines.base.failpoints import POINTS
-from pipelines.cli.apply import run_apply
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.home_session import take_seat
 from pipelines.sources.generated_files import write_generated
 from tests.federation.housekeeping import command, kept, kill_command_at
@@ -123,10 +123,7 @@ def undisturbed(contracts: Path) -> Iterator[Homes]:
 
 def retain(installed: Installation, contracts: Path) -> None:
     """Declare the retentions; before, a participant that runs long enough would trim by itself."""
-    run_apply(
-        installed.settings, contracts=contracts.parent / RETAINED, participant=None, from_=None,
-        explain=False, as_json=True,
-    )  # fmt: skip
+    apply_contracts(installed.settings, ApplyRequest(contracts=contracts.parent / RETAINED))
 
 
 def keep_house(installed: Installation, name: str, words: tuple[str, ...]) -> None:

@@ -18,11 +18,11 @@ from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.apply import run_apply
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import known_homes
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.participant.loop import PAUSE_MS, PAUSE_MS_MAX
 from pipelines.sources.generated_files import write_generated
@@ -74,10 +74,7 @@ def federation(
 
         def make(name: str) -> Settings:
             settings = stack.enter_context(federation_of(postgres_server, folder / name))
-            run_apply(
-                settings, contracts=contracts, participant=None, from_=None, explain=False,
-                as_json=True,
-            )  # fmt: skip
+            apply_contracts(settings, ApplyRequest(contracts=contracts))
             return settings
 
         yield make

@@ -19,9 +19,9 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from pipelines.base.process_table import look_at
 from pipelines.base.settings import REPOSITORY
-from pipelines.cli.apply import run_apply
 from pipelines.cli.main import main
 from pipelines.exchange.notification_listener import Bell, Ears
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.participant.home_session import take_seat
 from pipelines.platform.drills.fault_injected_links import DrilledWays
@@ -519,9 +519,7 @@ def two(
 ) -> Iterator[dict[str, Seated]]:
     """alpha and beta in this process."""
     with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
-        run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=True
-        )
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(
                 seated(settings, name, lambda: spark, Limits(records_per_step_max=3_000))

@@ -22,8 +22,8 @@ from medusa_core.names import Participant, StreamName
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog, catalog_url
 from pipelines.catalog.server.home_databases import home_urls
-from pipelines.cli.apply import run_apply
 from pipelines.homes.home import known_homes
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended, loop_of
 from pipelines.participant.home_session import take_seat
 from pipelines.sources.generated_files import write_generated
@@ -164,9 +164,7 @@ def two(
 ) -> Iterator[dict[str, Running]]:
     """alpha and beta in this process."""
     with federation_of(postgres_server, tmp_path / "two") as settings, ExitStack() as stack:
-        run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=True
-        )
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark, FEW))
             for name in ("alpha", "beta")

@@ -14,8 +14,8 @@ from sqlalchemy import create_engine, text
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.home_databases import home_urls
-from pipelines.cli.apply import run_apply
 from pipelines.homes.home import known_homes
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts, beginning_of
 from pipelines.participant.loop import AssignmentsChanged
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.federation.test_three_and_one import LANDING, write_contracts
@@ -54,9 +54,7 @@ def settings(
 
 
 def apply(settings: Settings, contracts: Path, from_: str | None = None) -> None:
-    run_apply(
-        settings, contracts=contracts, participant=None, from_=from_, explain=False, as_json=True
-    )
+    apply_contracts(settings, ApplyRequest(contracts=contracts, begins=beginning_of(from_)))
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Segment
 from pipelines.base.settings import Settings
-from pipelines.cli.apply import run_apply
 from pipelines.contracts.reach import PURPOSE
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts, beginning_of
 from pipelines.participant.assembly import has_ended
 from pipelines.participant.home_session import take_seat
 from pipelines.storage.arrow_schema import columns_of
@@ -79,9 +79,7 @@ def settings(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Settin
 
 def apply(settings: Settings, contracts: Path, more: int, from_: str | None = None) -> None:
     (contracts / "changing.py").write_text(NETWORK.format(more=more))
-    run_apply(
-        settings, contracts=contracts, participant=None, from_=from_, explain=False, as_json=True
-    )
+    apply_contracts(settings, ApplyRequest(contracts=contracts, begins=beginning_of(from_)))
 
 
 def test_buckets_before_the_named_one_are_computed_under_the_plan_before(
@@ -149,10 +147,9 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
         try:
             until(counted, "something is counted under the first plan", seconds_max=180)
             (folder / "live.py").write_text(LIVE.format(more=1_000_000))
-            run_apply(
-                installed.settings, contracts=folder, participant=None, from_="now",
-                explain=False, as_json=True,
-            )  # fmt: skip
+            apply_contracts(
+                installed.settings, ApplyRequest(contracts=folder, begins=beginning_of("now"))
+            )
             until(
                 lambda: len({segment.plan for segment in counted()}) == 2,
                 "something is counted under the second plan",

@@ -17,8 +17,8 @@ from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
-from pipelines.cli.apply import run_apply
 from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import (
     Engines,
     has_ended,
@@ -58,9 +58,7 @@ def beta(
 ) -> Iterator[Running]:
     """beta, in this process, once alpha has landed everything."""
     with federation_of(postgres_server, tmp_path / "homes") as settings:
-        run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False, as_json=True
-        )
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         with seated(settings, "alpha", lambda: spark) as alpha:
             rounds_until([alpha], lambda: has_ended(alpha.seat))
         with seated(settings, "beta", lambda: spark) as running:

@@ -16,7 +16,7 @@ from medusa_core.digest import Digest
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer, Segment, Stability
 from pipelines.changes.line_versions import line_of
-from pipelines.cli.apply import run_apply
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from pipelines.quality.check_run import run_checks
 from pipelines.quality.windows import Asked
@@ -57,10 +57,7 @@ def four(
         busy=f"bound: {X_MS}ms\n",
     )
     with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
-        assert run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False,
-            as_json=False,
-        ) == 0  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark))
             for name in ("alpha", "beta", "gamma", "delta")

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DBAPIError
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import catalog_url
-from pipelines.cli.apply import run_apply
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.storage.csv_export import export_stream
 from tests.federation.building import Running, federation_of, rounds_until, seated
@@ -76,10 +76,7 @@ def four(
     """Four seated participants whose contracts are applied."""
     contracts = write_contracts(tmp_path / "contracts", parts, "3900s")
     with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
-        assert run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False,
-            as_json=False,
-        ) == 0  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         yield {
             name: stack.enter_context(seated(settings, name, lambda: spark))
             for name in (*LANDING, "delta")

@@ -32,14 +32,7 @@ IMPURE = {
     "tempfile", "threading", "time", "urllib", "uuid",
 }  # fmt: skip
 
-PRINTS = "it runs a command and reads what that prints, until its use case is an operation"
-ALLOWED: Mapping[tuple[str, str], str] = {
-    ("pipelines.operations.certifying", "pipelines.cli.quality"): PRINTS,
-    ("pipelines.operations.deploying", "pipelines.cli.apply"): PRINTS,
-    ("pipelines.operations.drilling", "pipelines.cli.fault"): PRINTS,
-    ("pipelines.operations.housekeeping", "pipelines.cli.trim"): PRINTS,
-    ("pipelines.operations.market_round", "pipelines.cli.round"): PRINTS,
-}
+ALLOWED: Mapping[tuple[str, str], str] = {}
 """Imports that are not downward yet, with the reason. Entries are removed, never added."""
 
 PROGRAMS: Mapping[tuple[str, str], str] = {

@@ -12,7 +12,7 @@ import pytest
 
 from medusa_core.commits import Cause
 from medusa_core.market.loads import Kind, Load, load_of
-from pipelines.cli.apply import run_apply
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.sources.generated_files import write_generated
 from tests.federation.building import federation_of, rounds_until, seated
@@ -81,10 +81,7 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
     (file,) = write_generated(tmp_path / "input", seed=4, records=RECORDS)
     contracts = write_contracts(tmp_path / "contracts", file)
     with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
-        assert run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False,
-            as_json=False,
-        ) == 0  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         alpha = stack.enter_context(seated(settings, "alpha", lambda: spark))
         catalog = alpha.seat.home.catalog
         alpha.loop.meter.flush()

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from medusa_core.certificates import Suite
-from pipelines.cli.apply import run_apply
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.sources.generated_files import write_generated
 from tests.federation.building import Running, federation_of, rounds_until, seated
@@ -37,10 +37,7 @@ def four(
         pq.write_table(table.slice(at * 1_000, 1_000), parts[name])
     contracts = write_contracts(tmp_path / "contracts", parts, "3900s")
     with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
-        assert run_apply(
-            settings, contracts=contracts, participant=None, from_=None, explain=False,
-            as_json=True,
-        ) == 0  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         running = {
             name: stack.enter_context(seated(settings, name, lambda: spark))
             for name in (*LANDING, "delta")

@@ -16,7 +16,7 @@ from medusa_core.sinks import holder_of
 from pipelines.base.failpoints import visited_by
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.apply import run_apply
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.participant.home_session import take_seat
 from pipelines.sinks.delivery_workers import Deliveries
@@ -56,10 +56,7 @@ class Lands:
         contract = self.contracts / "streams" / "seen.yaml"
         text = contract.read_text().partition("sinks:")[0]
         contract.write_text(f"{text}sinks: {sinks}\n")
-        run_apply(
-            self.settings, contracts=self.contracts, participant=None, from_=None, explain=False,
-            as_json=True,
-        )  # fmt: skip
+        apply_contracts(self.settings, ApplyRequest(contracts=self.contracts))
 
     def run(self, running: Running, done: Any = None) -> None:
         """Run alpha's loop to its end, or until something holds."""

@@ -17,8 +17,8 @@ from medusa_core.names import Participant
 from medusa_core.supervision import Job, Seen
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
-from pipelines.cli.apply import run_apply
 from pipelines.homes.home import known_homes
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.jobs.job_processes import bury, see, signal_process
 from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
@@ -150,10 +150,7 @@ def homes(postgres_server: object) -> Iterator[Settings]:
 
     folder = folder_on_memory("medusa-supervised-")
     with federation_of(postgres_server, folder) as settings:  # type: ignore[arg-type]
-        run_apply(
-            settings, contracts=write_contracts(folder / "contracts"), participant=None,
-            from_=None, explain=False, as_json=True,
-        )  # fmt: skip
+        apply_contracts(settings, ApplyRequest(contracts=write_contracts(folder / "contracts")))
         yield settings
     shutil.rmtree(folder, ignore_errors=True)
 

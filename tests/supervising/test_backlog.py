@@ -8,7 +8,7 @@ from medusa_core.commits import Lane
 from medusa_core.errors import CheckFailed, Refused, Unavailable
 from medusa_core.supervising import GiveUp, lane_of
 from pipelines.homes.home import open_home
-from pipelines.operations.correcting import backlog_standing, open_backlog
+from pipelines.operations.correcting import BacklogRequest, backlog_standing, open_backlog
 from pipelines.operations.own_lines import computed_line
 from pipelines.platform.jobs.job_processes import own_process
 from pipelines.platform.jobs.launch import MASTER
@@ -16,6 +16,7 @@ from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
 SOON_S = 60
+ALWAYS = BacklogRequest(participant=ALPHA, who="a test", always=True)
 
 
 def give_up(supervised: Supervised, lane: Lane, number: int) -> None:
@@ -31,15 +32,17 @@ def give_up(supervised: Supervised, lane: Lane, number: int) -> None:
 def test_corrections_are_made_where_the_live_lane_is_given_up(supervised: Supervised) -> None:
     settings = supervised.settings
     give_up(supervised, Lane.LIVE, supervised.wants())
-    opened = open_backlog(settings, ALPHA, {}, who="a test", always=True)
-    assert opened["because"] == "it was asked for"
+    opened = open_backlog(settings, ALWAYS, {})
+    assert opened.because == "it was asked for"
+    desired = opened.desired
+    assert desired is not None
 
     def is_corrected() -> bool:
         supervised.turn()  # as supervision does, should the job have to be made anew
-        return backlog_standing(settings, ALPHA, opened["desired"]) is not None
+        return backlog_standing(settings, ALPHA, desired) is not None
 
     until(is_corrected, "the corrections end", SOON_S)
-    said = backlog_standing(settings, ALPHA, opened["desired"])
+    said = backlog_standing(settings, ALPHA, desired)
     assert said == "what was owed is corrected"
     lanes = [lane_of(one) for one in supervised.turn().given_up]
     assert lanes == [Lane.LIVE], "the live lane still wants a person"
@@ -58,7 +61,7 @@ def test_corrections_run_on_the_master_of_who_asks_and_nothing_is_desired_for_on
 ) -> None:
     before = supervised.store().read().desired
     with pytest.raises(Refused, match="no master of a cluster"):
-        open_backlog(supervised.settings, ALPHA, {MASTER: "elsewhere"}, who="a test", always=True)
+        open_backlog(supervised.settings, ALWAYS, {MASTER: "elsewhere"})
     assert supervised.store().read().desired == before
 
 

@@ -142,7 +142,7 @@ def test_without_a_word_of_what_it_is_the_declared_retentions_that_count(
     assert [of(done, s)["trimmed_before_us"] for s in (BIG, SUMS)] == [None, 4 * WIDTH_US]
     assert store.command(monkeypatch, "trim", "src") == 2
     assert "src" not in [line["stream"] for line in done["lines"]]
-    assert "say what to let go" in capsys.readouterr().err
+    assert "say what to trim" in capsys.readouterr().err
     only_files = store.document(monkeypatch, capsys, "trim", "--compact")
     assert "lines" not in only_files, "what is asked for alone is done alone"
 
@@ -150,7 +150,7 @@ def test_without_a_word_of_what_it_is_the_declared_retentions_that_count(
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ((), "say what to let go"),
+        ((), "say what to trim"),
         (("sms", "--keep", "7d"), "did you mean 'sums'"),
         (("--keep", "soon"), "duration 'soon' is not one"),
         (("--before", "yesterday"), "--before 'yesterday' is no time"),

@@ -1,14 +1,14 @@
-"""The part of `medusa apply` that is about contracts with partners.
+"""Apply contracts with partners: keys, proposals, and their exchange between the applied homes.
 
-What the files ask for is proposed in the homes of those parties that are brought in; then these
-make their turns together, so that what both propose is agreed when the command ends. A home that
-runs goes on meanwhile.
+What the files say is proposed in the homes of the parties among them; then these exchange it, so
+that what both propose is agreed when this returns. A home whose participant runs goes on meanwhile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
@@ -53,72 +53,77 @@ def decide_contracts(
     return decide_agreements(terms, standings, at_hand)
 
 
-def bring_contracts_in(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgreementProblems:
+    """Sentences: what was refused, and what could not be sent to a partner yet."""
+
+    refused: tuple[str, ...]
+    unsent: tuple[str, ...]
+
+    def check(self) -> None:
+        """Raises Refused, naming all that was refused."""
+        if self.refused:
+            raise Refused("; ".join(self.refused))
+
+
+def apply_agreements(
     homes: Homes,
     directory: Path,
     terms: Sequence[Terms],
     chosen: Sequence[Participant],
     changes: Sequence[AgreementChange],
     public_keys: Mapping[Participant, bytes],
-    told: Callable[[str], None],
-) -> None:
-    """Keys, proposals, and turns of the chosen homes until nothing moves.
-
-    Raises Refused, naming all of them, for what could not be proposed.
-    """
-    problems: list[str] = []
+) -> AgreementProblems:
+    """Make keys, propose, and exchange between the chosen homes until nothing changes."""
+    refused: list[str] = []
+    unsent: tuple[str, ...] = ()
     with ExitStack() as stack:
         opened = {name: _opened(homes, name, stack) for name in chosen}
         for name, agreements in opened.items():
-            with _collected(problems):
+            with _collected(refused):
                 key = make_key(directory, name)
                 agreements.learn_key(name, key.public_key, OWN)
         for one in terms:
             for name, partner in (one.parties, one.parties[::-1]):
                 if name in opened and partner in public_keys:
-                    with _collected(problems):
+                    with _collected(refused):
                         opened[name].learn_key(partner, public_keys[partner], SHOWN)
                 elif name in opened and _has_key(directory, partner):
-                    with _collected(problems):
+                    with _collected(refused):
                         public_key = load_key(directory, partner).public_key
                         opened[name].learn_key(partner, public_key, AT_HAND)
         for change, error in propose_agreements(changes, opened):
             what = f"contract {change.change.name} in the home of {change.participant}"
             if error is not None:
-                problems.append(f"{what}: {error}")
+                refused.append(f"{what}: {error}")
         if any(agreements.has_work() for agreements in opened.values()):
-            _make_turns(homes, directory, chosen, told, stack)
-    if problems:
-        raise Refused("; ".join(dict.fromkeys(problems)))
+            unsent = _exchange(homes, directory, chosen, stack)
+    return AgreementProblems(refused=tuple(dict.fromkeys(refused)), unsent=unsent)
 
 
-def _make_turns(
-    homes: Homes,
-    directory: Path,
-    chosen: Sequence[Participant],
-    told: Callable[[str], None],
-    stack: ExitStack,
-) -> None:
-    heard: dict[str, None] = {}
+def _exchange(
+    homes: Homes, directory: Path, chosen: Sequence[Participant], stack: ExitStack
+) -> tuple[str, ...]:
+    """Exchange until nothing changes; a sentence for each thing that could not be sent."""
+    unsent: dict[str, None] = {}
     partners = _partners(homes, directory)
     desks = []
     for name in chosen:
         urls = homes.urls(name)
-        assert urls is not None, "it has been brought in"
+        assert urls is not None, "its changes have been applied"
         others = {other: its for other, its in partners.items() if other != name}
-        with suppress(MedusaError):  # its key was told of before
+        with suppress(MedusaError):  # its key was reported before
             opened = open_desk(
                 directory,
                 name,
                 urls.job,
                 others,
-                lambda error: heard.update({str(error): None}),
+                lambda error: unsent.update({str(error): None}),
                 is_patient=True,
             )
             desks.append(stack.enter_context(opened)[0])
     settle(desks)
-    for sentence in heard:
-        told(sentence)
+    return tuple(unsent)
 
 
 def _partners(homes: Homes, directory: Path) -> Mapping[Participant, Partner]:
@@ -133,7 +138,7 @@ def _partners(homes: Homes, directory: Path) -> Mapping[Participant, Partner]:
 
 def _opened(homes: Homes, name: Participant, stack: ExitStack) -> PostgresAgreements:
     urls = homes.urls(name)
-    assert urls is not None, "it has been brought in"
+    assert urls is not None, "its changes have been applied"
     agreements = PostgresAgreements(urls.job, name)
     stack.callback(agreements.close)
     return agreements
@@ -159,7 +164,7 @@ def _has_key(directory: Path, name: Participant) -> bool:
 
 @contextmanager
 def _collected(problems: list[str]) -> Iterator[None]:
-    """Keeps what goes wrong with one home for the end, so that the others are brought in."""
+    """Collects what one home refuses, so that the others are applied all the same."""
     try:
         yield
     except Refused as error:

@@ -1,18 +1,16 @@
-"""Certificates of closed windows: which are due, and making one of them.
+"""Closed windows that are due for certification, and the key by which each is named.
 
-A window is named by participant, stream and two event times, in one text that fits where a key is
-wanted. It is of whole buckets that are final, at most so long, and begins where the last
-certificate of the stream ended.
+The key holds participant, stream and two event times. A window consists of whole final buckets, has
+a maximum length, and begins where the last certificate of the stream ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from medusa_core.certificates import Suite
-from medusa_core.errors import CheckFailed, Refused
+from medusa_core.errors import Refused
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName, check_name
 from pipelines.base.settings import Settings
@@ -20,15 +18,13 @@ from pipelines.base.time_text import iso, parse_time_us
 from pipelines.catalog.lines_read import lines_read
 from pipelines.catalog.reading_roles import Certificates
 from pipelines.catalog.records import LineStatus
-from pipelines.cli.quality import quality_run
 from pipelines.homes.home import open_home
-from pipelines.operations.printed_documents import told_by
 from pipelines.platform.jobs.supervised_homes import known_participant
 
 WINDOW_US = 3_600_000_000
 LEAST_US = 300_000_000
 WINDOWS_MAX = 6
-"""So many of a stream at a look: what has piled up is worked off look by look."""
+"""Maximum windows of a stream per call; the next calls return the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +43,10 @@ class Window:
 
 
 def window_of(settings: Settings, key: str) -> Window:
-    """The window that a key names; Refused for a text that is none."""
+    """The window that a key names; Refused for a text that is not one."""
     parts = key.split("/")
     if len(parts) != 4:
-        raise Refused(f"{key!r} names no window: write PARTICIPANT/STREAM/FROM/TO")
+        raise Refused(f"{key!r} is not the key of a window: write PARTICIPANT/STREAM/FROM/TO")
     participant = known_participant(settings, parts[0])
     stream = StreamName(check_name("stream", parts[1]))
     from_us, to_us = parse_time_us("from", parts[2]), parse_time_us("to", parts[3])
@@ -93,45 +89,3 @@ def _certified_us(catalog: Certificates, stream: StreamName, from_us: int) -> in
     """Up to where certificates say that the stream is complete."""
     found = [c.range.to_us for c in catalog.certificates(stream) if c.suite is Suite.COMPLETE]
     return max(found, default=from_us)
-
-
-def certify(
-    settings: Settings,
-    participant: Participant,
-    stream: str | None,
-    from_us: int | None,
-    to_us: int | None,
-) -> Mapping[str, Any]:
-    """Check closed windows and write certificates; what was found, whether it passed or not.
-
-    Raises Refused where they cannot be checked, Unavailable where a file is damaged.
-    """
-    document = told_by(
-        quality_run,
-        settings,
-        participant,
-        stream,
-        from_=None if from_us is None else iso(from_us),
-        to=None if to_us is None else iso(to_us),
-        break_mode=None,
-        report=None,
-        as_json=True,
-    )
-    return dict(document)
-
-
-def broken_of(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """The law and a sentence for each check that failed."""
-    return [(one["law"], _broken(one)) for one in document["certificates"] if not one["passed"]]
-
-
-def _broken(one: Mapping[str, Any]) -> str:
-    where = f"{one['stream']} broke {one['law']} ({one['suite']}) from {one['from']} to {one['to']}"
-    return f"{where}: {'; '.join(one['broken']) or 'see its page'}"
-
-
-def check_passed(document: Mapping[str, Any]) -> None:
-    """Raises CheckFailed, naming the laws that were broken."""
-    broken = [sentence for _, sentence in broken_of(document)]
-    if broken:
-        raise CheckFailed(f"{'; '.join(broken)}: see docs/quality.md, and docs/recover.md")

@@ -1,0 +1,314 @@
+"""Apply contracts to the catalogs of the homes.
+
+Everything is read and checked first, then the plan is made, then it is carried out, one home after
+the other. If this is interrupted anywhere, the same request completes it; one more does nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from medusa_core.suggest import did_you_mean
+from pipelines.base.settings import Settings
+from pipelines.base.time_text import counted, parse_time_us
+from pipelines.contracts.apply_changes import HomeChanges, decide_changes
+from pipelines.contracts.assignments import Asked
+from pipelines.contracts.comparison_rows import Change, Mark
+from pipelines.contracts.federation import Federation, read_federation
+from pipelines.contracts.home_snapshot import Standing, read_standing
+from pipelines.contracts.reach import hold_for_plan
+from pipelines.contracts.replicas import warnings_of
+from pipelines.contracts.storage_roots import StorageRoot, check_storage
+from pipelines.exchange import first_holds
+from pipelines.homes.home import Home, Homes, known_homes, open_homes
+from pipelines.homes.network_files import keep_file
+from pipelines.market.contracts.bilateral import read_bilateral
+from pipelines.market.sync.contract_proposals import AgreementChange
+from pipelines.operations.agreement_application import apply_agreements, decide_contracts
+from pipelines.sinks.registration import declare
+
+NOW = "now"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRequest:
+    """Which contracts to apply, and where.
+
+    `contracts`: the folder. `participant`: only this one's home, None for all. `begins`: from which
+    bucket a changed network is computed under its new plan (`beginning_of`); None if none changed.
+    `explain`: make the plan and change nothing.
+    """
+
+    contracts: Path
+    participant: str | None = None
+    begins: Asked | None = None
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyResult:
+    """The changes of each home and of its contracts with partners, and notes for people.
+
+    `is_applied`: False for a plan that was not carried out.
+    """
+
+    contracts: Path
+    is_applied: bool
+    homes: tuple[HomeChanges, ...]
+    agreements: tuple[AgreementChange, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether there is nothing to change."""
+        homes_are_same = all(home.is_same for home in self.homes)
+        return homes_are_same and all(one.proposes is None for one in self.agreements)
+
+    def changes_of(self, home: HomeChanges) -> tuple[Change, ...]:
+        """All changes of a home, those of its contracts with partners last."""
+        agreed = (one.change for one in self.agreements if one.participant == home.participant)
+        return (*home.changes, *agreed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMade:
+    """The plan is complete; nothing has been changed yet."""
+
+    plan: ApplyResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeApplied:
+    """The changes of a home are in its catalog."""
+
+    participant: Participant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartnerProblem:
+    """A contract could not be exchanged with a partner; the homes exchange it later."""
+
+    sentence: str
+
+
+ApplyEvent = PlanMade | HomeApplied | PartnerProblem
+Observer = Callable[[ApplyEvent], None]
+
+
+def ignore(event: ApplyEvent) -> None:
+    """The observer that does nothing."""
+
+
+def beginning_of(text: str | None) -> Asked | None:
+    """`now` or an event time as the beginning of a new plan; None for no text.
+
+    Raises Refused for a text that is neither.
+    """
+    if text is None:
+        return None
+    return Asked(None if text == NOW else parse_time_us("--from", text))
+
+
+def apply_contracts(
+    settings: Settings, request: ApplyRequest, observer: Observer = ignore
+) -> ApplyResult:
+    """Plan what the contracts change and, unless only to explain, carry it out.
+
+    Raises Refused for contracts that cannot be applied, Conflict if homes disagree, Unavailable if
+    a home cannot be reached.
+    """
+    contracts = request.contracts
+    federation = read_federation(contracts, settings.directory)
+    roots = check_storage(federation.participants, settings.directory)
+    chosen = _chosen(federation, contracts, settings, request.participant)
+    bilateral = [one.terms for one in read_bilateral(contracts, federation.participants)]
+    public_keys = {
+        one.participant: one.public_key for one in federation.participants if one.public_key
+    }
+    with open_homes(settings, alone=not request.explain) as homes:
+        standings = _standings(homes, federation, chosen)
+        decided = decide_changes(federation, standings, request.begins, chosen)
+        agreed = decide_contracts(homes, settings.directory, bilateral, chosen, public_keys)
+        plan = ApplyResult(
+            contracts=contracts,
+            is_applied=False,
+            homes=decided,
+            agreements=agreed,
+            notes=tuple(_notes(settings, federation, decided, request.begins)),
+        )
+        observer(PlanMade(plan=plan))
+        if request.explain:
+            return plan
+        _keep_files(settings, federation, chosen)
+        if not all(home.is_same for home in decided):
+            # A trim may have been faster than the holds of new readers.
+            _hold_for_readers(homes, federation, roots, chosen)
+            standings = _standings(homes, federation, chosen)
+            decide_changes(federation, standings, request.begins, chosen)
+        for home in decided:
+            if not home.is_same:
+                _apply_home(homes, home, roots[home.participant])
+                observer(HomeApplied(participant=home.participant))
+        _hold_for_readers(homes, federation, roots, chosen)
+        problems = apply_agreements(
+            homes, settings.directory, bilateral, chosen, agreed, public_keys
+        )
+        for sentence in problems.unsent:
+            observer(PartnerProblem(sentence=sentence))
+        problems.check()
+    return replace(plan, is_applied=True)
+
+
+def document(result: ApplyResult) -> Mapping[str, Any]:
+    """The result for JSON."""
+    return {
+        "contracts": str(result.contracts),
+        "is_applied": result.is_applied,
+        "notes": list(result.notes),
+        "homes": [
+            {
+                "participant": home.participant,
+                "is_same": home.is_same,
+                "changes": [
+                    {
+                        "mark": change.mark.name.lower(),
+                        "what": change.what,
+                        "name": change.name,
+                        "detail": change.detail,
+                    }
+                    for change in result.changes_of(home)
+                ],
+            }
+            for home in result.homes
+        ],
+    }
+
+
+def _chosen(
+    federation: Federation, contracts: Path, settings: Settings, requested: str | None
+) -> tuple[Participant, ...]:
+    """The homes to apply to: all, or the requested one; Refused if it has no contract.
+
+    A participant that only shows its key, and has no home here, belongs to another installation.
+    """
+    here = known_homes(settings.directory)
+    names = tuple(
+        one.participant
+        for one in federation.participants
+        if one.public_key is None or one.runs or one.participant in here
+    )
+    if requested is None:
+        return names
+    if requested not in names:
+        hint = did_you_mean(requested, names, f"there is {', '.join(names)}")
+        raise Refused(f"{contracts} has no contract of participant {requested!r}: {hint}")
+    return (Participant(requested),)
+
+
+def _standings(
+    homes: Homes, federation: Federation, chosen: Sequence[Participant]
+) -> dict[Participant, Standing]:
+    """The contents of the homes to apply to, and of all others that can be reached."""
+    standings = {name: _standing(homes, name) for name in chosen}
+    for contract in federation.participants:
+        if contract.participant not in standings:
+            with suppress(Unavailable):
+                other = _standing(homes, contract.participant, as_it_is=True)
+                standings[contract.participant] = other
+    return standings
+
+
+def _standing(homes: Homes, participant: Participant, *, as_it_is: bool = False) -> Standing:
+    url = homes.url(participant, as_it_is=as_it_is)
+    return Standing() if url is None else read_standing(url, participant)
+
+
+def _keep_files(settings: Settings, federation: Federation, chosen: Sequence[Participant]) -> None:
+    """Files of networks with Function boxes, before a catalog names the plan that needs them."""
+    for network in federation.networks:
+        if network.file is not None and any(map(network.owners_for, chosen)):
+            keep_file(settings.directory, network.plan.id, network.file)
+
+
+def _apply_home(homes: Homes, changes: HomeChanges, root: StorageRoot) -> None:
+    home = homes.make(changes.participant, root.given)
+    for network, needed in changes.reach.items():
+        hold_for_plan(home.catalog, network, needed)
+    if changes.verified:
+        _verify(home, changes)
+    for deployment in changes.deployments:
+        home.catalog.deploy(deployment)
+    for stream, source in changes.sources.items():
+        home.catalog.declare_source(stream, source)
+    for stream, retention_ms in changes.retentions.items():
+        home.catalog.declare_retention(stream, retention_ms)
+    for stream, promise in changes.promises.items():
+        home.catalog.declare_bound(stream, promise.bound, promise.lag_ms)
+    # Withdrawn sinks first: another sink may take over a target.
+    for (stream, name), sink in sorted(changes.sinks.items(), key=lambda item: bool(item[1])):
+        if sink is None:
+            home.catalog.withdraw_sink(stream, name)
+        else:
+            declare(home.catalog, stream, name, sink)
+
+
+def _verify(home: Home, changes: HomeChanges) -> None:
+    """Before anybody can choose among the producers: nothing may be final that is not verified."""
+    for deployment in changes.deployments:
+        home.catalog.deploy(replace(deployment, fragments={}, assignments=()))
+    for stream, count in changes.verified.items():
+        home.catalog.declare_verify(stream, count)
+
+
+def _hold_for_readers(
+    homes: Homes,
+    federation: Federation,
+    roots: Mapping[Participant, StorageRoot],
+    chosen: Sequence[Participant],
+) -> None:
+    """Place holds for partners that are to read here and have not placed theirs yet.
+
+    Streams and homes that do not exist yet are skipped.
+    """
+    for network in federation.networks:
+        for name, holds in first_holds.first_holds(network.wiring, network.owners).items():
+            if name not in chosen or homes.url(name) is None:
+                continue
+            catalog = homes.make(name, roots[name].given).catalog
+            written = {line.stream.name for line in catalog.lines()}
+            for hold in holds:
+                if hold.stream not in written:
+                    continue
+                standing = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
+                if (hold.holder, hold.purpose) not in standing:
+                    catalog.place_hold(hold)
+
+
+def _notes(
+    settings: Settings,
+    federation: Federation,
+    decided: Sequence[HomeChanges],
+    asked: Asked | None,
+) -> list[str]:
+    notes = list(
+        warnings_of(
+            federation.networks,
+            list(federation.streams.values()),
+            [contract.participant for contract in federation.participants],
+        )
+    )
+    changed = [c for home in decided for c in home.changes if c.mark is Mark.CHANGED]
+    if asked is not None and not any(change.what == "network" for change in changed):
+        notes.append("--from had no effect: it is for networks that have changed")
+    contracted = {contract.participant for contract in federation.participants}
+    others = sorted(set(known_homes(settings.directory)) - contracted)
+    if others:
+        what = counted(len(others), "home")
+        notes.append(f"left alone: {what} without a contract ({', '.join(others)})")
+    return notes

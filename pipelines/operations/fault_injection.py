@@ -1,0 +1,316 @@
+"""Inject faults into a federation that runs: cut and slow down links, kill and freeze participants.
+
+Every fault but a kill can have an end of its own, and is over then even if this process has died.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, assert_never
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.base import clock
+from pipelines.base.settings import Settings
+from pipelines.platform.drills.link_faults import (
+    BY_MS_MAX,
+    FILE,
+    NOTHING,
+    LinkFaults,
+    Lost,
+    Slow,
+    faults_alone,
+    read_faults,
+    write_faults,
+)
+from pipelines.platform.drills.resume_later import thaw_later
+from pipelines.platform.drills.run_processes import Running, running_in
+from pipelines.platform.jobs.supervised_homes import known_participant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CutRequest:
+    """Lose all that two participants send each other, or with `one_way` all that `one` sends.
+
+    `lasts_s`: None until it is healed.
+    """
+
+    one: str
+    other: str
+    one_way: bool = False
+    lasts_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlowRequest:
+    """Make every call between two participants take `by_ms` longer; `lasts_s` as of a cut."""
+
+    one: str
+    other: str
+    by_ms: int
+    lasts_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealRequest:
+    """End every fault, or those of one participant, or those of the link between two.
+
+    Frozen processes resume unless a link is named.
+    """
+
+    participants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KillRequest:
+    """Kill the processes that drive a participant, else those that wait for its leases."""
+
+    participant: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FreezeRequest:
+    """Freeze the processes of a participant, as a kill chooses them; `lasts_s` as of a cut."""
+
+    participant: str
+    lasts_s: float | None = None
+
+
+FaultRequest = CutRequest | SlowRequest | HealRequest | KillRequest | FreezeRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultResult:
+    """What was done as requested, or would be (`is_explained`).
+
+    `participants`: those of the request, known to have homes. `pids`: the processes that were
+    killed, frozen or resumed. `has_changed`: False where there was nothing to heal.
+    `has_resumed`: True once a freeze with an end is over.
+    """
+
+    request: FaultRequest
+    participants: tuple[Participant, ...]
+    is_explained: bool
+    pids: tuple[int, ...] = ()
+    has_changed: bool = True
+    has_resumed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultList:
+    """The faults in force, and the processes that run participants."""
+
+    links: LinkFaults
+    processes: tuple[Running, ...]
+
+
+Observer = Callable[[FaultResult], None]
+
+
+def ignore(result: FaultResult) -> None:
+    """The observer that does nothing."""
+
+
+def inject_fault(
+    settings: Settings,
+    request: FaultRequest,
+    *,
+    explain: bool = False,
+    observer: Observer = ignore,
+) -> FaultResult:
+    """Do what is requested; returns when a freeze with an end is over.
+
+    The observer receives the result as soon as the fault is in effect. Raises Refused for an
+    unknown participant, one link end named twice, a delay out of range, or a damaged fault file;
+    Unavailable if there is no process to kill or freeze.
+    """
+    participants = _participants(settings, request)
+    result = FaultResult(request=request, participants=participants, is_explained=explain)
+    match request:
+        case CutRequest():
+            return _cut(settings, result, request, observer)
+        case SlowRequest():
+            return _slow(settings, result, request, observer)
+        case HealRequest():
+            return _heal(settings, result, observer)
+        case KillRequest():
+            return _kill(settings, result, observer)
+        case FreezeRequest():
+            return _freeze(settings, result, request, observer)
+        case _:
+            assert_never(request)
+
+
+def list_faults(settings: Settings) -> FaultList:
+    """The faults in force now; Refused for a damaged fault file."""
+    links = read_faults(settings.directory / FILE).at(clock.wall_s())
+    return FaultList(links=links, processes=tuple(running_in(settings.directory)))
+
+
+def document(faults: FaultList) -> Mapping[str, Any]:
+    """The faults for JSON."""
+    links = faults.links
+    return {
+        "lost": [
+            {"from": row.sender, "to": row.receiver, "until_s": row.until_s} for row in links.lost
+        ],
+        "slow": [
+            {"between": [row.one, row.other], "by_ms": row.by_ms, "until_s": row.until_s}
+            for row in links.slow
+        ],
+        "processes": [
+            {"participant": p.participant, "pid": p.pid, "state": process_state(p)}
+            for p in faults.processes
+        ],
+    }
+
+
+def process_state(process: Running) -> str:
+    """What a process does, in words."""
+    return "frozen" if process.is_frozen else "waits for leases" if process.waits else "runs"
+
+
+def _participants(settings: Settings, request: FaultRequest) -> tuple[Participant, ...]:
+    match request:
+        case CutRequest() | SlowRequest():
+            names: tuple[str, ...] = (request.one, request.other)
+        case HealRequest():
+            names = request.participants
+        case _:
+            names = (request.participant,)
+    found = tuple(known_participant(settings, name) for name in names)
+    if len(set(found)) < len(found):
+        raise Refused(f"there is no link between {found[0]} and itself: name two participants")
+    return found
+
+
+# Links.
+
+
+def _cut(
+    settings: Settings, result: FaultResult, request: CutRequest, observer: Observer
+) -> FaultResult:
+    one, other = result.participants
+    until_s = _until_s(request.lasts_s)
+    rows = [Lost(one, other, until_s)]
+    if not request.one_way:
+        rows.append(Lost(other, one, until_s))
+    if not result.is_explained:
+        _change(settings, lambda faults: faults.with_lost(*rows))
+    observer(result)
+    return result
+
+
+def _slow(
+    settings: Settings, result: FaultResult, request: SlowRequest, observer: Observer
+) -> FaultResult:
+    if not 1 <= request.by_ms <= BY_MS_MAX:
+        raise Refused(f"a delay of {request.by_ms} ms is out of range: give 1ms to 1h")
+    one, other = sorted(result.participants)
+    row = Slow(one, other, request.by_ms, _until_s(request.lasts_s))
+    if not result.is_explained:
+        _change(settings, lambda faults: faults.with_slow(row))
+    observer(result)
+    return result
+
+
+def _until_s(lasts_s: float | None) -> float | None:
+    return None if lasts_s is None else clock.wall_s() + lasts_s
+
+
+def _change(
+    settings: Settings,
+    change: Callable[[LinkFaults], LinkFaults],
+    *,
+    replaces_damaged: bool = False,
+) -> None:
+    directory = settings.directory
+    with faults_alone(directory):
+        try:
+            faults = read_faults(directory / FILE)
+        except Refused:
+            if not replaces_damaged:
+                raise
+            faults = NOTHING
+        write_faults(directory, change(faults.at(clock.wall_s())))
+
+
+def _heal(settings: Settings, result: FaultResult, observer: Observer) -> FaultResult:
+    named = set(result.participants)
+    frozen = [
+        process
+        for process in running_in(settings.directory)
+        if process.is_frozen and (not named or named == {process.participant})
+    ]
+    result = replace(result, pids=_pids(frozen))
+    if result.is_explained:
+        observer(result)
+        return result
+    if not (settings.directory / FILE).exists() and not frozen:
+        result = replace(result, has_changed=False)
+        observer(result)
+        return result
+    _change(
+        settings,
+        lambda faults: faults.without(lambda link: named <= link),
+        replaces_damaged=not named,
+    )
+    for process in frozen:
+        process.signal(signal.SIGCONT)
+    observer(result)
+    return result
+
+
+# Processes.
+
+
+def _kill(settings: Settings, result: FaultResult, observer: Observer) -> FaultResult:
+    (participant,) = result.participants
+    processes = _processes_of(settings, participant)
+    if not result.is_explained:
+        processes = [process for process in processes if process.signal(signal.SIGKILL)]
+        if not processes:
+            raise Unavailable(f"{participant} has ended meanwhile: nothing was killed")
+    result = replace(result, pids=_pids(processes))
+    observer(result)
+    return result
+
+
+def _freeze(
+    settings: Settings, result: FaultResult, request: FreezeRequest, observer: Observer
+) -> FaultResult:
+    (participant,) = result.participants
+    processes = _processes_of(settings, participant)
+    if result.is_explained:
+        result = replace(result, pids=_pids(processes))
+        observer(result)
+        return result
+    # The process that resumes them exists before anything is frozen.
+    resuming = None if request.lasts_s is None else thaw_later(processes, request.lasts_s)
+    frozen = [process for process in processes if process.signal(signal.SIGSTOP)]
+    if not frozen:
+        if resuming is not None:
+            resuming.terminate()
+        raise Unavailable(f"{participant} has ended meanwhile: nothing was frozen")
+    result = replace(result, pids=_pids(frozen))
+    observer(result)
+    if resuming is None:
+        return result
+    resuming.wait()
+    return replace(result, has_resumed=True)
+
+
+def _processes_of(settings: Settings, participant: Participant) -> list[Running]:
+    """The processes that drive a participant, else those that wait; Unavailable if none does."""
+    own = [p for p in running_in(settings.directory) if p.participant == participant]
+    if not own:
+        raise Unavailable(
+            f"no medusa run of {participant} runs in {settings.directory}: start it, then try again"
+        )
+    return [process for process in own if not process.waits] or own
+
+
+def _pids(processes: Sequence[Running]) -> tuple[int, ...]:
+    return tuple(process.pid for process in processes)

@@ -1,0 +1,224 @@
+"""Run one participant: its loop until it is stopped, or one iteration of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from medusa_core.commits import Lane
+from medusa_core.decide import Decision
+from medusa_core.errors import Conflict, Unavailable
+from medusa_core.knowledge import Limits
+from medusa_core.names import Participant
+from pipelines.base.settings import Settings
+from pipelines.exchange.notification_listener import Bell
+from pipelines.homes.home import chosen_participant
+from pipelines.homes.lease_keeper import LEASE_MS, LeaseKeeper
+from pipelines.participant.assembly import (
+    Engines,
+    OwnSession,
+    drivers_of,
+    has_ended,
+    has_promised,
+    load_works,
+    loop_of,
+    wait_for_leases,
+)
+from pipelines.participant.assigned_plans import Work
+from pipelines.participant.home_session import Seat, take_seat
+from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
+from pipelines.participant.warm_up import warm_up
+from pipelines.platform.drills.fault_injected_links import DrilledWays
+from pipelines.platform.drills.run_processes import recorded
+from pipelines.spark.failures import jvm_errors
+from pipelines.watching.watcher import watcher_of
+
+if TYPE_CHECKING:
+    from pipelines.spark.step import StepEngine
+
+POLL_MS = 500
+"""Maximum wait of the loop for a notification before it polls."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """How to run a participant; `participant` None: the only one of the folder.
+
+    In the live lane it runs until it is stopped or, with `until_ended`, until all streams have
+    ended. In the backlog lane it corrects what is owed, in parallel with the live driver, and ends.
+    `stands_by`: wait, warmed up, for as long as another driver holds the leases. `lease_ms`: how
+    long a lease lasts. `poll_ms`: maximum wait for a notification.
+    """
+
+    participant: str | None = None
+    lane: Lane = Lane.LIVE
+    until_ended: bool = False
+    stands_by: bool = False
+    lease_ms: int = LEASE_MS
+    poll_ms: int = POLL_MS
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StandsBy:
+    """A participant waits for its leases with so many fragments ready to run."""
+
+    participant: Participant
+    fragments: int
+
+
+Observer = Callable[[StandsBy], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickResult:
+    """What one iteration of the loop did: rows landed, and versions, buckets and steps."""
+
+    landed: int
+    imported: int
+    closed: int
+    steps: int
+
+
+def ignore(event: StandsBy) -> None:
+    """The observer that does nothing."""
+
+
+def document(result: TickResult) -> Mapping[str, int]:
+    """The result for JSON."""
+    return asdict(result)
+
+
+def run_participant(settings: Settings, options: RunOptions, observer: Observer = ignore) -> None:
+    """Run a participant's loop until its end (`RunOptions`).
+
+    Raises Refused for a participant or plan that cannot be run, Conflict if another driver takes
+    its leases, Unavailable if its home or Spark cannot be reached, Diverged if what must be equal
+    is not.
+    """
+    while True:
+        try:
+            _run(settings, options, observer)
+        except AssignmentsChanged:
+            # Networks, plans, imports or partners have changed: read everything again.
+            options = replace(options, stands_by=False)
+            continue
+        return
+
+
+def _run(settings: Settings, options: RunOptions, observer: Observer) -> None:
+    participant = chosen_participant(settings, options.participant)
+    is_live = options.lane is Lane.LIVE
+    with (
+        recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
+        _running(settings, options, observer, warms_up=is_live) as (seat, loop, session),
+        ExitStack() as stack,
+    ):
+        drives()
+        ways = DrilledWays(settings.directory, participant)
+        bell = Bell(seat.urls, is_heard=ways.is_heard(seat.partners))
+        stack.callback(bell.close)
+
+        has_corrected = False
+
+        def wait(limit_ms: int | None) -> None:
+            nonlocal has_corrected
+            if not is_live:
+                has_corrected = True  # nothing is owed any more
+                return
+            # A driver without Spark must not hold the leases until it is needed.
+            session.check()
+            bell.wait(options.poll_ms if limit_ms is None else min(options.poll_ms, limit_ms))
+
+        def recover(error: Exception) -> None:
+            session.check()
+            seat.revive()
+
+        loop.run(
+            is_done=lambda: (
+                has_corrected
+                or (options.until_ended and has_ended(seat) and loop.has_delivered_all())
+            ),
+            wait=wait,
+            recover=recover,
+        )
+
+
+def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
+    """One iteration: land, import, decide, apply; raises as `run_participant` does."""
+    with _running(settings, options, ignore) as (_, loop, _):
+        try:
+            done = loop.tick()
+        except AssignmentsChanged:
+            raise Conflict(
+                "what is assigned here changed meanwhile: run medusa tick again"
+            ) from None
+    return TickResult(
+        landed=done.landed, imported=done.imported, closed=done.closed, steps=done.steps
+    )
+
+
+def decide_next(settings: Settings, options: RunOptions) -> tuple[Decision, ...]:
+    """What the next iteration would decide from what is known now; nothing is changed."""
+    with take_seat(settings, chosen_participant(settings, options.participant)) as seat:
+        leases = LeaseKeeper(seat.home.catalog, "explain")
+        works = load_works(seat)
+        drivers = drivers_of(seat, works, leases, _no_engine, options.limits)
+        return tuple(decision for driver in drivers for decision in driver.decide())
+
+
+def _nothing() -> None:
+    """Only the process of the live lane is recorded for drills."""
+
+
+def _no_engine(work: Work) -> Callable[[], StepEngine]:
+    def engine() -> StepEngine:
+        raise AssertionError("an explanation computes nothing")
+
+    return engine
+
+
+@contextmanager
+def _running(
+    settings: Settings, options: RunOptions, observer: Observer, *, warms_up: bool = False
+) -> Iterator[tuple[Seat, ParticipantLoop, OwnSession]]:
+    participant = chosen_participant(settings, options.participant)
+    with ExitStack() as stack:
+        seat = stack.enter_context(take_seat(settings, participant))
+        said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
+        # What is opened from here on is closed before the end of the JVM is told.
+        stack.enter_context(jvm_errors(said.error))
+        holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+        session = OwnSession(seat, stack)
+        engines = Engines(seat, session)
+
+        def get_ready() -> None:
+            works = load_works(seat)
+            try:
+                ready = warm_up(works, engines.engine_of)
+            except Unavailable as error:
+                # The driver that holds the leases may hold the memory that Spark lacks.
+                said.error(error)
+                return
+            if options.stands_by:
+                observer(StandsBy(participant=participant, fragments=ready))
+
+        leases = LeaseKeeper(
+            seat.home.catalog, holder, lease_ms=options.lease_ms, lane=options.lane
+        )
+        stack.enter_context(leases)
+        wait_for_leases(
+            seat,
+            leases,
+            options.lease_ms,
+            said,
+            get_ready=get_ready,
+            gets_ready_first=options.stands_by or (warms_up and has_promised(seat)),
+            stands_by=options.stands_by,
+        )
+        yield seat, loop_of(seat, leases, session, said, stack, options.limits, engines), session
