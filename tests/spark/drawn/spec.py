@@ -133,13 +133,19 @@ _WINDOWS_S = (
     ((10, 10), (20, 20), (30, 30), (7, 7), (20, 10), (30, 10), (25, 5), (20, 4), (10, 10)),
     ((20, 10), (30, 10), (30, 20), (25, 5), (20, 4)),
 )
+COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
 
 
-def drawn(seed: int, parts: int = 1) -> Drawn:
-    """The network of a seed: one network over the sources, or several that are deployed as one."""
-    net = Drawn(seed=seed, kind=KINDS[seed % len(KINDS)])
-    return _Drawing(Random(seed), net).network(parts)
+def drawn(seed: int) -> Drawn:
+    """The network of a seed."""
+    net = Drawn(seed=seed, kind=kind_of(seed))
+    return _Drawing(Random(seed), net).network()
+
+
+def kind_of(seed: int) -> str:
+    """What a seed draws."""
+    return KINDS[seed % len(KINDS)]
 
 
 class _Drawing:
@@ -148,13 +154,12 @@ class _Drawing:
         self.readable: list[str] = []
         self.unread: list[str] = []
 
-    def network(self, parts: int) -> Drawn:
+    def network(self) -> Drawn:
         random, net = self.random, self.net
         sources = random.randint(2 if net.kind == "foldable" else 1, 3)
         net.sources = tuple(f"in{n}" for n in range(sources))
         net.relations = dict.fromkeys(net.sources, SOURCE_COLUMNS)
-        for _ in range(parts):
-            self.part()
+        self.part()
         is_cut = len(net.boxes) > 1 and random.random() < 0.35
         net.cut = random.randrange(1, len(net.boxes)) if is_cut else len(net.boxes)
         return net
@@ -284,6 +289,9 @@ class _Drawing:
             )
             for n in range(random.randint(1, 5))
         )  # fmt: skip
+        if is_fold and all(a.duck.startswith("coalesce") for _, a in values):
+            # A box without an aggregate has nothing to fold.
+            values += ((f"a{len(net.boxes)}{len(values)}", COUNT),)
         if is_fold and random.random() < 0.4:
             name = random.choice([n for n, _ in columns])
             is_double = dict(columns)[name] == "double"
