@@ -136,19 +136,8 @@ ALL_MODES = (
 PLANNED_ANEW = (by_plans_over_tables, by_plans_over_files, by_plans_that_write_in_tasks)
 """The modes in which a job with a Function can run; each plans seven times."""
 
-TURNS = {
-    3: by_shared_jobs,
-    7: by_shared_jobs,
-    11: by_shared_jobs,
-    12: by_verified_jobs,
-    25: by_plans_over_files,
-    40: by_plans_over_tables,
-    55: by_plans_that_write_in_tasks,
-}
-"""The modes of networks without a mode of their own, in turn; a prepared job where none is named.
-
-They are few where a network is planned again for each step: that takes most of the time.
-"""
+ANSWERED = 8
+"""How many networks of folds are answered and corrected, of those of `make test`."""
 
 
 def quick_seeds() -> list[int]:
@@ -159,21 +148,20 @@ def quick_seeds() -> list[int]:
 
 
 def quick_modes() -> dict[int, Callable[[Trial], None]]:
-    """Seed -> the mode of its network in `make test`."""
-    anew, found = iter(PLANNED_ANEW), {}
-    plain = 0
-    for seed in quick_seeds():
-        match kind_of(seed):
-            case "function":
-                found[seed] = next(anew)
-            case "sliding":
-                found[seed] = by_prepared_jobs
-            case "foldable":
-                found[seed] = by_answers_and_corrections
-            case _:
-                found[seed] = TURNS.get(plain % 60, TURNS.get(plain % 12, by_prepared_jobs))
-                plain += 1
-    return found
+    """Seed -> the mode of its network in `make test`; most are run by prepared jobs.
+
+    A network that is planned for each step costs as much as eight others.
+    """
+    modes = dict.fromkeys(quick_seeds(), by_prepared_jobs)
+    plain = [s for s in modes if kind_of(s) in ("any", "distinct")]
+    modes |= dict.fromkeys(plain[3::7], by_shared_jobs)
+    modes |= dict.fromkeys(plain[12:13], by_verified_jobs)
+    modes |= dict.fromkeys(
+        [s for s in modes if kind_of(s) == "foldable"][:ANSWERED], by_answers_and_corrections
+    )
+    return modes | dict(
+        zip((s for s in modes if kind_of(s) == "function"), PLANNED_ANEW, strict=True)
+    )
 
 
 @pytest.mark.parametrize("number", range(NETWORKS // NETWORKS_PER_TEST))
