@@ -1,8 +1,8 @@
 """Drawn networks through every mode that a step can take, compared with DuckDB row for row.
 
-`make test` runs a hundred networks over seven steps, each in one mode, so that every mode has its
-turn; expressions are evaluated without generated code, which costs a third. With the marker
-`differential_long` every network takes every mode:
+`make test` runs a hundred networks over seven steps, up to four in one deployment and each in one
+mode, so that every mode has its turn. Expressions are evaluated without generated code there, which
+costs a third. With the marker `differential_long` every network takes every mode:
 
     MEDUSA_DIFFERENTIAL=0-2000 pytest tests/spark/test_differential.py -m differential_long
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ from tests.spark.drawn.spec import KINDS, kind_of
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-NETWORKS, NETWORKS_PER_TEST = 100, 10
+TESTS = 7
 SEEDS_PER_TEST = 5
 WITHOUT_GENERATED_CODE = {
     "spark.sql.codegen.wholeStage": "false",
@@ -136,47 +137,47 @@ ALL_MODES = (
 PLANNED_ANEW = (by_plans_over_tables, by_plans_over_files, by_plans_that_write_in_tasks)
 """The modes in which a job with a Function can run; each plans seven times."""
 
-ANSWERED = 8
-"""How many networks of folds are answered and corrected, of those of `make test`."""
+
+@dataclass(frozen=True)
+class Quick:
+    """A trial of `make test`: so many networks of a seed, deployed as one, in one mode."""
+
+    seed: int
+    networks: int
+    mode: Callable[[Trial], None]
 
 
-def quick_seeds() -> list[int]:
-    """A hundred seeds. Functions are drawn as often as there are modes for them."""
-    functions = [s for s in range(NETWORKS) if kind_of(s) == "function"][: len(PLANNED_ANEW)]
-    others = [s for s in range(2 * NETWORKS) if kind_of(s) != "function"]
-    return sorted([*functions, *others[: NETWORKS - len(functions)]])
+def quick_trials() -> Iterator[Quick]:
+    """A hundred networks, most of them by prepared jobs.
 
-
-def quick_modes() -> dict[int, Callable[[Trial], None]]:
-    """Seed -> the mode of its network in `make test`; most are run by prepared jobs.
-
-    A network that is planned for each step costs as much as eight others.
+    Four networks in one plan take half the time of four plans. A network that is planned for each
+    step takes as long as eight others.
     """
-    modes = dict.fromkeys(quick_seeds(), by_prepared_jobs)
-    plain = [s for s in modes if kind_of(s) in ("any", "distinct")]
-    modes |= dict.fromkeys(plain[3::7], by_shared_jobs)
-    modes |= dict.fromkeys(plain[12:13], by_verified_jobs)
-    modes |= dict.fromkeys(
-        [s for s in modes if kind_of(s) == "foldable"][:ANSWERED], by_answers_and_corrections
-    )
-    return modes | dict(
-        zip((s for s in modes if kind_of(s) == "function"), PLANNED_ANEW, strict=True)
-    )
+    seeds = {kind: iter(range(KINDS.index(kind), 1_000, len(KINDS))) for kind in KINDS}
+    for _ in range(5):
+        for kind in ("any", "foldable", "distinct", "sliding"):
+            yield Quick(next(seeds[kind]), 4, by_prepared_jobs)
+    for kind in ("any", "distinct"):
+        yield Quick(next(seeds[kind]), 4, by_shared_jobs)
+    for _ in range(2):
+        yield Quick(next(seeds["foldable"]), 4, by_answers_and_corrections)
+    yield Quick(next(seeds["any"]), 1, by_verified_jobs)
+    for mode in PLANNED_ANEW:
+        yield Quick(next(seeds["function"]), 1, mode)
 
 
-@pytest.mark.parametrize("number", range(NETWORKS // NETWORKS_PER_TEST))
+@pytest.mark.parametrize("number", range(TESTS))
 def test_drawn_networks_give_the_rows_that_duckdb_gives(
     spark: SparkSession, oracle: Oracle, root: Path, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in WITHOUT_GENERATED_CODE.items():
         monkeypatch.setitem(prepared._SETTINGS, name, value)
         spark.conf.set(name, value)
-    modes = quick_modes()
     try:
-        for seed in quick_seeds()[number :: NETWORKS // NETWORKS_PER_TEST]:
-            mode = modes[seed]
-            has_two = mode is by_shared_jobs
-            mode(Trial(spark, oracle, root / str(seed), seed, has_two=has_two))
+        for quick in list(quick_trials())[number::TESTS]:
+            seed, has_two = quick.seed, quick.mode is by_shared_jobs
+            folder = root / str(seed)
+            quick.mode(Trial(spark, oracle, folder, seed, quick.networks, has_two=has_two))
     finally:
         for name in WITHOUT_GENERATED_CODE:
             spark.conf.unset(name)
@@ -202,7 +203,7 @@ def test_every_drawn_network_in_every_mode(
 
 
 def test_every_kind_of_network_and_every_mode_has_its_turn() -> None:
-    modes = quick_modes()
-    assert len(modes) == NETWORKS
-    assert {kind_of(seed) for seed in modes} == set(KINDS)
-    assert set(modes.values()) == set(ALL_MODES)
+    trials = list(quick_trials())
+    assert sum(trial.networks for trial in trials) == 100
+    assert {kind_of(trial.seed) for trial in trials} == set(KINDS)
+    assert {trial.mode for trial in trials} == set(ALL_MODES)

@@ -57,11 +57,12 @@ class Trial:
     oracle: Oracle
     root: Path
     seed: int
+    parts: int = 1
     has_two: bool = False
     taken: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self.net: Drawn = drawn(self.seed)
+        self.net: Drawn = drawn(self.seed, self.parts)
         self.members = MEMBERS if self.has_two and not self.net.has_function else MEMBERS[:1]
         self.pieces = {
             m: pieces((self.seed + 5 * at) % DATA_SETS, self.net.sources)

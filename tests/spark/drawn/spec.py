@@ -137,10 +137,10 @@ COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
 
 
-def drawn(seed: int) -> Drawn:
-    """The network of a seed."""
+def drawn(seed: int, parts: int = 1) -> Drawn:
+    """The network of a seed: one network over the sources, or several that are deployed as one."""
     net = Drawn(seed=seed, kind=kind_of(seed))
-    return _Drawing(Random(seed), net).network()
+    return _Drawing(Random(seed), net).network(parts)
 
 
 def kind_of(seed: int) -> str:
@@ -154,12 +154,13 @@ class _Drawing:
         self.readable: list[str] = []
         self.unread: list[str] = []
 
-    def network(self) -> Drawn:
+    def network(self, parts: int) -> Drawn:
         random, net = self.random, self.net
         sources = random.randint(2 if net.kind == "foldable" else 1, 3)
         net.sources = tuple(f"in{n}" for n in range(sources))
         net.relations = dict.fromkeys(net.sources, SOURCE_COLUMNS)
-        self.part()
+        for _ in range(parts):
+            self.part()
         is_cut = len(net.boxes) > 1 and random.random() < 0.35
         net.cut = random.randrange(1, len(net.boxes)) if is_cut else len(net.boxes)
         return net
