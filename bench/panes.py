@@ -169,6 +169,7 @@ def made_up(session: SparkSession, root: Path, values: str, records: int, per_ke
             steps: int, warm_up: int) -> Measured:  # fmt: skip
     """Windows of made-up records."""
     world = Answering(session, root, a_network(VALUES[values], per_key))
+    world.engine.warm_up(world.fragment)
     noted = Measured()
     for number in range(warm_up + steps):
         part = Range(number * 60 * SECOND_US, (number + 1) * 60 * SECOND_US)
@@ -194,6 +195,7 @@ def recorded(session: SparkSession, root: Path, file: Path, *, steps: int, warm_
     at, minute_us = table["ts_us"].to_numpy(), 60 * SECOND_US
     part = Range(floor_us(int(at.min()), minute_us), ceil_us(int(at.max()) + 1, minute_us))
     world = Answering(session, root, netmon3.network)
+    world.engine.warm_up(world.fragment)
     noted = Measured()
     dealt = np.arange(table.num_rows) % 3
     parts = [table.filter(pa.array(dealt == n)) for n in range(3)]

@@ -157,6 +157,10 @@ def _as_text(text: str) -> str:
     return whole.replace("\0", "\ufffd")
 
 
+VERIFY = "verify"
+"""The phase in which a step's job is compared with another plan: it is no cost of such steps."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepMetrics:
     """What a step cost: records in and out, Spark jobs, milliseconds per phase."""
@@ -168,6 +172,11 @@ class StepMetrics:
 
     def __post_init__(self) -> None:
         freeze(self, "phases_ms")
+
+    @property
+    def step_ms(self) -> float:
+        """The milliseconds of all phases except verification."""
+        return sum(ms for phase, ms in self.phases_ms.items() if phase != VERIFY)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,6 +145,8 @@ def summary(result: ReplayResult, keep: Path | None, checked: SampleCheck | None
         "",
     ]
     jobs = counted(document["spark_jobs"], "Spark job")
+    if result.verification_jobs:
+        jobs += f" and {result.verification_jobs} of verification"
     lines.append(
         f"{counted(document['steps'], 'step')}, {jobs}, step p50 "
         f"{document['step_ms_p50']:.0f} ms, {document['seconds']['total']:.1f} s in all"

@@ -3,7 +3,9 @@
 Steps are metered in the catalog. What the loop does before and between them is measured here, in
 this process, since it is started: how long it takes until it decides, what a step needs besides its
 phases, how long a turn keeps the loop from an answer that falls due meanwhile, and how long inputs
-take to be all there. Nothing is kept over a restart: the next process measures its own machine.
+take to be all there. The verification of a job is part of none of these: no answer waits for it
+(`pipelines.spark.job_verification`). Nothing is kept over a restart: the next process measures its
+own machine.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from medusa_core.commits import Cause
+from medusa_core.commits import VERIFY, Cause
 from medusa_core.decide import ComputeStep
 from medusa_core.partial import gathered_ms
 from medusa_core.step_costs import (
@@ -58,13 +60,16 @@ class LoopTimes:
         self._leads_ms: deque[float] = deque(maxlen=STEPS_PER_COST)
         self._around_ms: deque[float] = deque(maxlen=STEPS_PER_COST)
         self._times: dict[str, _FragmentTimes] = {}
+        self._verification_ms = 0.0
 
     def note_turn(self, turn_ms: float, lead_ms: float) -> None:
         """A turn of the loop begins: how long the last one took, and this one until it decides."""
         self._leads_ms.appendleft(lead_ms)
         for times in self._times.values():
-            times.turns_ms.appendleft(max(turn_ms - times.own_ms, 0.0))
+            others_ms = turn_ms - self._verification_ms - times.own_ms
+            times.turns_ms.appendleft(max(others_ms, 0.0))
             times.own_ms = 0.0
+        self._verification_ms = 0.0
 
     def note_steps(self, applied: Iterable[Applied], read_ms: int) -> None:
         """Steps were committed; `read_ms` is when the knowledge was read that they follow from."""
@@ -75,7 +80,8 @@ class LoopTimes:
                 is_first = False  # its time is in that of the steps behind it
                 continue
             metrics = done.commit.metrics
-            took_ms = sum(metrics.phases_ms.values())
+            took_ms, verification_ms = metrics.step_ms, metrics.phases_ms.get(VERIFY, 0.0)
+            self._verification_ms += verification_ms
             is_tentative = step.cause is Cause.TENTATIVE
             times = self._times.setdefault(step.fragment.fragment.id, _FragmentTimes())
             times.own_ms += took_ms
@@ -83,7 +89,8 @@ class LoopTimes:
             if not _catches_up(step):
                 times.steps.appendleft(MeasuredStep(took_ms, metrics.records_in, is_tentative))
             if is_first and not done.committed.again:
-                self._around_ms.appendleft(done.committed.committed_at_ms - read_ms - took_ms)
+                all_ms = done.committed.committed_at_ms - read_ms
+                self._around_ms.appendleft(all_ms - took_ms - verification_ms)
             is_first = False
             gathered = _gathered_ms(step) if step.cause is Cause.NORMAL else None
             if gathered is not None:

@@ -148,6 +148,9 @@ class ReplayResult:
     seconds: Mapping[str, float]
     step_ms: Sequence[float]
     exported: Mapping[str, str]
+    verification_jobs: int = 0
+    """Spark jobs that compared prepared jobs with ordinary plans, besides `spark_jobs`."""
+
     differences: Sequence[str] = ()
     """Prepared jobs that differed from their ordinary plan, whose results were taken instead."""
 
@@ -164,6 +167,7 @@ class ReplayResult:
             "steps": self.steps,
             "steps_resumed": self.steps_resumed,
             "spark_jobs": self.spark_jobs,
+            "verification_jobs": self.verification_jobs,
             "quarantined": self.quarantined,
             "seconds": {name: round(s, 3) for name, s in self.seconds.items()},
             "step_ms_p50": round(middle, 1),
@@ -217,7 +221,7 @@ def replay(
             leases=leases,
             engine=engine,
             limits=order.limits,
-            said=(heard := _Differences()),
+            said=(heard := _Verifications()),
         )
         total = _records(catalog, sources)
         done = 0
@@ -237,7 +241,11 @@ def replay(
                 exported[output.name] = str(path)
         times.lap("export")
         result = _result(order, plan, catalog, before, times, exported)
-        return replace(result, differences=tuple(heard.sentences))
+        return replace(
+            result,
+            verification_jobs=heard.verification_jobs,
+            differences=tuple(heard.sentences),
+        )
 
 
 def make_folder(folder: Path, option: str) -> None:
@@ -394,19 +402,21 @@ def _result(
         spark_jobs=sum(s.metrics.spark_jobs for s in steps),
         quarantined=catalog.quarantine_count(),
         seconds={**times.seconds, "total": sum(times.seconds.values())},
-        step_ms=[sum(s.metrics.phases_ms.values()) for s in computed],
+        step_ms=[s.metrics.step_ms for s in computed],
         exported=exported,
     )
 
 
-class _Differences:
-    """An observer of the driver that keeps what verification found wrong."""
+class _Verifications:
+    """An observer of the driver that keeps what verification cost and found wrong."""
 
     def __init__(self) -> None:
+        self.verification_jobs = 0
         self.sentences: list[str] = []
 
     def verified(self, verified: Verified) -> None:
         """A prepared job was compared with the ordinary plan."""
+        self.verification_jobs += verified.spark_jobs
         if verified.difference is not None:
             self.sentences.append(verified.sentence)
 

@@ -13,10 +13,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
+from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
@@ -25,22 +28,33 @@ from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragme
 from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, Way
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.inputs import InputRecords, handed_over, open_relation, read_table
-from pipelines.spark.job_verification import Verification
-from pipelines.spark.made_up_rows import made_up_rows
+from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
+from pipelines.spark.made_up_rows import APART_US, ROWS, made_up_rows
 from pipelines.spark.prepared import SLOT_BYTES, Given, NotPreparable, PreparedFragment
-from pipelines.spark.results import Target, Written, write_in_driver, write_in_tasks
+from pipelines.spark.results import (
+    Target,
+    Verified,
+    Written,
+    target_of,
+    write_in_driver,
+    write_in_tasks,
+)
 from pipelines.spark.step_panes import PaneKeeper, Saved, keeps_panes
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_files import check_file
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 EVENT_TIME = "stime"
 """The name under which a Function box sees and returns event time."""
 
-WARM_UP_RUNS = 2
+_VERIFICATION = "-verification"
+_GENERATED = Range(0, ROWS * APART_US)
+_EVERYTHING = Range(-(2**62), 2**62)
+_WIDTH_US = 1_000_000
+
+OVER_RECORDS = "over records"
 
 Results = tuple[list[Written], list[QuarantinedRecord]]
 
@@ -63,6 +77,7 @@ class FragmentJobs:
         """
         self.session = session
         self._root = root
+        self._fragment = fragment.id
         self.compiled = compile_fragment(fragment, checked)
         if like is not None:
             told = {f.box: f.expressions for f in like.fallible}
@@ -77,7 +92,7 @@ class FragmentJobs:
         # Outputs lie in the same slots either way.
         self._to_prepare = compile_fragment(fragment, checked, boxes) if boxes else self.compiled
         self.panes = PaneKeeper(self._to_prepare.panes)
-        self.verifications: dict[str, Verification] = {}
+        self._verifications: dict[str, Verification] = {}
 
     def run_anew(
         self,
@@ -126,20 +141,55 @@ class FragmentJobs:
                 self._is_preparable = False
         return self._is_preparable
 
-    def warm_up(self, columns: Mapping[StreamName, Sequence[Column]]) -> None:
-        """Prepare the job and run it over generated records, if it can be prepared.
+    def verification(self, form: str = OVER_RECORDS) -> Verification:
+        """The verification of the job in the form in which it is given its records."""
+        return self._verifications.setdefault(form, Verification())
 
-        The last run is about as quick as a later step (measured: after a run over nothing the first
-        step took three times as long). The ordinary plan runs too: the first step compares the two,
-        which costs less when both have run before.
+    def warm_up(
+        self,
+        columns: Mapping[StreamName, Sequence[Column]],
+        plain: FragmentJobs | None = None,
+        originals: Mapping[StreamName, StreamName] | None = None,
+    ) -> Verified | None:
+        """Prepare the job and compare it with the ordinary plan over generated records.
+
+        So the first step of the job is about as quick as a later one (measured: after a run over
+        nothing it took three times as long), and the job may give tentative answers. The ordinary
+        plan is that of `plain`, which reads the records of the inputs in `originals` under the
+        names that these map to. None if the job cannot be prepared, or if the network fails on the
+        values: then what ran before that is warm.
         """
         if not self.prepare(columns):
-            return
-        # A network may fail on some of the values: then what runs before that is warm.
+            return None
+        plain = plain or self
+        given = {stream: made_up_rows(of) for stream, of in columns.items()}
+        merged: dict[StreamName, pa.Table] = {}
+        for stream, rows in given.items():
+            name = (originals or {}).get(stream, stream)
+            merged[name] = pa.concat_tables([merged[name], rows]) if name in merged else rows
         with suppress(Refused), spark_errors("generated records"):
-            for _ in range(WARM_UP_RUNS):
-                self.prepared_over({s: made_up_rows(c) for s, c in columns.items()})
-            self.ordinary_table({s: made_up_rows(c) for s, c in columns.items()})
+            self.prepared_over({s: Records.FEW.of(rows) for s, rows in given.items()})
+            table = self.prepared_over(given)
+            difference = self._found(plain, table).difference(
+                plain._found(plain, plain.ordinary_table(merged))
+            )
+            if difference is None:
+                self.verification().tried()
+            return Verified(
+                fragment=self._fragment,
+                job="the prepared job over generated records",
+                range=_GENERATED,
+                difference=difference,
+            )
+        return None
+
+    def _found(self, plain: FragmentJobs, tagged: pa.Table) -> Contents:
+        """What a tagged relation over generated records holds of the outputs of `plain`."""
+        streams = tuple(shape.stream for shape in plain.compiled.outputs)
+        widths_us = dict.fromkeys(streams, _WIDTH_US)
+        ranges = dict.fromkeys(streams, _EVERYTHING)
+        target = target_of(self.compiled, self._root, widths_us, ranges)
+        return Tagged(target, tagged, streams).contents
 
     def prepared_table(
         self, inputs: Sequence[InputRecords], phases: Phases, saved: Saved | None = None
@@ -174,11 +224,18 @@ def jobs_of_verification(session: SparkSession) -> Iterator[None]:
     context = session.sparkContext
     group = context.getLocalProperty("spark.jobGroup.id") or ""
     text = context.getLocalProperty("spark.job.description") or ""
-    context.setJobGroup(f"{group}-verification", f"verification of the {text}")
+    context.setJobGroup(f"{group}{_VERIFICATION}", f"verification of the {text}")
     try:
         yield
     finally:
         context.setJobGroup(group, text)
+
+
+def verification_jobs(session: SparkSession) -> int:
+    """How many jobs ran for verification in the group of this thread."""
+    context = session.sparkContext
+    group = context.getLocalProperty("spark.jobGroup.id") or ""
+    return len(context.statusTracker().getJobIdsForGroup(f"{group}{_VERIFICATION}"))
 
 
 def ordinary_table(

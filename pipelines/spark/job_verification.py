@@ -2,10 +2,15 @@
 
 A prepared job is one plan of Spark's that runs again at every step (`pipelines.spark.prepared`). If
 part of it were stored, a step would return rows of an earlier one. So before the first result of a
-prepared job is committed it has run over two different inputs, first half of the step's records and
-then all of them, and each result had the digests and the quarantine of a plan that was made for
-that input alone. One step in STEPS_PER_VERIFICATION is compared again. Where they differ, the
+prepared job is committed it has run over two different inputs, first a few of the step's records
+and then all of them, and the second result had the digests and the quarantine of a plan that was
+made for that input alone. What the first run gave is not compared: at its first run a prepared job
+is such a plan itself. One step in STEPS_PER_VERIFICATION is compared again. Where they differ, the
 ordinary result is committed.
+
+Of a large step only RECORDS_COMPARED_MAX records are compared, so that verification costs no more
+than a small step does. A tentative answer does not wait for any of this: its job was compared over
+generated records while the driver warmed up, or else the answer is computed by an ordinary plan.
 
 The ordinary plan reads the same records in the same order in one partition, so that sums of doubles
 have the same last digits.
@@ -29,12 +34,28 @@ from pipelines.storage.arrow_schema import BUCKET
 
 STEPS_PER_VERIFICATION = 1_000
 
+RECORDS_COMPARED_MAX = 20_000
+"""From how many records of each input on only the first ones are compared."""
+
+FEW_RECORDS_MAX = 1_000
+
 
 class Records(Enum):
-    """Which of a step's records a run is given."""
+    """Which of a step's records a run is given: each kind are the first ones of the next."""
 
-    HALF = auto()
+    FEW = auto()
+    COMPARED = auto()
     ALL = auto()
+
+    def of(self, records: pa.Table) -> pa.Table:
+        """These of all records, which are in the order of event time; fewer than all are FEW."""
+        match self:
+            case Records.FEW:
+                return records.slice(0, min(records.num_rows // 2, FEW_RECORDS_MAX))
+            case Records.COMPARED:
+                return records.slice(0, RECORDS_COMPARED_MAX)
+            case Records.ALL:
+                return records
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,26 +129,48 @@ class Verification:
     """The verification of one prepared job over the steps of its life."""
 
     def __init__(self) -> None:
-        self._steps = 0
+        self._is_tried = False
+        self._answers = 0
+        self._steps_since: int | None = None
 
-    def run(self, prepared: Run[R], ordinary: Run[R]) -> tuple[R, bool, str | None]:
+    @property
+    def may_answer(self) -> bool:
+        """Whether the job may give a tentative answer: it was compared with an ordinary plan."""
+        return self._is_tried or self._steps_since is not None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the next step is compared, unless it is an answer."""
+        since = self._steps_since
+        return since is None or since + 1 >= STEPS_PER_VERIFICATION
+
+    @property
+    def is_trial_due(self) -> bool:
+        """Whether a job that gives nothing but answers is to be compared over generated records."""
+        return not self._is_tried or self._answers >= STEPS_PER_VERIFICATION
+
+    def tried(self) -> None:
+        """The job gave what an ordinary plan gives, over generated records."""
+        self._is_tried, self._answers = True, 0
+
+    def run(
+        self, prepared: Run[R], ordinary: Run[R], compared: Records = Records.ALL,
+        *, is_answer: bool = False,
+    ) -> tuple[R, bool, str | None]:  # fmt: skip
         """A result that may be committed, whether it was compared, and how the job's differed.
 
-        The half comes first: rows that are stored show in the run over all records.
+        The few come first: rows that are stored show in the runs over more. An answer is not
+        compared; the next step that is none is.
         """
-        number, self._steps = self._steps, self._steps + 1
-        if number == 0:
-            difference = prepared(Records.HALF).contents.difference(ordinary(Records.HALF).contents)
-            if difference is not None:
-                return ordinary(Records.ALL), True, difference
-        found = prepared(Records.ALL)
-        if number % STEPS_PER_VERIFICATION:
-            return found, False, None
-        expected = ordinary(Records.ALL)
+        if is_answer or not self.is_due:
+            self._answers += is_answer
+            if self._steps_since is not None:
+                self._steps_since += 1
+            return prepared(Records.ALL), False, None
+        if not self.may_answer:
+            prepared(Records.FEW)
+        self._steps_since = 0
+        found, expected = prepared(compared), ordinary(compared)
         difference = found.contents.difference(expected.contents)
-        return (found if difference is None else expected), True, difference
-
-
-def first_half(records: pa.Table) -> pa.Table:
-    """The earlier half of records in the order of event time; none of a single record."""
-    return records.slice(0, records.num_rows // 2)
+        by, result = (ordinary, expected) if difference else (prepared, found)
+        return (result if compared is Records.ALL else by(Records.ALL)), True, difference

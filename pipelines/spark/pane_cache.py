@@ -27,7 +27,7 @@ from pipelines.spark.compiler import CompiledFragment
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.pane_files import LeftPanes, PaneFiles, PaneRows, contents, taken_of
-from pipelines.spark.results import Target, Written
+from pipelines.spark.results import Target, Verified, Written
 from pipelines.spark.step_panes import ranges_of
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class KeptJobs:
         if len(self._columns) > 1:
             self._kept = kept_panes(checked, fragment)
         self._files = PaneFiles(root, fragment.id)
+        self._has_answers = False
         self._rows_per_record = ROWS_PER_RECORD_GUESS
         self._without = 0
         if self._kept is not None:
@@ -101,14 +102,29 @@ class KeptJobs:
             return self._to_give(step, self._kept)
         return self._to_take(step, self._kept) if step.cause is Cause.CORRECTION else None
 
-    def warm_up(self) -> None:
-        """Make the plans of answers and of their corrections and run them over made-up records, so
-        that the first of each is quick."""
-        if self._kept is not None:
-            columns = dict(self._columns)
-            self._taking.warm_up(columns | {p.taken: p.columns for p in self._kept.panes})
-            columns |= {kept: self._columns[s] for s, kept in self._kept.kept.items()}
-            self._giving.warm_up(columns)
+    def warm_up(self, plain: FragmentJobs) -> Verified | None:
+        """Make the plans of answers and of their corrections and run them over generated records,
+        so that the first of each is quick. The plan of answers is compared with `plain`."""
+        if self._kept is None:
+            return None
+        # What panes stand for is not generated with them: the first correction is compared.
+        panes = {p.taken: p.columns for p in self._kept.panes}
+        taking = self._taking.warm_up({**self._columns, **panes})
+        giving = self.verify(plain)
+        return taking if taking is not None and taking.difference is not None else giving
+
+    def verify(self, plain: FragmentJobs) -> Verified | None:
+        """Compare the plan of answers with `plain`, over generated records."""
+        assert self._kept is not None
+        kept = self._kept.kept
+        columns = {**self._columns, **{own: self._columns[s] for s, own in kept.items()}}
+        self._has_answers = False
+        return self._giving.warm_up(columns, plain, {own: s for s, own in kept.items()})
+
+    @property
+    def is_verification_due(self) -> bool:
+        """Whether an answer came for which the plan of answers was not compared, or long ago."""
+        return self._has_answers and self._giving.verification().is_trial_due
 
     def _to_give(self, step: ComputeStep, kept: KeptPanes) -> Way | None:
         if self._without:
@@ -122,6 +138,9 @@ class KeptJobs:
         inputs = {name: self._records(step, name) for name in step.fragment.inputs}
         held = sum(inputs[name].rows for name in holds)
         if held < RECORDS_MIN:
+            return None
+        self._has_answers = True
+        if not self._giving.verification().may_answer:
             return None
         given = []
         for name, records in inputs.items():

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from medusa_core.commits import VERIFY, Cause
 from medusa_core.decide import ComputeStep
 from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
 from pipelines.spark.inputs import InputRecords, read_table
-from pipelines.spark.job import FragmentJobs, jobs_of_verification
-from pipelines.spark.job_verification import Records, Tagged, Verification, first_half
+from pipelines.spark.job import FragmentJobs, jobs_of_verification, verification_jobs
+from pipelines.spark.job_verification import RECORDS_COMPARED_MAX, Records, Tagged
 from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
 from pipelines.storage.arrow_schema import record_schema
@@ -52,6 +53,7 @@ class PreparedStep:
     saved: Saved | None = None
     as_panes: frozenset[StreamName] = frozenset()
     originals: Mapping[StreamName, StreamName] = field(default_factory=dict)
+    tables: dict[InputRecords, pa.Table] = field(default_factory=dict)
 
     def run(self) -> tuple[Tagged, Verified | None]:
         """The result of the job, compared with the ordinary plan's where that is due.
@@ -59,8 +61,12 @@ class PreparedStep:
         Each form in which the job is given its records is verified by itself.
         """
         form = "over panes" if self.saved is not None and self.saved.rows else "over records"
-        verification = self.jobs.verifications.setdefault(form, Verification())
-        result, is_compared, difference = verification.run(self.by_job, self.by_ordinary_plan)
+        result, is_compared, difference = self.jobs.verification(form).run(
+            self.by_job,
+            self.by_ordinary_plan,
+            self._compared,
+            is_answer=self.step.cause is Cause.TENTATIVE,
+        )
         if not is_compared:
             return result, None
         return result, Verified(
@@ -68,10 +74,11 @@ class PreparedStep:
             job=f"the prepared job {form}",
             range=self.step.range,
             difference=difference,
+            spark_jobs=verification_jobs(self.jobs.session),
         )
 
     def by_job(self, records: Records) -> Tagged:
-        """What the prepared job gives; of half of the records without any panes."""
+        """What the prepared job gives; of fewer than all records without any panes."""
         if records is Records.ALL:
             table = self.jobs.prepared_table(self.inputs, self.phases, self.saved)
         else:
@@ -80,7 +87,7 @@ class PreparedStep:
                     {
                         i.stream: record_schema(i.columns).empty_table()
                         if i.stream in self.as_panes
-                        else self._half(i)
+                        else records.of(self._table(i))
                         for i in self.inputs
                     }
                 )
@@ -90,24 +97,35 @@ class PreparedStep:
         """What a plan gives that is made for these records alone."""
         with self._verifying():
             if records is Records.ALL:
-                given = {i.stream: read_table(self.root, i) for i in self.ordinary.inputs}
+                given = {i.stream: self._table(i) for i in self.ordinary.inputs}
             else:
                 given = {}
                 for i in self.inputs:
                     if i.stream not in self.as_panes:
                         stream = self.originals.get(i.stream, i.stream)
-                        halves = [given[stream]] if stream in given else []
-                        given[stream] = pa.concat_tables([*halves, self._half(i)])
+                        others = [given[stream]] if stream in given else []
+                        given[stream] = pa.concat_tables([*others, records.of(self._table(i))])
             table = self.ordinary.jobs.ordinary_table(given)
         return Tagged(self.ordinary.target, table, self._streams)
 
     @contextmanager
     def _verifying(self) -> Iterator[None]:
-        with self.phases.phase("verify"), jobs_of_verification(self.jobs.session):
+        with self.phases.phase(VERIFY), jobs_of_verification(self.jobs.session):
             yield
 
-    def _half(self, records: InputRecords) -> pa.Table:
-        return first_half(read_table(self.root, records))
+    def _table(self, records: InputRecords) -> pa.Table:
+        """The records, read once."""
+        if records not in self.tables:
+            self.tables[records] = read_table(self.root, records)
+        return self.tables[records]
+
+    @property
+    def _compared(self) -> Records:
+        """All records where they are few, or where panes stand for some of them."""
+        if (self.saved is not None and self.saved.rows) or self.as_panes:
+            return Records.ALL
+        is_small = sum(i.rows for i in self.ordinary.inputs) <= RECORDS_COMPARED_MAX
+        return Records.ALL if is_small else Records.COMPARED
 
     @property
     def _streams(self) -> tuple[StreamName, ...]:

@@ -47,12 +47,16 @@ class Written:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """That a job was compared with the ordinary plan; `difference` says how it differed."""
+    """That a job was compared with the ordinary plan; `difference` says how it differed.
+
+    `spark_jobs` ran for that, besides those of the step.
+    """
 
     fragment: str
     job: str
     range: Range
     difference: str | None
+    spark_jobs: int = 0
 
     @property
     def sentence(self) -> str:

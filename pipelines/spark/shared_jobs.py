@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from medusa_core.columns import Column
-from medusa_core.commits import QuarantinedRecord, StepMetrics
+from medusa_core.commits import VERIFY, Cause, QuarantinedRecord, StepMetrics
 from medusa_core.decide import ComputeStep
 from medusa_core.digest import Digest, sum_of
 from medusa_core.names import StreamName
@@ -29,8 +29,13 @@ from pipelines.base.phase_times import Phases
 from pipelines.language.fragment_shapes import Shape, Shaped
 from pipelines.spark.compiler import TAG, FallibleBox, OutputShape, compile_fragment
 from pipelines.spark.inputs import InputRecords, read_table
-from pipelines.spark.job import jobs_of_verification, ordinary_table
-from pipelines.spark.job_verification import Contents, Records, Verification, first_half
+from pipelines.spark.job import jobs_of_verification, ordinary_table, verification_jobs
+from pipelines.spark.job_verification import (
+    RECORDS_COMPARED_MAX,
+    Contents,
+    Records,
+    Verification,
+)
 from pipelines.spark.prepared import PreparedFragment
 from pipelines.spark.results import StepResult, Verified, Written
 from pipelines.storage.arrow_digests import digests_by_bucket
@@ -84,16 +89,16 @@ class SharedJob:
         phases = Phases()
         with phases.phase("read"):
             given = {name: self._given(name, steps) for name in self._shape.fragment.input_streams}
-        result, is_compared, difference = self._verification.run(
-            partial(self._by_job, steps, given, phases),
-            partial(self._by_ordinary_plan, steps, given, phases),
-        )
+        result, is_compared, difference = self._run(steps, given, phases)
         reached("step.computed")
         with phases.phase("write"):
             written, failed = self._written(steps, result.table)
         reached("step.written")
         with phases.phase("sync"):
             sync_folders(self._root, [f for ws in written for w in ws for f in w.files])
+        verified = None
+        if is_compared:
+            verified = _verified(steps, difference, verification_jobs(self._session))
         shared_ms = {name: ms / len(steps) for name, ms in phases.ms.items()}
         return [
             StepResult(
@@ -105,10 +110,27 @@ class SharedJob:
                     spark_jobs=1 if at == 0 else 0,
                     phases_ms=shared_ms,
                 ),
-                verified=_verified(steps, difference) if is_compared and at == 0 else None,
+                verified=verified if at == 0 else None,
             )
             for at, (step, of_step) in enumerate(zip(steps, written, strict=True))
         ]
+
+    def _run(
+        self, steps: Sequence[Together], given: Mapping[StreamName, pa.Table], phases: Phases
+    ) -> tuple[_Result, bool, str | None]:
+        """See `Verification.run`; answers wait for no verification, and are planned before it."""
+        is_answer = any(step.step.cause is Cause.TENTATIVE for step in steps)
+        if is_answer and not self._verification.may_answer:
+            with phases.phase("spark"):
+                table = ordinary_table(self._session, self._compiled, given)
+            return _Result(self, steps, table), False, None
+        is_small = sum(table.num_rows for table in given.values()) <= RECORDS_COMPARED_MAX
+        return self._verification.run(
+            partial(self._by_job, steps, given, phases),
+            partial(self._by_ordinary_plan, steps, given, phases),
+            Records.ALL if is_small else Records.COMPARED,
+            is_answer=is_answer,
+        )
 
     def _by_job(
         self, steps: Sequence[Together], given: Mapping[StreamName, pa.Table], phases: Phases,
@@ -117,16 +139,15 @@ class SharedJob:
         if records is Records.ALL:
             with phases.phase("spark"):
                 return _Result(self, steps, self._prepared.run(given))
-        with phases.phase("verify"), jobs_of_verification(self._session):
-            return _Result(self, steps, self._prepared.run(_halves(given)))
+        with phases.phase(VERIFY), jobs_of_verification(self._session):
+            return _Result(self, steps, self._prepared.run(_of(given, records)))
 
     def _by_ordinary_plan(
         self, steps: Sequence[Together], given: Mapping[StreamName, pa.Table], phases: Phases,
         records: Records,
     ) -> _Result:  # fmt: skip
-        with phases.phase("verify"), jobs_of_verification(self._session):
-            of = given if records is Records.ALL else _halves(given)
-            table = ordinary_table(self._session, self._compiled, of)
+        with phases.phase(VERIFY), jobs_of_verification(self._session):
+            table = ordinary_table(self._session, self._compiled, _of(given, records))
         return _Result(self, steps, table)
 
     def contents(self, steps: Sequence[Together], tagged: pa.Table) -> Contents:
@@ -212,17 +233,18 @@ class SharedJob:
         return int(found[1]), int(str(row[STIME])), int(str(row[box.slots[0]])), text
 
 
-def _halves(given: Mapping[StreamName, pa.Table]) -> Mapping[StreamName, pa.Table]:
-    return {name: first_half(table) for name, table in given.items()}
+def _of(given: Mapping[StreamName, pa.Table], records: Records) -> Mapping[StreamName, pa.Table]:
+    return {name: records.of(table) for name, table in given.items()}
 
 
-def _verified(steps: Sequence[Together], difference: str | None) -> Verified:
+def _verified(steps: Sequence[Together], difference: str | None, spark_jobs: int) -> Verified:
     step = steps[0].step
     return Verified(
         fragment=step.fragment.fragment.id,
         job=f"the job shared by {len(steps)} fragments",
         range=step.range,
         difference=difference,
+        spark_jobs=spark_jobs,
     )
 
 

@@ -14,7 +14,15 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from medusa_core.commits import Cause, Commit, Lease, OutputSegment, QuarantinedRecord, StepMetrics
+from medusa_core.commits import (
+    VERIFY,
+    Cause,
+    Commit,
+    Lease,
+    OutputSegment,
+    QuarantinedRecord,
+    StepMetrics,
+)
 from medusa_core.decide import ComputeStep
 from medusa_core.digest import sum_of
 from medusa_core.fragments import Fragment, fragments_of
@@ -80,6 +88,7 @@ class StepEngine:
         self._rows_out_per_record: dict[str, float] = {}
         self._functions = FunctionChecks(root, partial(self.compute, shuffled=True))
         self._planned_anew: set[str] = set()
+        self._untold: dict[str, Verified] = {}
 
     def compute(self, step: ComputeStep, *, shuffled: bool = False) -> StepResult:
         """Run the step's job and write its files (3, 4); nothing is committed.
@@ -89,6 +98,15 @@ class StepEngine:
         """
         phases = Phases()
         fragment = step.fragment.fragment
+        if step.cause is not Cause.TENTATIVE:
+            self._verify_answers(fragment, phases)
+        result = self._computed_alone(step, phases, shuffled=shuffled)
+        if result.verified is None and fragment.id in self._untold:
+            return replace(result, verified=self._untold.pop(fragment.id))
+        return result
+
+    def _computed_alone(self, step: ComputeStep, phases: Phases, *, shuffled: bool) -> StepResult:
+        fragment = step.fragment.fragment
         ratio = self._ratio_of(fragment)
         kept = None if shuffled else self._kept_way(step, phases)
         if kept is not None:
@@ -97,7 +115,7 @@ class StepEngine:
         saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
         inputs = self._inputs(step, saved)
         records_in = sum(i.rows for i in inputs)
-        way = self._way_of(jobs, fragment, inputs, ratio * records_in, phases)
+        way = self._way_of(jobs, step, inputs, ratio * records_in, phases)
         if way is not Way.PREPARED and saved is not None:
             # A plan that is made anew knows of no panes.
             saved, inputs = None, self._inputs(step)
@@ -147,7 +165,7 @@ class StepEngine:
             self._grouped(target.attempt, fragment.id) as group,
             spark_errors(f"{fragment.id} over {step.range}"),
         ):
-            way = self._way_of(over.jobs, fragment, over.inputs, rows, phases)
+            way = self._way_of(over.jobs, step, over.inputs, rows, phases)
             if way is Way.PREPARED:
                 jobs = self._jobs_of(fragment)
                 prepared = PreparedStep(
@@ -196,15 +214,21 @@ class StepEngine:
         )
 
     def _way_of(
-        self, jobs: FragmentJobs, fragment: Fragment, inputs: Sequence[InputRecords],
+        self, jobs: FragmentJobs, step: ComputeStep, inputs: Sequence[InputRecords],
         rows_out: float, phases: Phases,
     ) -> Way:  # fmt: skip
-        """The way for a step over these inputs; a job that cannot be prepared is planned anew."""
+        """The way for a step over these inputs.
+
+        A job that cannot be prepared is planned anew, and so is an answer whose job was not
+        compared with an ordinary plan before: it does not wait for that.
+        """
+        fragment = step.fragment.fragment
         records = sum(i.rows for i in inputs)
         way = way_of(fragment, records, rows_out)
         if way is not Way.PREPARED:
             return way
-        if fragment.id in self._planned_anew:
+        is_answer = step.cause is Cause.TENTATIVE
+        if fragment.id in self._planned_anew or (is_answer and not jobs.verification().may_answer):
             return way_anew(records)
         if jobs.is_prepared:
             return way
@@ -319,9 +343,27 @@ class StepEngine:
         """
         by_stream = {stream: port for port, stream in fragment.inputs.items()}
         columns = {stream: self.checked.columns[port] for stream, port in by_stream.items()}
-        if way_of(fragment, 0, 0) is Way.PREPARED:
-            self._jobs_of(fragment).warm_up(columns)
-            self._kept_jobs_of(fragment).warm_up()
+        if way_of(fragment, 0, 0) is not Way.PREPARED:
+            return
+        jobs = self._jobs_of(fragment)
+        self._note(jobs.warm_up(columns))
+        self._note(self._kept_jobs_of(fragment).warm_up(jobs))
+
+    def _verify_answers(self, fragment: Fragment, phases: Phases) -> None:
+        """Compare the job of answers, if one came before that was done: no answer waits for it."""
+        kept = self._kept.get(fragment.id)
+        if kept is not None and kept.is_verification_due and fragment.id not in self._planned_anew:
+            with (
+                phases.phase(VERIFY),
+                self._grouped(new_attempt(), f"verification of {fragment.id}"),
+            ):
+                self._note(kept.verify(self._jobs_of(fragment)))
+
+    def _note(self, verified: Verified | None) -> None:
+        """A verification apart from a step: that a job is wrong is told with the next result."""
+        if verified is not None and verified.difference is not None:
+            self._planned_anew.add(verified.fragment)
+            self._untold[verified.fragment] = verified
 
     def swear_in(self, step: ComputeStep, result: StepResult) -> None:
         """Check that the step's Functions are deterministic (`FunctionChecks`)."""

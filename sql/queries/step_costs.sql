@@ -1,8 +1,8 @@
 -- What the last steps of each fragment of this home cost, the newest first: milliseconds in all
--- phases, records, and whether the step was without an input.
+-- phases except verification, records, and whether the step was without an input.
 SELECT a.fragment, m.records_in, c.cause = 'tentative' AS is_tentative,
     (SELECT coalesce(sum(CAST(p.value AS double precision)), 0)
-     FROM jsonb_each_text(m.phases_ms) AS p) AS ms
+     FROM jsonb_each_text(m.phases_ms) AS p WHERE p.key <> 'verify') AS ms
 FROM (
     SELECT DISTINCT b.fragment FROM medusa.assignment AS b WHERE b.participant = :participant
 ) AS a

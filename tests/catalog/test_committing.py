@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from medusa_core.commits import Commit, Committed, OutputSegment, StepMetrics
+from medusa_core.commits import VERIFY, Commit, Committed, OutputSegment, StepMetrics
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import PlanId, Version
@@ -297,7 +297,8 @@ def deploy_another_output(catalog: Catalog, assignments: tuple[Assignment, ...])
 
 
 def test_a_step_is_kept_with_its_metrics_and_what_it_put_aside(catalog: Catalog) -> None:
-    metrics = StepMetrics(records_in=5, records_out=2, spark_jobs=1, phases_ms={"write": 2.5})
+    metrics = StepMetrics(records_in=5, records_out=2, spark_jobs=1,
+                          phases_ms={"write": 2.5, VERIFY: 900.0})  # fmt: skip
     commit = Commit(
         lease=a.a_lease(),
         plan=a.PLAN,
@@ -311,6 +312,8 @@ def test_a_step_is_kept_with_its_metrics_and_what_it_put_aside(catalog: Catalog)
     assert (step.commit_key, step.fragment, step.plan) == (commit.key, a.MAIN, a.PLAN)
     assert (step.cause, step.range, step.versions) == ("correction", a.buckets(0, 4), {a.SUMS: 1})
     assert step.metrics == metrics
+    assert step.metrics.step_ms == 2.5
+    assert catalog.step_costs()[a.MAIN].step_ms == 2
     assert [record.reason for record in catalog.quarantined()] == ["first", "second"]
 
 

@@ -135,7 +135,7 @@ def test_only_landed_files_that_the_sample_needs_are_read(
 def test_a_result_that_is_wrong_is_named_with_stream_and_bucket(
     replayer: Replayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unverified(_: Verification, job: Any, ordinary: Any) -> tuple[Any, bool, None]:
+    def unverified(_: Verification, job: Any, *others: Any, **how: Any) -> tuple[Any, bool, None]:
         return job(Records.ALL), False, None
 
     put, filled = prepared._Slot.put, set()

@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 import pytest
 
 from bench.answering import Answering, found
-from medusa_core.commits import Cause
+from medusa_core.commits import VERIFY, Cause
 from medusa_core.digest import Digest
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
 from pipelines.spark import job_verification, pane_cache, prepared
 from pipelines.spark.compiler import TAG
-from pipelines.spark.job_verification import Contents, Records, Verification, first_half
+from pipelines.spark.job_verification import Contents, Records, Verification
 from pipelines.spark.results import StepResult
 from pipelines.spark.step import StepEngine
 from pipelines.spark.step_panes import PaneKeeper, Saved
@@ -40,7 +40,7 @@ class Given:
         self.contents = Contents({StreamName("s"): {0: Digest(rows, rows, rows)}}, ())
 
 
-def test_the_first_step_is_compared_over_half_of_its_records_before_all_of_them() -> None:
+def test_the_first_step_is_compared_after_a_run_over_a_few_of_its_records() -> None:
     calls: list[tuple[str, Records]] = []
 
     def run(by: str) -> Callable[[Records], Given]:
@@ -52,8 +52,8 @@ def test_the_first_step_is_compared_over_half_of_its_records_before_all_of_them(
 
     result, is_compared, difference = Verification().run(run("job"), run("plan"))
     assert (is_compared, difference) == (True, None)
-    half, all_ = Records.HALF, Records.ALL
-    assert calls == [("job", half), ("plan", half), ("job", all_), ("plan", all_)]
+    few, all_ = Records.FEW, Records.ALL
+    assert calls == [("job", few), ("job", all_), ("plan", all_)]
     assert result.contents == Given(1).contents
 
 
@@ -70,7 +70,7 @@ def test_one_step_in_a_thousand_is_compared_again() -> None:
     job = Verification()
     compared = [at for at in range(2_500) if job.run(run("job"), run("plan"))[1]]
     assert compared == [0, 1_000, 2_000]
-    assert ran == {"job": 2_501, "plan": 4}
+    assert ran == {"job": 2_501, "plan": 3}
 
 
 def test_a_result_that_differs_is_not_taken() -> None:
@@ -79,8 +79,47 @@ def test_a_result_that_differs_is_not_taken() -> None:
     assert difference == "stream s has 2 rows in the bucket at 0 us where the ordinary plan has 3"
 
 
-def test_half_of_one_record_is_none() -> None:
-    assert [first_half(pa.table({"a": range(n)})).num_rows for n in (0, 1, 2, 5)] == [0, 0, 1, 2]
+def test_the_few_are_fewer_than_all_and_bounded() -> None:
+    def few(rows: int) -> int:
+        return Records.FEW.of(pa.table({"a": range(rows)})).num_rows
+
+    assert [few(rows) for rows in (0, 1, 2, 5, 10_000)] == [0, 0, 1, 2, 1_000]
+
+
+def run_noted(calls: list[tuple[str, Records]], by: str) -> Callable[[Records], Given]:
+    def of(records: Records) -> Given:
+        calls.append((by, records))
+        return Given(1)
+
+    return of
+
+
+def test_of_a_large_step_only_some_records_are_compared() -> None:
+    calls: list[tuple[str, Records]] = []
+    Verification().run(run_noted(calls, "job"), run_noted(calls, "plan"), Records.COMPARED)
+    few, compared, all_ = Records
+    assert calls == [("job", few), ("job", compared), ("plan", compared), ("job", all_)]
+
+
+def test_an_answer_is_not_compared_and_the_next_other_step_is() -> None:
+    calls: list[tuple[str, Records]] = []
+    job, verification = (run_noted(calls, by) for by in ("job", "plan")), Verification()
+    assert not verification.may_answer
+    verification.tried()
+    assert verification.may_answer
+    by_job, by_plan = job
+    assert not verification.run(by_job, by_plan, is_answer=True)[1]
+    assert verification.run(by_job, by_plan)[1]
+    assert calls == [("job", Records.ALL)] * 2 + [("plan", Records.ALL)]
+
+
+def test_a_job_of_answers_alone_is_tried_again_after_a_thousand() -> None:
+    verification = Verification()
+    verification.tried()
+    for _ in range(1_000):
+        assert not verification.is_trial_due
+        verification.run(lambda _: Given(1), lambda _: Given(2), is_answer=True)
+    assert verification.is_trial_due
 
 
 # jobs of Spark
@@ -216,13 +255,9 @@ def test_panes_that_count_twice_are_found_when_they_are_first_used(
     assert compared[2:] == [None] * 4
 
 
-def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
-    monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 100.0)
+def a_join() -> Network:
     names = ("left", "right")
-    network = Network(
+    return Network(
         name="joined",
         sources=tuple(Source(name=n, columns=COLUMNS, time="at_us") for n in names),
         boxes=(
@@ -232,12 +267,69 @@ def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
         ),
         outputs=(Output(name="all", input="sums"),),
     )  # fmt: skip
-    world = Answering(spark, tmp_path, network)
+
+
+def test_no_answer_waits_for_a_verification(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job was compared while the engine warmed up, or the answer is planned for itself."""
+    monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
+    monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 100.0)
+    prepared_runs: list[int] = []
+    run = prepared._Job.run
+
+    def noted(job: Any) -> pa.Table:
+        prepared_runs.append(1)
+        return run(job)
+
+    monkeypatch.setattr(prepared._Job, "run", noted)
+    minutes = [Range(at * SECOND_US, (at + 10) * SECOND_US) for at in (0, 10, 20)]
+    cold, warm = (Answering(spark, tmp_path, a_join()) for _ in range(2))
+    warm.engine.warm_up(warm.fragment)
+    prepared_runs.clear()
+    for world in (cold, warm):
+        world.comes("left", records(1), Range(0, 60 * SECOND_US))
+    expected = found(warm.in_full(minutes[0]))
+    prepared_runs.clear()
+    answers = [cold.answer(minutes[0]), warm.answer(minutes[0])]
+    assert [found(one) for one in answers] == [expected, expected]
+    assert [VERIFY in one.metrics.phases_ms for one in answers] == [False, False]
+    assert len(prepared_runs) == 1, "the cold engine has no job that was compared"
+    # Once it has made another step, its job of answers was compared, and gives panes.
+    for world in (cold, warm):
+        world.comes("right", records(2), minutes[0])
+    assert found(cold.correction(minutes[0])) == found(warm.in_full(minutes[0]))
+    prepared_runs.clear()
+    cold.answer(minutes[1])
+    assert len(prepared_runs) == 1
+
+
+def test_a_fault_of_the_job_of_answers_is_found_while_the_engine_warms_up(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
+    world = Answering(spark, tmp_path, a_join())
+    keeps_its_first_records(monkeypatch)
+    world.engine.warm_up(world.fragment)
+    world.comes("left", records(1), Range(0, 60 * SECOND_US))
+    made, in_full = world.answer(STEPS[0]), world.in_full(STEPS[0])
+    assert found(made) == found(in_full)
+    assert made.verified is not None
+    assert "the prepared job over generated records of joined/main is wrong" in (
+        made.verified.sentence
+    )
+
+
+def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
+    monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 100.0)
+    world = Answering(spark, tmp_path, a_join())
     world.comes("left", records(1), Range(0, 60 * SECOND_US))
     minute = Range(0, 60 * SECOND_US)
-    answer = world.answer(minute)
-    assert answer.verified is not None
-    assert answer.verified.difference is None
+    world.engine.warm_up(world.fragment)
+    assert world.answer(minute).verified is None
     world.comes("right", records(2), minute)
     given = pane_cache.KeptJobs._to_take
 

@@ -41,7 +41,7 @@ def step_costs(work: Transaction) -> dict[str, Cost]:
         commit = row.commit
         mine = steps.setdefault(commit.lease.key.fragment, [])
         if commit.cause in _COMPUTED and len(mine) < STEPS_PER_COST:
-            took_ms = sum(commit.metrics.phases_ms.values())
+            took_ms = commit.metrics.step_ms
             is_tentative = commit.cause is Cause.TENTATIVE
             mine.append(MeasuredStep(took_ms, commit.metrics.records_in, is_tentative))
     return {fragment: cost_of(mine) for fragment, mine in steps.items() if mine}

@@ -121,7 +121,7 @@ def _reach(found: Collection[Segment], to_us: int) -> bool:
 
 def _check_corrections(where: str, corrections: list[CommitRow], made: int, bound: Bound) -> None:
     """S6: corrections leave room for the next answer, whatever is owed."""
-    took_ms = sum(sum(row.commit.metrics.phases_ms.values()) for row in corrections)
+    took_ms = sum(row.commit.metrics.step_ms for row in corrections)
     allowed_ms = max(bound.bound_ms * CORRECTED_PART, made * WORK_MS * SHARE) + CHUNKS_MS
     if took_ms > allowed_ms:
         raise Violation(

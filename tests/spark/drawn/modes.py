@@ -48,18 +48,22 @@ MEMBERS = ("", "_2")
 
 @dataclass
 class Trial:
-    """One drawn network, its records, and what DuckDB expects of both members."""
+    """One drawn network, its records, and what DuckDB expects of its members.
+
+    Only `together` needs the second member, the same network in fragments of its own.
+    """
 
     spark: SparkSession
     oracle: Oracle
     root: Path
     seed: int
     parts: int = 1
+    has_two: bool = False
     taken: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self.net: Drawn = drawn(self.seed, self.parts)
-        self.members = MEMBERS[:1] if self.net.has_function else MEMBERS
+        self.members = MEMBERS if self.has_two and not self.net.has_function else MEMBERS[:1]
         self.pieces = {
             m: pieces((self.seed + 5 * at) % DATA_SETS, self.net.sources)
             for at, m in enumerate(self.members)

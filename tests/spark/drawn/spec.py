@@ -133,13 +133,19 @@ _WINDOWS_S = (
     ((10, 10), (20, 20), (30, 30), (7, 7), (20, 10), (30, 10), (25, 5), (20, 4), (10, 10)),
     ((20, 10), (30, 10), (30, 20), (25, 5), (20, 4)),
 )
+COUNT = Aggregation("count(*)", "count(*)", "bigint")
 _AGGREGATIONS = {"distinct": ["distinct", "distinct", "any"], "any": ["any", "any", "distinct"]}
 
 
 def drawn(seed: int, parts: int = 1) -> Drawn:
     """The network of a seed: one network over the sources, or several that are deployed as one."""
-    net = Drawn(seed=seed, kind=KINDS[seed % len(KINDS)])
+    net = Drawn(seed=seed, kind=kind_of(seed))
     return _Drawing(Random(seed), net).network(parts)
+
+
+def kind_of(seed: int) -> str:
+    """What a seed draws."""
+    return KINDS[seed % len(KINDS)]
 
 
 class _Drawing:
@@ -284,6 +290,9 @@ class _Drawing:
             )
             for n in range(random.randint(1, 5))
         )  # fmt: skip
+        if is_fold and all(a.duck.startswith("coalesce") for _, a in values):
+            # A box without an aggregate has nothing to fold.
+            values += ((f"a{len(net.boxes)}{len(values)}", COUNT),)
         if is_fold and random.random() < 0.4:
             name = random.choice([n for n, _ in columns])
             is_double = dict(columns)[name] == "double"
