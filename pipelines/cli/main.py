@@ -15,7 +15,6 @@ import traceback
 from collections.abc import Mapping, Sequence
 
 from medusa_core.errors import MedusaError
-from pipelines.base.interrupts import interruptible
 from pipelines.base.settings import Settings
 from pipelines.cli import (
     apply,
@@ -48,6 +47,7 @@ from pipelines.cli import (
     up,
 )
 from pipelines.cli import round as market_round
+from pipelines.cli.interrupts import interruptible
 from pipelines.cli.usage import Command, UsageParser, add_commands
 
 BUG, INTERRUPTED = 70, 130

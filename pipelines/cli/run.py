@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import socket
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
@@ -197,6 +198,8 @@ def _running(
     with ExitStack() as stack:
         seat = stack.enter_context(take_seat(settings, participant))
         said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
+        if settings.metrics_port == 0:
+            print(f"metrics: {said.metrics_url}", file=sys.stderr, flush=True)
         # What is opened from here on is closed before the end of the JVM is told.
         stack.enter_context(jvm_errors(said.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"

@@ -7,7 +7,6 @@ away holds up no step and no other sink: its next try waits, longer each time, u
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Protocol
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import StreamName, Version
 from medusa_core.sinks import SinkRecord
-from pipelines.base import clock
+from pipelines.base import clock, settings
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.redaction import SafeText
 from pipelines.catalog.records import LineStatus
@@ -67,7 +66,7 @@ class Deliveries:
     root: Path
     directory: Path
     said: Said
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environment: Mapping[str, str] = field(default_factory=settings.environment)
     now_s: Callable[[], float] = clock.monotonic_s
     meter: Meter = NO_METER
     _worked: dict[tuple[StreamName, str], _Worked] = field(default_factory=dict)

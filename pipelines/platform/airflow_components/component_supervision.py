@@ -30,7 +30,7 @@ from pipelines.platform.airflow_components.components import (
 from pipelines.platform.airflow_components.environment import Place
 from pipelines.platform.airflow_components.health import read_dags, read_health
 from pipelines.platform.airflow_components.passwords import write_passwords
-from pipelines.platform.airflow_components.platform_state import Shown, Telling, log, now_ms
+from pipelines.platform.airflow_components.platform_state import Shown, Telling, now_ms
 from pipelines.platform.airflow_components.restart_decisions import (
     GiveUp,
     Leave,
@@ -121,7 +121,7 @@ class Keeping:
         now, last = now_ms(), self._turned_ms
         self._turned_ms = now
         if abs(now - last) > STOOD_STILL_MS:
-            log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
+            self._telling.log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
             self._answers_since_ms = self._api_since_ms = None
 
     def _look_at_homes(self) -> None:
@@ -136,7 +136,7 @@ class Keeping:
             self._answers_since_ms = self._answers_since_ms or now_ms()
             return
         if self._answers_since_ms is not None:
-            log("the database does not answer")
+            self._telling.log("the database does not answer")
         self._answers_since_ms = self._api_since_ms = None
         if self._server is not None:
             self._server.revive()
@@ -149,7 +149,7 @@ class Keeping:
             if code is None:
                 continue
             left = self._children.end((name,), grace_ms=0)
-            log(f"{name} ended (exit code {code}); {left} processes of it were left")
+            self._telling.log(f"{name} ended (exit code {code}); {left} processes of it were left")
             self._standing[name] = after_end(
                 standing,
                 now_ms(),
@@ -187,16 +187,16 @@ class Keeping:
             case Leave():
                 return
             case GiveUp(because):
-                log(f"{name} is given up: {because}; see {self._children.log(name)}")
+                self._telling.log(f"{name} is given up: {because}; see {self._children.log(name)}")
                 self._standing[name] = after_giving_up(standing)
             case StartAnew(because):
-                log(f"{name} is started anew: {because}")
+                self._telling.log(f"{name} is started anew: {because}")
                 self._children.end((name,))
                 self._standing[name] = after_end(
                     standing, now, is_at_fault=True, patience=self._patience
                 )
             case Start(because):
-                log(f"{name} is started: {because}")
+                self._telling.log(f"{name} is started: {because}")
                 self._children.start(name, COMPONENTS[name])
                 self._standing[name] = after_start(standing, now)
 
@@ -217,7 +217,7 @@ class Keeping:
         if notes is not None:
             took_ms = now_ms() - self._began_ms
             self._telling.say("up", notes=notes, took_ms=took_ms)
-            log(f"up after {took_ms / 1000:.1f} s")
+            self._telling.log(f"up after {took_ms / 1000:.1f} s")
 
     def _notes_on_dags(self, *, is_late: bool) -> list[str] | None:
         """What is to be said of the DAGs' files; None if they are still being read."""
@@ -242,7 +242,7 @@ class Keeping:
                 return
             self._children.end((CLEANING,), grace_ms=0)
             if code != 0:
-                log(
+                self._telling.log(
                     f"old runs were not forgotten (exit code {code}): see "
                     f"{self._children.log(CLEANING)}; it is tried again in a day"
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +17,6 @@ from pipelines.platform.airflow_components.restart_decisions import Standing
 def now_ms() -> int:
     """This machine's clock, which Airflow's heartbeats are told by."""
     return clock.wall_ns() // 1_000_000
-
-
-def log(sentence: str) -> None:
-    """Say something in the supervisor's log."""
-    stamp = clock.now_utc().strftime("%Y-%m-%dT%H:%M:%SZ")
-    print(f"{stamp} {sentence}", flush=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +37,14 @@ class Shown:
 
 
 class Telling:
-    """Writes `state.json` when something has changed, and where somebody has removed it."""
+    """Writes `state.json` when something has changed, and where somebody has removed it.
 
-    def __init__(self, folder: PlatformFolder) -> None:
+    `write_line` writes a line of the supervisor's log.
+    """
+
+    def __init__(self, folder: PlatformFolder, write_line: Callable[[str], None]) -> None:
         self._folder = folder
+        self._write_line = write_line
         self._written: dict[str, Any] = {}
         me = own("supervisor")
         self._state: dict[str, Any] = {
@@ -66,6 +64,10 @@ class Telling:
     def phase(self) -> str:
         """starting, up, stopping, ended or failed."""
         return str(self._state["phase"])
+
+    def log(self, sentence: str) -> None:
+        """Write a sentence, with the time, into the supervisor's log."""
+        self._write_line(f"{clock.now_utc():%Y-%m-%dT%H:%M:%SZ} {sentence}")
 
     def say(self, phase: str, doing: str = "", **more: object) -> None:
         """Say which phase it is, and what is being done in it."""
