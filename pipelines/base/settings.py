@@ -1,7 +1,6 @@
 """Settings from the environment, read once at the start of a command and passed on as a value.
 
-This module alone reads and sets the environment of this process; `platform/` also makes the
-environments of the processes that it starts. All variables are optional:
+This module alone reads and sets the environment of this process. All variables are optional:
 
 * `MEDUSA_CATALOG_URL`: the Postgres server of the catalogs; `{participant}` in it stands for the
   participant's name. Without it all catalogs are in one embedded server under `MEDUSA_DIR`.
@@ -143,7 +142,8 @@ class Failpoint:
         file = environ.get(FAILPOINT_FILE)
         if not point or not file:
             return None
-        if text and not (text.isascii() and text.isdigit() and 0 < int(text) < 10**9):
+        is_number = text.isascii() and text.isdigit() and len(text) < 10
+        if text and not (is_number and int(text) > 0):
             raise Refused(f"{FAILPOINT} is not valid: write POINT, or POINT:PASS with PASS from 1")
         return cls(point=point, pass_number=int(text or 1), file=Path(file))
 

@@ -4,14 +4,10 @@ A component that ends is started again at once, then after waits that double, an
 has failed many times in a row without having been well for a while. One that runs but has not been
 seen well for long is started anew, which is the only help for a process that stands still. While
 the database is away nothing is judged: what fails then is not at fault.
-
-Whose processes are whose is decided here too: of a component that was started, what is left of its
-session may be ended, and nothing else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from medusa_core import restart
@@ -161,54 +157,3 @@ def after_end(
 def after_giving_up(standing: Standing) -> Standing:
     """Nobody starts it any more."""
     return replace(standing, is_given_up=True)
-
-
-# ---------------------------------------------------------------- whose processes
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """What is written down of a process that leads a session of its own.
-
-    `since` is `BOOT TICKS`: the name of the machine's boot, and when in it the process began.
-    """
-
-    name: str
-    pid: int
-    since: str
-
-
-@dataclass(frozen=True, slots=True)
-class Process:
-    """A process as the machine shows it; `user` is the number of its owner."""
-
-    pid: int
-    session: int
-    since: str
-    user: int
-
-
-def leftovers(started: Started, processes: Iterable[Process], *, user: int) -> tuple[Process, ...]:
-    """What lives of the session of a process that was started, itself included.
-
-    A session keeps its number as long as anything lives in it. If its leader's number belongs to a
-    process that began at another time, the number was given anew, and nothing of ours is left.
-    """
-    seen = tuple(processes)
-    if any(one.pid == started.pid and one.since != started.since for one in seen):
-        return ()
-    return tuple(
-        one
-        for one in seen
-        if one.session == started.pid
-        and one.user == user
-        and _is_not_before(one.since, started.since)
-    )
-
-
-def _is_not_before(since: str, other: str) -> bool:
-    """Whether it began in the same boot and not earlier; what cannot be compared must be equal."""
-    (boot, _, ticks), (other_boot, _, other_ticks) = since.partition(" "), other.partition(" ")
-    if ticks.isdecimal() and other_ticks.isdecimal():
-        return boot == other_boot and int(ticks) >= int(other_ticks)
-    return since == other

@@ -12,7 +12,6 @@ up once and then lost its database is begun again from 2, as often as it takes.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, closing
@@ -23,7 +22,7 @@ from typing import NoReturn
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
 from pipelines.base import clock
-from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.base.settings import REPOSITORY, Settings, environment
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import SERVER
 from pipelines.platform.airflow_components.airflow_database import Pulse, make_database, revision_of
@@ -116,7 +115,8 @@ def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Te
             database_url=url,
             catalog_url=settings.catalog_url,
         )
-        children = Children(folder, place.programs, airflow_environment(place, secrets, os.environ))
+        variables = airflow_environment(place, secrets, environment())
+        children = Children(folder, place.programs, variables)
         pulse = stack.enter_context(closing(Pulse(url)))
         try:
             _migrate(folder, children, telling, url)

@@ -7,7 +7,6 @@ resumes them at once.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -16,7 +15,7 @@ from typing import NoReturn
 
 from medusa_core.names import Participant
 from pipelines.base import clock
-from pipelines.base.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY, environment
 from pipelines.platform.drills.run_processes import Running
 
 MODULE = "pipelines.platform.drills.resume_later"
@@ -31,7 +30,7 @@ def thaw_later(targets: Sequence[Running], in_s: float) -> subprocess.Popen[byte
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=REPOSITORY,
-        env={k: v for k, v in os.environ.items() if not k.startswith("MEDUSA_")},
+        env={k: v for k, v in environment().items() if not k.startswith("MEDUSA_")},
         start_new_session=True,
     )
 

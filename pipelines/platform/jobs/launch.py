@@ -6,7 +6,6 @@ started by spark-submit in client mode, so that its steps run on the cluster.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from medusa_core.supervision import DesiredJob
-from pipelines.base.settings import REPOSITORY, SPARK_MASTER, Settings, SparkSettings
+from pipelines.base.settings import REPOSITORY, SPARK_MASTER, Settings, SparkSettings, environment
 from pipelines.platform.jobs.job_processes import Process, make_process
 from pipelines.spark.java import java_home
 
@@ -46,7 +45,7 @@ class Launch:
         """
         return make_process(
             self.command(participant, desired, job),
-            self.environment(os.environ),
+            self.environment(environment()),
             self.log(participant, desired.lane),
             self.settings.directory,
             () if lock is None else (lock,),
