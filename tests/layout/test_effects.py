@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 import pytest
@@ -35,31 +36,35 @@ READ_PROC: Mapping[str, str] = {
 }
 
 
-def uses_of(tree: ast.Module, names: set[str]) -> Iterator[str]:
-    """Each use of one of these dotted names, imported whole or in part."""
+TERMINAL_FUNCTIONS = {"print", "input"}
+
+
+def uses_of(tree: ast.Module) -> Iterator[str]:
+    """Each use of a name above, imported whole or in part, and of a path below /proc."""
+    names = OF_THE_TERMINAL | OF_THE_ENVIRONMENT
     for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (one.name for one in node.names if one.name in names)
-        elif isinstance(node, ast.ImportFrom):
-            found = [node.module or "", *(f"{node.module}.{one.name}" for one in node.names)]
-            yield from (name for name in found if name in names)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            name = f"{node.value.id}.{node.attr}"
-            if name in names:
+        match node:
+            case ast.Import():
+                yield from (one.name for one in node.names if one.name in names)
+            case ast.ImportFrom():
+                found = [node.module or "", *(f"{node.module}.{one.name}" for one in node.names)]
+                yield from (name for name in found if name in names)
+            case ast.Attribute(value=ast.Name(id=module), attr=attribute):
+                name = f"{module}.{attribute}"
+                if name in names:
+                    yield name
+            case ast.Name(id=name) if name in TERMINAL_FUNCTIONS:
                 yield name
+            case ast.Constant(value=str(text)) if text.startswith(("/proc", "proc/")):
+                yield "/proc"
 
 
-def prints_of(tree: ast.Module) -> Iterator[str]:
-    """Each mention of a function that writes to the terminal or reads from it."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id in ("print", "input"):
-            yield node.id
-
-
-def strings_of(tree: ast.Module) -> Iterator[str]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            yield node.value
+@cache
+def uses() -> frozenset[tuple[str, str]]:
+    """Module and use, over all modules of `pipelines`."""
+    return frozenset(
+        (name, use) for name, path in modules().items() for use in uses_of(tree_of(path))
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,37 +75,30 @@ def strings_of(tree: ast.Module) -> Iterator[str]:
         ("from os import path", False),
         ("import os\nos.getenv('A')", True),
         ("environ = {}\nenviron['A'] = ''", False),
+        ("import argparse", True),
+        ("from argparse import Namespace", True),
+        ("import sys\nsys.stderr.write('')", True),
+        ("from sys import stdout", True),
+        ("print(1)", True),
+        ("show = print", True),
+        ("open(f'/proc/{1}/stat')", True),
     ],
 )
 def test_a_use_is_seen_however_it_is_imported(source: str, is_found: bool) -> None:
-    assert bool([*uses_of(ast.parse(source), OF_THE_ENVIRONMENT)]) is is_found
+    assert bool([*uses_of(ast.parse(source))]) is is_found
 
 
 def test_settings_alone_read_the_environment() -> None:
-    found = {
-        name for name, path in modules().items() if [*uses_of(tree_of(path), OF_THE_ENVIRONMENT)]
-    }
-    assert found <= READ_THE_ENVIRONMENT
+    assert {name for name, use in uses() if use in OF_THE_ENVIRONMENT} <= READ_THE_ENVIRONMENT
 
 
 def test_the_command_line_alone_parses_arguments_and_writes_to_the_terminal() -> None:
-    found = {
-        (name, use)
-        for name, path in modules().items()
-        for use in (*uses_of(tree_of(path), OF_THE_TERMINAL), *prints_of(tree_of(path)))
-        if room_of(name) != "cli"
-    }
-    assert found == set()
+    kept = OF_THE_TERMINAL | TERMINAL_FUNCTIONS
+    assert {one for one in uses() if one[1] in kept and room_of(one[0]) != "cli"} == set()
 
 
 def test_psutil_reads_proc_and_what_it_cannot_read_has_a_reason() -> None:
-    found = {
-        name
-        for name, path in modules().items()
-        for text in strings_of(tree_of(path))
-        if text.startswith(("/proc", "proc/"))
-    }
-    assert found <= set(READ_PROC)
+    assert {name for name, use in uses() if use == "/proc"} <= set(READ_PROC)
 
 
 def test_the_bans_of_the_command_line_are_those_of_all_rooms_but_for_the_terminal() -> None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from medusa_core.restart import RestartState
 from pipelines.base import clock
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import own
 from pipelines.platform.airflow_components.components import Children
-from pipelines.platform.airflow_components.restart_decisions import Standing
 
 
 def now_ms() -> int:
@@ -23,17 +23,17 @@ def now_ms() -> int:
 class Shown:
     """A component to be shown, with the reason of what was decided about it last."""
 
-    standing: Standing
+    state: RestartState
     because: str = ""
 
     @property
     def condition(self) -> str:
         """In a word or two."""
-        if self.standing.is_given_up:
+        if self.state.is_given_up:
             return "given up"
-        if self.standing.started_ms is None:
+        if self.state.started_ms is None:
             return "ended"
-        return "starting" if self.standing.well_ms is None else "runs"
+        return "starting" if self.state.well_ms is None else "runs"
 
 
 class Telling:
@@ -88,11 +88,11 @@ class Telling:
         self._state["database_answers"] = database_answers
         self._state["components"] = [
             {
-                "name": one.standing.name,
+                "name": one.state.name,
                 "condition": one.condition,
-                "pid": children.pid(one.standing.name),
-                "since_ms": one.standing.started_ms,
-                "restarts": one.standing.restarts,
+                "pid": children.pid(one.state.name),
+                "since_ms": one.state.started_ms,
+                "restarts": one.state.restarts,
                 "because": one.because,
             }
             for one in components
