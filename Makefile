@@ -22,7 +22,7 @@ setup:  ## make .venv as requirements.lock says (done by the others when needed)
 	@$(PYTHON) bootstrap.py setup
 
 classes: setup  ## archive Spark's classes, so that jobs start sooner (done by those that start many)
-	@.venv/bin/python -m pipelines.spark.classes || :  # it has said why; all runs without one too
+	@.venv/bin/python -m pipelines.cli.spark_classes || :  # it has said why; all runs without one too
 
 demo: setup  ## run the main job on Spark: ends with a table here and a report as a file
 	@.venv/bin/medusa demo $(ARGS)

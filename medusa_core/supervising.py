@@ -17,28 +17,32 @@ from typing import assert_never
 
 from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, Diverged, Refused
-from medusa_core.restart import back_off_ms
+from medusa_core.restart import (
+    EndSilent,
+    RestartLater,
+    RestartNever,
+    RestartNow,
+    RestartPolicy,
+    decide_restart,
+    decide_silence,
+)
 from medusa_core.supervision import DesiredJob, Job, Seen, Supervision
+
+JOB_RESTARTS = RestartPolicy(back_off_ms=2_000, back_off_ms_max=300_000, failures_max=6)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long what is waited for (ms).
+class JobPolicy:
+    """When jobs are started again, and what else is waited for (ms).
 
-    A process that was made says that it is there within `begin_ms_max`, and then every
-    `quiet_ms_max`. After `failures_max` jobs in a row that did not run for `ran_well_ms` it is
-    given up.
+    An intended process is made within `spawn_ms_max`, one that was asked to stop ends within
+    `stop_ms_max`; another driver that has the leases is left to it for `conflict_ms` at a time.
     """
 
+    restart: RestartPolicy = JOB_RESTARTS
     spawn_ms_max: int = 15_000
-    begin_ms_max: int = 120_000
-    quiet_ms_max: int = 30_000
     stop_ms_max: int = 20_000
-    ran_well_ms: int = 60_000
-    back_off_ms: int = 2_000
-    back_off_ms_max: int = 300_000
     conflict_ms: int = 10_000
-    failures_max: int = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,22 +108,22 @@ _HOPELESS = (Refused.exit_code, Diverged.exit_code)
 
 
 def decide_supervision(
-    known: Supervision, patience: Patience | None = None
+    known: Supervision, policy: JobPolicy | None = None
 ) -> tuple[SupervisingDecision, ...]:
     """One decision for each lane in which something is desired or open."""
-    patience = patience or Patience()
+    policy = policy or JobPolicy()
     decided: list[SupervisingDecision] = []
     for lane in Lane:
         newest = next((j for j in known.jobs if j.lane is lane), None)
         desired = known.desired.get(lane)
         if newest is not None and newest.ended_at_ms is None:
-            decided.append(_of_open(known, patience, newest, desired))
+            decided.append(_of_open(known, policy, newest, desired))
             continue
-        former = _of_former(known, patience, lane, newest, desired)
+        former = _of_former(known, policy, lane, newest, desired)
         if former is not None:
             decided.append(former)
         elif desired is not None:
-            decided.append(_of_absent(known, patience, desired))
+            decided.append(_of_absent(known, policy, desired))
     return tuple(decided)
 
 
@@ -140,7 +144,7 @@ def lane_of(decision: SupervisingDecision) -> Lane:
 
 
 def _of_open(
-    known: Supervision, patience: Patience, job: Job, desired: DesiredJob | None
+    known: Supervision, policy: JobPolicy, job: Job, desired: DesiredJob | None
 ) -> SupervisingDecision:
     seen = known.seen[job.id]
     heard_ms = max(job.heard_at_ms or job.intended_at_ms, known.reachable_since_ms)
@@ -148,13 +152,19 @@ def _of_open(
     if seen is Seen.GONE:
         return Close(job=job, because=f"process {job.pid} is gone")
     if seen is Seen.NONE:
-        if quiet_ms > patience.spawn_ms_max:
-            said = f"no process took it up within {_s(patience.spawn_ms_max)}"
+        if quiet_ms > policy.spawn_ms_max:
+            said = f"no process took it up within {_s(policy.spawn_ms_max)}"
             return Close(job=job, because=said)
-        until_ms = heard_ms + patience.spawn_ms_max
+        until_ms = heard_ms + policy.spawn_ms_max
         return Wait(lane=job.lane, until_ms=until_ms, because="its process is being made")
-    has_begun = job.begun_at_ms is not None
-    if quiet_ms > (patience.quiet_ms_max if has_begun else patience.begin_ms_max):
+    silence = decide_silence(
+        policy.restart,
+        now_ms=known.now_ms,
+        heard_ms=job.heard_at_ms or job.intended_at_ms,
+        has_begun=job.begun_at_ms is not None,
+        judged_since_ms=known.reachable_since_ms,
+    )
+    if isinstance(silence, EndSilent):
         if seen is Seen.ELSEWHERE:
             said = f"{job.host} was not heard of for {_s(quiet_ms)}; there, it ends by itself"
             return Close(job=job, because=said)
@@ -162,7 +172,7 @@ def _of_open(
         said = f"process {job.pid} {stands}, and was not heard of for {_s(quiet_ms)}"
         return Kill(job=job, because=said)
     if job.stop_asked_at_ms is not None:
-        until_ms = job.stop_asked_at_ms + patience.stop_ms_max
+        until_ms = job.stop_asked_at_ms + policy.stop_ms_max
         if known.now_ms > until_ms and seen is not Seen.ELSEWHERE:
             said = f"it was asked to stop {_s(known.now_ms - job.stop_asked_at_ms)} ago"
             return Kill(job=job, because=said)
@@ -178,7 +188,7 @@ def _of_open(
 
 def _of_former(
     known: Supervision,
-    patience: Patience,
+    policy: JobPolicy,
     lane: Lane,
     last: Job | None,
     desired: DesiredJob | None,
@@ -188,7 +198,7 @@ def _of_former(
     Until it is gone no other is made: what a job has written down is not what the system has done.
     """
     if last is not None and known.seen.get(last.id) in (Seen.RUNS, Seen.FROZEN):
-        until_ms = _ended_ms(last) + patience.stop_ms_max
+        until_ms = _ended_ms(last) + policy.stop_ms_max
         if known.now_ms > until_ms:
             said = f"its job ended {_s(known.now_ms - _ended_ms(last))} ago"
             return Kill(job=last, because=f"process {last.pid} is there, and {said}")
@@ -198,7 +208,7 @@ def _of_former(
         return None
     ended_ms = 0 if last is None else _ended_ms(last)
     since_ms = max(known.now_ms - known.occupied[lane], ended_ms)
-    until_ms = since_ms + patience.begin_ms_max
+    until_ms = since_ms + policy.restart.start_ms_max
     if known.now_ms > until_ms:
         said = f"for {_s(known.now_ms - since_ms)} a process has been there that no job names"
         return GiveUp(lane=lane, because=f"{said}: find it, and end it")
@@ -206,7 +216,7 @@ def _of_former(
     return Wait(lane=lane, until_ms=until_ms, because=said)
 
 
-def _of_absent(known: Supervision, patience: Patience, desired: DesiredJob) -> SupervisingDecision:
+def _of_absent(known: Supervision, policy: JobPolicy, desired: DesiredJob) -> SupervisingDecision:
     lane = desired.lane
     if not desired.is_wanted:
         return Keep(lane=lane, because=f"it shall not run: {_said(desired)}")
@@ -215,21 +225,33 @@ def _of_absent(known: Supervision, patience: Patience, desired: DesiredJob) -> S
     if last is not None and last.exit_code == 0 and not desired.is_lasting:
         return Keep(lane=lane, because="it has ended well, and is done")
     if last is not None and last.exit_code == Conflict.exit_code:
-        until_ms = _ended_ms(last) + patience.conflict_ms
+        until_ms = _ended_ms(last) + policy.conflict_ms
         if known.now_ms < until_ms:
             said = f"job {last.id} found that another driver has its leases"
             return Wait(lane=lane, until_ms=until_ms, because=said)
-    failures = _failures(tried, patience)
+    failures = _failures(tried, policy.restart)
     if last is not None and failures:
         told = f"exit code {last.exit_code}" if last.exit_code is not None else last.because
         if last.exit_code in _HOPELESS:
             return GiveUp(lane=lane, because=f"job {last.id} ended with {told}")
-        if failures >= patience.failures_max:
-            return GiveUp(lane=lane, because=f"{failures} jobs in a row failed, the last: {told}")
-        until_ms = _ended_ms(last) + _back_off_ms(last, failures, patience)
-        if known.now_ms < until_ms:
-            said = f"{failures} in a row failed, the last: {told}"
-            return Wait(lane=lane, until_ms=until_ms, because=said)
+        restart = decide_restart(
+            policy.restart,
+            failures=failures,
+            ended_ms=_ended_ms(last),
+            now_ms=known.now_ms,
+            was_killed=last.exit_code is None,
+        )
+        match restart:
+            case RestartNever():
+                said = f"{failures} jobs in a row failed, the last: {told}"
+                return GiveUp(lane=lane, because=said)
+            case RestartLater(until_ms=until_ms):
+                said = f"{failures} in a row failed, the last: {told}"
+                return Wait(lane=lane, until_ms=until_ms, because=said)
+            case RestartNow():
+                pass
+            case _:
+                assert_never(restart)
     own = {job.holder for job in known.jobs if job.pid is not None}
     for held in known.held:
         if held.lane is lane and not held.holder.startswith(tuple(own)):
@@ -245,28 +267,22 @@ def _why_start(last: Job | None, desired: DesiredJob) -> str:
     return f"job {last.id} has ended ({ended}), and {_said(desired)}"
 
 
-def _failures(tried: Sequence[Job], patience: Patience) -> int:
-    """How many in a row, up to the last, ended without having run well.
+def _failures(tried: Sequence[Job], policy: RestartPolicy) -> int:
+    """How many in a row failed, up to the last; jobs are newest first.
 
-    One that found another driver at work is none.
+    One that found another driver at work says nothing. One that was refused has failed, however
+    long it ran.
     """
-    count = 0
-    for job in tried:
+    failures = 0
+    for job in reversed(tried):
         if job.exit_code == Conflict.exit_code:
             continue
-        began_ms = job.begun_at_ms
-        ran_ms = 0 if began_ms is None else _ended_ms(job) - began_ms
-        was_hopeless = job.exit_code in _HOPELESS
-        if ran_ms >= patience.ran_well_ms and not was_hopeless:
-            break
-        count += 1
-    return count
-
-
-def _back_off_ms(last: Job, failures: int, patience: Patience) -> int:
-    if failures == 1 and last.exit_code is None:
-        return 0  # killed, or its machine: what is away at its first failure comes back at once
-    return back_off_ms(failures, first_ms=patience.back_off_ms, most_ms=patience.back_off_ms_max)
+        ran_ms = 0 if job.begun_at_ms is None else _ended_ms(job) - job.begun_at_ms
+        if job.exit_code in _HOPELESS:
+            failures += 1
+        else:
+            failures = policy.failures_after(failures, ran_ms)
+    return failures
 
 
 def _ended_ms(job: Job) -> int:

@@ -8,15 +8,15 @@ it writes the name into the file and stands still until somebody ends or continu
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import count
-from pathlib import Path
 
 from pipelines.base import clock
+from pipelines.base.settings import FAILPOINT, FAILPOINT_FILE, Failpoint
 
-POINT, FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
+POINT, FILE = FAILPOINT, FAILPOINT_FILE
 LOOK_AGAIN_S = 0.02
 POINTS = (
     "land.written",
@@ -75,10 +75,7 @@ its job up, and after it has written down that its job has ended."""
 CHOICE_POINTS = ("choice.decided", "choice.committed")
 """Those of choosing among several producers of a stream, in homes where there are some."""
 
-_name, _, _pass = os.environ.get(POINT, "").partition(":")
 _passes: Iterator[int] = count(1)
-
-
 _visitors: list[Callable[[str], None]] = []
 
 
@@ -96,9 +93,14 @@ def reached(point: str) -> None:
     """Stand still here if the environment says so."""
     for visitor in _visitors:
         visitor(point)
-    if point != _name or FILE not in os.environ or next(_passes) != int(_pass or 1):
+    stops_at = _failpoint()
+    if stops_at is None or point != stops_at.point or next(_passes) != stops_at.pass_number:
         return
-    announced = Path(os.environ[FILE])
-    announced.write_text(point)
-    while announced.exists():
+    stops_at.file.write_text(point)
+    while stops_at.file.exists():
         clock.sleep_s(LOOK_AGAIN_S)
+
+
+@cache
+def _failpoint() -> Failpoint | None:
+    return Failpoint.from_environment()

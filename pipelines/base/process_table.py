@@ -1,27 +1,30 @@
-"""What the machine says of a process: since when it runs, whether it stands still, group, session.
+"""Facts about a process of this machine: its start, group, session, and whether it is stopped.
 
-A number of a process is given again after its end; number and start together never are, on one
-boot. Linux is asked through /proc, other systems through `ps`.
+The system gives the number of a process again after its end. Number and start together identify a
+process: the start counts from the machine's boot, so setting the clock does not change it.
 """
 
 from __future__ import annotations
 
 import functools
 import os
-import subprocess
-import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-PROC = Path("/proc")
-BOOT = PROC / "sys/kernel/random/boot_id"
-_STATE, _GROUP, _SESSION, _STARTED = 0, 2, 3, 19
-"""Where these stand in `/proc/PID/stat`, behind the name in brackets (proc(5) counts from 3)."""
+import psutil
+
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+"""Two boots may start the same number at the same moment; psutil does not tell boots apart."""
+
+TICKS_PER_S = 100
+_ENDED = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+_FROZEN = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A process as it is now; `started` is only to be compared, a `session` that is hidden is 0."""
+    """A process now. `started` is `BOOT TICKS`; `session` is 0 where the system hides it."""
 
     started: str
     group: int
@@ -30,48 +33,48 @@ class Seen:
 
 
 def look_at(pid: int) -> Seen | None:
-    """The process of a number; None if there is none, or only what its parent has yet to bury."""
-    return _on_linux(pid) if sys.platform == "linux" else _by_ps(pid)
-
-
-def _on_linux(pid: int) -> Seen | None:
-    try:
-        boot = _boot()
-        text = (PROC / str(pid) / "stat").read_text(errors="replace")
-    except OSError:
+    """The process of a number; None without one, or if it has ended and is not yet reaped."""
+    if pid < 1:
         return None
-    # The name may hold anything, brackets and spaces too; nothing behind it does.
-    fields = text.rpartition(")")[2].split()
-    state = fields[_STATE]
-    if state in "ZX":
+    try:
+        process = psutil.Process(pid)
+        with process.oneshot():
+            status = process.status()
+            since_boot = ticks_since_boot(process)
+        group, session = os.getpgid(pid), session_of(pid)
+        # Its number may have been given again while the facts were read.
+        if status in _ENDED or not process.is_running():
+            return None
+    except (psutil.Error, OSError):
         return None
     return Seen(
-        started=f"{boot} {fields[_STARTED]}",
-        group=int(fields[_GROUP]),
-        session=int(fields[_SESSION]),
-        is_frozen=state in "Tt",
+        started=f"{_boot()} {since_boot}",
+        group=group,
+        session=session,
+        is_frozen=status in _FROZEN,
     )
+
+
+def session_of(pid: int) -> int:
+    """The session of a process; 0 if there is none or the system hides it."""
+    with suppress(OSError):
+        return os.getsid(pid)
+    return 0
+
+
+def ticks_since_boot(process: psutil.Process) -> int:
+    """When a process began, in hundredths of a second since boot.
+
+    psutil adds the time of the boot, which moves when the clock is set; this takes it off again.
+    Raises psutil.Error if the process is gone.
+    """
+    while True:
+        boot_s = psutil.boot_time()
+        since_s: float = psutil.Process(process.pid).create_time() - boot_s
+        if psutil.boot_time() == boot_s:
+            return round(since_s * TICKS_PER_S)
 
 
 @functools.cache
 def _boot() -> str:
-    return BOOT.read_text().strip()
-
-
-def _by_ps(pid: int) -> Seen | None:
-    asked = ["ps", "-o", "stat=,pgid=,lstart=", "-p", str(pid)]
-    plain = {"LC_ALL": "C", "PATH": "/bin:/usr/bin"}
-    told = subprocess.run(asked, capture_output=True, text=True, check=False, env=plain)
-    fields = told.stdout.split(maxsplit=2)
-    if len(fields) < 3 or fields[0].startswith("Z"):
-        return None
-    try:
-        session = os.getsid(pid)
-    except OSError:
-        session = 0
-    return Seen(
-        started=fields[2].strip(),
-        group=int(fields[1]),
-        session=session,
-        is_frozen=fields[0].startswith("T"),
-    )
+    return BOOT.read_text().strip() if psutil.LINUX else "boot"

@@ -1,42 +1,107 @@
 """The CPU time of a process and of all that it started, those that have ended included.
 
-A process is known by its id and when it started, so an id that is given again is another process.
-What one has spent is counted while it lives; when it has ended, the system adds all of it to its
-parent's account of ended children, of which what was counted already is then left out. A look reads
-the clocks of the processes that are known (microseconds each); who has come and gone is found out
-once in a while. Where the system has no /proc, only this process and its ended children are seen.
+A process is known by its number and its start, so a number that is given again is another process.
+What a process has spent is counted while it lives; when it has ended, the system adds all of it to
+its parent's account of ended children, of which what was counted already is then left out. Between
+scans only the clocks of the known processes are read (microseconds each); a scan, every few
+seconds, finds processes that have started and ended.
 
-Limits: what a process has spent since the last look for it is lost if nobody waits for it (its
-parent ended first, or ignores its children); a child that leaves the tree leaves the count.
+Limits: what a process has spent since the last scan is lost if nobody waits for it (its parent
+ended first, or ignores its children); a child that leaves the tree leaves the count. Only
+Linux keeps an account of ended children: elsewhere their last seconds are not counted.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Protocol
+
+import psutil
 
 from pipelines.base import clock
+from pipelines.base.process_table import ticks_since_boot
 
 RESCAN_S = 2.0
-TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 SERVER = "postgres"
 """An embedded server serves other participants as well, and may be any process's child."""
 
-_PARENT, _USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM, _STARTED = 1, 11, 12, 13, 14, 19
-"""Where these stand in `/proc/PID/stat`, behind the name in brackets (proc(5) counts from 3)."""
 
-
-@dataclass(slots=True)
-class _Known:
+@dataclass(slots=True, kw_only=True)
+class ProcessCpu:
     """A process as it was last seen: CPU of its own and of its ended children (ns)."""
 
-    started: int
+    pid: int
     parent: int
+    started: int
+    name: str
     own_ns: int
     ended_ns: int
-    is_left_out: bool
+    is_left_out: bool = False
+
+
+class Processes(Protocol):
+    """The processes of a machine."""
+
+    def tree(self, root: int) -> Iterator[ProcessCpu]:
+        """A process and all below it, parents before their children; nothing if it is gone."""
+
+    def process(self, pid: int) -> ProcessCpu | None:
+        """One process; None if it is gone."""
+
+    def own_ns(self, pid: int) -> int | None:
+        """The CPU time of one process; None if it is gone."""
+
+
+class SystemProcesses:
+    """The processes of this machine."""
+
+    def tree(self, root: int) -> Iterator[ProcessCpu]:
+        """See `Processes`."""
+        try:
+            found = psutil.Process(root)
+            below = [found, *found.children(recursive=True)]
+        except psutil.Error:
+            return
+        for process in below:
+            if (seen := _seen(process)) is not None:
+                yield seen
+
+    def process(self, pid: int) -> ProcessCpu | None:
+        """See `Processes`."""
+        try:
+            return _seen(psutil.Process(pid))
+        except psutil.Error:
+            return None
+
+    def own_ns(self, pid: int) -> int | None:
+        """See `Processes`."""
+        try:
+            return clock.cpu_ns_of_process(pid)
+        except OSError:
+            return None
+
+
+def _seen(process: psutil.Process) -> ProcessCpu | None:
+    try:
+        with process.oneshot():
+            times = process.cpu_times()
+            seen = ProcessCpu(
+                pid=process.pid,
+                parent=process.ppid(),
+                started=ticks_since_boot(process),
+                name=process.name(),
+                own_ns=round((times.user + times.system) * 1e9),
+                ended_ns=round((times.children_user + times.children_system) * 1e9),
+            )
+    except psutil.Error:
+        return None
+    with suppress(OSError):
+        # Finer than the ticks of the system's accounts.
+        seen.own_ns = clock.cpu_ns_of_process(process.pid)
+    return seen
 
 
 class ProcessTree:
@@ -52,13 +117,13 @@ class ProcessTree:
         left_out: str = SERVER,
         rescan_s: float = RESCAN_S,
         now_s: Callable[[], float] = clock.monotonic_s,
-        proc: Path = Path("/proc"),
+        processes: Processes | None = None,
     ) -> None:
         self._root = os.getpid() if root is None else root
         self._left_out = left_out
         self._rescan_s = rescan_s
         self._now_s = now_s
-        self._proc = proc
+        self._processes = processes or SystemProcesses()
         self._spent_ns = 0
         self._known = self._found()
         self._scanned_s = now_s()
@@ -70,14 +135,14 @@ class ProcessTree:
         else:
             for pid, known in self._known.items():
                 if not known.is_left_out:
-                    own_ns = _clock_ns(pid)
+                    own_ns = self._processes.own_ns(pid)
                     if own_ns is not None and own_ns > known.own_ns:
                         self._spent_ns += own_ns - known.own_ns
                         known.own_ns = own_ns
         return self._spent_ns
 
     def rescan(self) -> None:
-        """Find out who has come and gone, and count all that is not counted yet."""
+        """Find processes that have started and ended, and count all that is not counted yet."""
         found, before = self._found(), self._known
         counted = self._counted_of_ended(found)
         for pid, now in found.items():
@@ -94,12 +159,11 @@ class ProcessTree:
         self._known = found
         self._scanned_s = self._now_s()
 
-    def _counted_of_ended(self, found: dict[int, _Known]) -> dict[int, int]:
-        """Of processes that have ended: what was counted, by who has it in its account now."""
+    def _counted_of_ended(self, found: dict[int, ProcessCpu]) -> dict[int, int]:
+        """Of processes that have ended: what was counted, by the process that accounts for it."""
         counted: dict[int, int] = {}
-        # By the process, not its id: that may be another's by now.
-        ended = {pid: known for pid, known in self._known.items()
-                 if not self._lives(pid, known, found)}  # fmt: skip
+        # By the process, not its number: that may be another's by now.
+        ended = {pid: known for pid, known in self._known.items() if not self._lives(known, found)}
         for known in ended.values():
             heir, step = known.parent, 0
             while heir in ended and step < len(ended):
@@ -107,76 +171,17 @@ class ProcessTree:
             counted[heir] = counted.get(heir, 0) + known.own_ns + known.ended_ns
         return counted
 
-    def _lives(self, pid: int, known: _Known, found: dict[int, _Known]) -> bool:
-        """Whether the very process is there still, here or under another parent."""
-        now = found.get(pid)
-        if now is None:
-            elsewhere = self._read(pid)
-            now = elsewhere[1] if elsewhere else None
+    def _lives(self, known: ProcessCpu, found: dict[int, ProcessCpu]) -> bool:
+        """Whether the same process still exists, here or under another parent."""
+        now = found.get(known.pid) or self._processes.process(known.pid)
         return now is not None and now.started == known.started
 
-    def _found(self) -> dict[int, _Known]:
-        found = dict(self._below(self._root, is_left_out=False))
-        if not found:
-            times = os.times()
-            ended_s = times.children_user + times.children_system
-            found[self._root] = _Known(
-                started=0,
-                parent=0,
-                own_ns=clock.process_cpu_ns(),
-                ended_ns=int(ended_s * 1e9),
-                is_left_out=False,
+    def _found(self) -> dict[int, ProcessCpu]:
+        found: dict[int, ProcessCpu] = {}
+        for seen in self._processes.tree(self._root):
+            parent = found.get(seen.parent)
+            seen.is_left_out = seen.name == self._left_out or (
+                parent is not None and parent.is_left_out
             )
+            found[seen.pid] = seen
         return found
-
-    def _below(self, pid: int, *, is_left_out: bool) -> Iterator[tuple[int, _Known]]:
-        read = self._read(pid)
-        if read is None:
-            return
-        name, known = read
-        known.is_left_out = is_left_out or name == self._left_out
-        yield pid, known
-        for child in self._children(pid):
-            yield from self._below(child, is_left_out=known.is_left_out)
-
-    def _children(self, pid: int) -> Iterator[int]:
-        folder = f"{self._proc}/{pid}/task"
-        try:
-            threads = os.listdir(folder)
-        except OSError:
-            return
-        for thread in threads:
-            try:
-                with open(f"{folder}/{thread}/children", "rb", buffering=0) as file:
-                    children = file.read().split()
-            except OSError:
-                continue
-            yield from map(int, children)
-
-    def _read(self, pid: int) -> tuple[str, _Known] | None:
-        """Its name and what the system says of it; None once it is gone."""
-        try:
-            with open(f"{self._proc}/{pid}/stat", "rb", buffering=0) as file:
-                text = file.read().decode("utf-8", "replace")
-            head, _, rest = text.rpartition(")")
-            fields = rest.split()
-            ticks = [int(fields[at]) for at in (_USER, _SYSTEM, _ENDED_USER, _ENDED_SYSTEM)]
-            parent, started = int(fields[_PARENT]), int(fields[_STARTED])
-        except (OSError, ValueError, IndexError):
-            return None
-        own_ns = _clock_ns(pid)
-        return head.partition("(")[2], _Known(
-            started=started,
-            parent=parent,
-            own_ns=(ticks[0] + ticks[1]) * TICK_NS if own_ns is None else own_ns,
-            ended_ns=(ticks[2] + ticks[3]) * TICK_NS,
-            is_left_out=False,
-        )
-
-
-def _clock_ns(pid: int) -> int | None:
-    """The CPU clock of a process, all its threads together; None if there is none to read."""
-    try:
-        return clock.cpu_ns_of_process(pid)
-    except OSError:
-        return None

@@ -1,6 +1,6 @@
 """Settings from the environment, read once at the start of a command and passed on as a value.
 
-All variables are optional. This module reads
+This module alone reads and sets the environment of this process. All variables are optional:
 
 * `MEDUSA_CATALOG_URL`: the Postgres server of the catalogs; `{participant}` in it stands for the
   participant's name. Without it all catalogs are in one embedded server under `MEDUSA_DIR`.
@@ -10,23 +10,45 @@ All variables are optional. This module reads
   the repository; what needs it skips when it is absent.
 * `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 chooses a
   free one; without it none are served.
+* `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.
+* `MEDUSA_DRIVER_MEMORY`: the heap of a driver's JVM, default 2g.
+* `MEDUSA_FAILPOINT`, `MEDUSA_FAILPOINT_FILE`: where a test stops the process (`failpoints.py`).
 
-Read elsewhere: `MEDUSA_SPARK_MASTER` and `MEDUSA_DRIVER_MEMORY` where a Spark session is opened,
-`MEDUSA_CONTRACTS` by Airflow's tasks, `MEDUSA_FAILPOINT` and `MEDUSA_FAILPOINT_FILE` by the
-failpoints of the tests, `MEDUSA_UP` by `medusa up` and `medusa down`.
+Airflow's tasks also read `MEDUSA_CONTRACTS`; `medusa up` marks its processes with `MEDUSA_UP`.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from medusa_core.errors import Refused
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARTICIPANT = "{participant}"
 DRIVER = "postgresql+psycopg2"
+CATALOG_URL, DIRECTORY = "MEDUSA_CATALOG_URL", "MEDUSA_DIR"
+SPARK_MASTER, DRIVER_MEMORY = "MEDUSA_SPARK_MASTER", "MEDUSA_DRIVER_MEMORY"
+FAILPOINT, FAILPOINT_FILE = "MEDUSA_FAILPOINT", "MEDUSA_FAILPOINT_FILE"
+_CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
+_LOCAL = re.compile(r"local(\[[\w*]+(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]")
+
+
+def environment() -> Mapping[str, str]:
+    """The environment of this process, read-only and always current.
+
+    For variables that are not Medusa's: those that a declaration names as `${NAME}`, and Java's.
+    """
+    return MappingProxyType(os.environ)
+
+
+def set_environment(variables: Mapping[str, str]) -> None:
+    """Set variables for libraries of this process and for the processes that these start."""
+    os.environ.update(variables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +61,15 @@ class Settings:
     metrics_port: int | None = None
 
     @classmethod
-    def from_environment(cls, environ: Mapping[str, str]) -> Settings:
-        """Read the settings; an empty variable counts as absent. Refused for a bad URL or port."""
-        url = environ.get("MEDUSA_CATALOG_URL", "").strip()
-        directory = _folder("MEDUSA_DIR", environ.get("MEDUSA_DIR") or ".medusa")
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Settings:
+        """Read the settings, of this process by default; an empty variable counts as absent.
+
+        Refused for a value that is not valid.
+        """
+        environ = environment() if environ is None else environ
+        Failpoint.from_environment(environ)
+        url = environ.get(CATALOG_URL, "").strip()
+        directory = _folder(DIRECTORY, environ.get(DIRECTORY) or ".medusa")
         test_data = environ.get("MEDUSA_TEST_DATA")
         return cls(
             catalog_url=_checked_url(url) if url else None,
@@ -64,6 +91,62 @@ class Settings:
         """Whether one command can serve several homes: each has a database of its own."""
         return self.catalog_url is None or PARTICIPANT in self.catalog_url
 
+    def environment_of_child(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
+        """An environment, of this process by default, in which a child finds the same homes."""
+        return {
+            **(environment() if environ is None else environ),
+            DIRECTORY: str(self.directory),
+            CATALOG_URL: self.catalog_url or "",
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Where the steps of a driver run and how much memory its JVM may take."""
+
+    master: str | None = None
+    driver_memory: str = "2g"
+
+    @classmethod
+    def from_environment(
+        cls, environ: Mapping[str, str] | None = None, *, may_be_local: bool
+    ) -> SparkSettings:
+        """Read the settings; Refused for a master that is not one.
+
+        A local master is valid only in a driver that already runs.
+        """
+        environ = environment() if environ is None else environ
+        master = environ.get(SPARK_MASTER, "").strip()
+        is_local = may_be_local and _LOCAL.fullmatch(master)
+        if master and not is_local and not _CLUSTER.fullmatch(master):
+            raise Refused(
+                f"{SPARK_MASTER} is not the master of a cluster: write spark://HOST:PORT, yarn or "
+                "k8s://HOST:PORT"
+            )
+        return cls(master=master or None, driver_memory=environ.get(DRIVER_MEMORY) or "2g")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failpoint:
+    """Where this process stops: at which pass of which point, announced in which file."""
+
+    point: str
+    pass_number: int
+    file: Path
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str] | None = None) -> Failpoint | None:
+        """Read it; None without one. Refused for a pass that is not a number from 1."""
+        environ = environment() if environ is None else environ
+        point, _, text = environ.get(FAILPOINT, "").partition(":")
+        file = environ.get(FAILPOINT_FILE)
+        if not point or not file:
+            return None
+        is_number = text.isascii() and text.isdigit() and len(text) < 10
+        if text and not (is_number and int(text) > 0):
+            raise Refused(f"{FAILPOINT} is not valid: write POINT, or POINT:PASS with PASS from 1")
+        return cls(point=point, pass_number=int(text or 1), file=Path(file))
+
 
 def _checked_port(text: str) -> int | None:
     if not text:
@@ -81,7 +164,9 @@ def _folder(variable: str, text: str) -> Path:
     try:
         return Path(text).expanduser().absolute()
     except (RuntimeError, OSError):
-        raise Refused(f"{variable} begins with ~ of nobody here: write the whole path") from None
+        raise Refused(
+            f"{variable} begins with ~ and a user that does not exist: write the whole path"
+        ) from None
 
 
 def _checked_url(url: str) -> str:
@@ -97,5 +182,5 @@ def _checked_url(url: str) -> str:
         raise Refused("MEDUSA_CATALOG_URL has a {…} that is not {participant}; write it %7B…%7D.")
     port = rest.partition("?")[0].rpartition("@")[2].partition("/")[0].rpartition("]")[2]
     if ":" in port and not _is_port(port.rpartition(":")[2]):
-        raise Refused("MEDUSA_CATALOG_URL has a port that is none; write host:5432.")
+        raise Refused("MEDUSA_CATALOG_URL has a port that is not valid; write host:5432.")
     return f"{DRIVER}://{rest}"

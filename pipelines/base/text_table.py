@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
 CELL_WIDTH_MAX = 60
@@ -55,29 +54,3 @@ def _line(cells: Sequence[str], widths: Sequence[int], numeric: Sequence[bool]) 
         for cell, width, right in zip(cells, widths, numeric, strict=True)
     ]
     return "  ".join(parts).rstrip()
-
-
-class Progress:
-    """Lines of progress on standard error: rewritten in a terminal, sparse in a file."""
-
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
-        self._live = sys.stderr.isatty()
-        self._open = False
-        self._last = ""
-
-    def __call__(self, line: str) -> None:
-        """Say how far it is."""
-        text = f"{self._prefix}{line}"
-        if self._live:
-            print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
-            self._open = True
-        elif line.split(" ")[0] != self._last.split(" ")[0] or "exported" in line:
-            print(text, file=sys.stderr, flush=True)
-        self._last = line
-
-    def end(self) -> None:
-        """Leave the last line standing."""
-        if self._open:
-            print(file=sys.stderr, flush=True)
-            self._open = False

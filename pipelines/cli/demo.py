@@ -26,9 +26,10 @@ from medusa_core.names import StreamName
 from pipelines.base import clock
 from pipelines.base.exit_codes import INTERRUPTED
 from pipelines.base.settings import Settings
-from pipelines.base.text_table import Progress, facts, table
+from pipelines.base.text_table import facts, table
 from pipelines.base.time_text import counted, duration
 from pipelines.cli.arguments import positive
+from pipelines.cli.terminal_progress import Progress
 
 if TYPE_CHECKING:
     from pipelines.homes.home import Home

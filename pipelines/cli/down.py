@@ -14,7 +14,7 @@ from pipelines.base.settings import Settings
 
 if TYPE_CHECKING:
     from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
-    from pipelines.platform.airflow_components.restart_decisions import Started
+    from pipelines.platform.airflow_components.process_sessions import Started
 
 SUPERVISOR_S_MAX = 90.0
 LOOK_AGAIN_S = 0.05
@@ -80,7 +80,7 @@ def _end_supervisor(folder: PlatformFolder) -> bool:
 
 
 def _supervisor(folder: PlatformFolder) -> Started | None:
-    from pipelines.platform.airflow_components.restart_decisions import Started
+    from pipelines.platform.airflow_components.process_sessions import Started
 
     told = folder.state().get("supervisor", {})
     pid, since = told.get("pid"), told.get("since")

@@ -21,12 +21,17 @@ from medusa_core.commits import Lane
 from medusa_core.errors import Conflict, MedusaError
 from pipelines.base import failpoints
 from pipelines.base.exit_codes import end_of
-from pipelines.base.interrupts import interruptible
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
+from pipelines.cli.interrupts import interruptible
 from pipelines.homes.home import open_homes
 from pipelines.homes.lease_keeper import LEASE_MS
-from pipelines.operations.participant_run import RunOptions, run_participant
+from pipelines.operations.participant_run import (
+    RunOptions,
+    ServesMetrics,
+    StandsBy,
+    run_participant,
+)
 from pipelines.platform.jobs.job_processes import Process, own_process
 from pipelines.platform.jobs.lane_lock import hold_lane
 from pipelines.platform.jobs.supervised_homes import known_participant
@@ -90,8 +95,12 @@ def _run(settings: Settings, jobs: PostgresSupervision, options: argparse.Namesp
 
 def _run_participant(settings: Settings, options: RunOptions) -> int:
     with interruptible():
-        run_participant(settings, options)
+        run_participant(settings, options, _log)
     return 0
+
+
+def _log(event: StandsBy | ServesMetrics) -> None:
+    log.warning("%s", event)
 
 
 def _is_mine(jobs: PostgresSupervision, job: int, process: Process) -> bool:

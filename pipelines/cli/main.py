@@ -12,7 +12,6 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from pipelines.base.exit_codes import end_of
-from pipelines.base.interrupts import interruptible
 from pipelines.base.settings import Settings
 from pipelines.cli import (
     apply,
@@ -45,6 +44,7 @@ from pipelines.cli import (
     up,
 )
 from pipelines.cli import round as market_round
+from pipelines.cli.interrupts import interruptible
 from pipelines.cli.usage import Command, UsageParser, add_commands
 
 COMMANDS: Mapping[str, Command] = {

@@ -19,9 +19,10 @@ from medusa_core.names import Participant, PlanId
 from medusa_core.network import Network
 from pipelines.base import clock
 from pipelines.base.settings import Settings
-from pipelines.base.text_table import Progress, table
+from pipelines.base.text_table import table
 from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_json, positive
+from pipelines.cli.terminal_progress import Progress
 
 if TYPE_CHECKING:
     from pipelines.homes.home import Home

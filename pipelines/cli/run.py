@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import TYPE_CHECKING
 
 from pipelines.base.settings import Settings
@@ -10,7 +11,7 @@ from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_running
 
 if TYPE_CHECKING:
-    from pipelines.operations.participant_run import RunOptions, StandsBy
+    from pipelines.operations.participant_run import RunOptions, ServesMetrics, StandsBy
 
 HELP = "run a participant: land, import, compute, until it is stopped"
 
@@ -64,6 +65,11 @@ def print_decisions(settings: Settings, options: RunOptions) -> None:
         print(line)
 
 
-def _print(event: StandsBy) -> None:
+def _print(event: StandsBy | ServesMetrics) -> None:
+    from pipelines.operations.participant_run import ServesMetrics
+
+    if isinstance(event, ServesMetrics):
+        print(f"metrics: {event.url}", file=sys.stderr, flush=True)
+        return
     ready = counted(event.fragments, "fragment")
     print(f"{event.participant} stands by: {ready} ready", flush=True)

@@ -61,7 +61,7 @@ def _in_foreground(folder: PlatformFolder, settings: Settings, wanted: Wanted) -
     # A terminal that is closed ends it as well as Ctrl-C does.
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     try:
-        supervise(settings, wanted)
+        supervise(settings, wanted, _say)
     except KeyboardInterrupt:
         return 0
 

@@ -10,7 +10,6 @@ long as it is read.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -34,7 +33,7 @@ class OpenHome:
     """A home that is open for reading; `close` gives back what it took."""
 
     def __init__(self, participant: Participant | None) -> None:
-        settings = Settings.from_environment(os.environ)
+        settings = Settings.from_environment()
         chosen = _chosen(settings, participant)
         with ExitStack() as stack:
             url = _url(settings, chosen, stack)
@@ -85,7 +84,7 @@ def storage_here(participant: Participant) -> Path:
 
     Raises Unavailable if it is not there.
     """
-    root = storage_of(Settings.from_environment(os.environ).directory, participant)
+    root = storage_of(Settings.from_environment().directory, participant)
     if not root.is_dir():
         raise Unavailable(
             f"the storage root of {participant} is not at {root}: set MEDUSA_DIR, for "

@@ -6,7 +6,6 @@ plan: so it holds what the user asked for and nothing else.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
@@ -14,6 +13,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import is_remote
 
 from medusa_core.errors import Refused
+from pipelines.base.settings import CATALOG_URL, DIRECTORY, environment
 from pipelines.datasource.batch_reader import BatchReader
 from pipelines.datasource.home_access import snapshot_of
 from pipelines.datasource.options import ReadOptions, parse_options
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FORMAT = "medusa"
-VARIABLES = ("MEDUSA_DIR", "MEDUSA_CATALOG_URL")
+VARIABLES = (DIRECTORY, CATALOG_URL)
 
 
 class MedusaSource(DataSource):
@@ -73,7 +73,7 @@ def _check_environment(spark: SparkSession) -> None:
     seen_by_jvm = context._jvm.java.lang.System.getenv  # type: ignore[union-attr]
     for name in VARIABLES:
         seen = context.environment.get(name, seen_by_jvm(name))
-        if (os.environ.get(name) or None) != (seen or None):
+        if (environment().get(name) or None) != (seen or None):
             raise Refused(
                 f"{name} was set or changed after the Spark session was started, which does not "
                 "see it: set it before, or stop the session and start another"

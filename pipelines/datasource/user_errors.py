@@ -7,7 +7,6 @@ only when an error is on its way, which ends the process.
 
 from __future__ import annotations
 
-import os
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from contextlib import contextmanager
 
 from medusa_core.errors import MedusaError
 from pipelines.base.redaction import SafeText
+from pipelines.base.settings import CATALOG_URL, environment, set_environment
 
 HIDE_TRACE = "SPARK_HIDE_TRACEBACK"
 
@@ -32,7 +32,7 @@ def in_one_sentence() -> Iterator[None]:
         said = type(error)(_safe()(error))
     except Exception as error:  # noqa: BLE001 the outermost line
         said = MedusaError(_bug(error))
-    os.environ[HIDE_TRACE] = "1"
+    set_environment({HIDE_TRACE: "1"})
     raise said from None
 
 
@@ -46,4 +46,4 @@ def _bug(error: Exception) -> str:
 
 
 def _safe() -> SafeText:
-    return SafeText([os.environ.get("MEDUSA_CATALOG_URL")])
+    return SafeText([environment().get(CATALOG_URL)])

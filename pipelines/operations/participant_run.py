@@ -72,7 +72,14 @@ class StandsBy:
     fragments: int
 
 
-Observer = Callable[[StandsBy], None]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServesMetrics:
+    """A participant serves its metrics on a free port, because port 0 was given."""
+
+    url: str
+
+
+Observer = Callable[[StandsBy | ServesMetrics], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +92,7 @@ class TickResult:
     steps: int
 
 
-def ignore(event: StandsBy) -> None:
+def ignore(event: StandsBy | ServesMetrics) -> None:
     """The observer that does nothing."""
 
 
@@ -191,6 +198,8 @@ def _running(
     with ExitStack() as stack:
         seat = stack.enter_context(take_seat(settings, participant))
         said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
+        if settings.metrics_port == 0 and said.metrics_url is not None:
+            observer(ServesMetrics(url=said.metrics_url))
         # What is opened from here on is closed before the end of the JVM is told.
         stack.enter_context(jvm_errors(said.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"

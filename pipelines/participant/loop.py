@@ -20,7 +20,6 @@ from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.fragments import landing_fragment
 from medusa_core.market.loads import Kind
 from medusa_core.names import StreamName
-from medusa_core.restart import back_off_ms
 from medusa_core.wait_budget import Patience, together
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, Meter
@@ -34,12 +33,12 @@ from pipelines.participant.attribution import import_works, landing_works
 from pipelines.participant.driver import Applied, Driver
 from pipelines.participant.driver import Said as DriverSaid
 from pipelines.participant.housekeeper import Housekeeper, TrimmedLine
+from pipelines.participant.retries import RETRIES
 from pipelines.sources.live.live_source import LiveSource, Polled
 
 if TYPE_CHECKING:
     from pipelines.sinks.delivery import Turn
 
-PAUSE_MS, PAUSE_MS_MAX = 500, 10_000
 """How long the loop leaves an absent catalog alone before it asks again: doubled each time."""
 
 
@@ -292,13 +291,15 @@ class ParticipantLoop:
                 was_lost = True
                 conflicts += 1
                 if conflicts > 1:
-                    pause(PAUSE_MS)  # whoever is in the way again and again is not hurried
+                    pause(
+                        RETRIES.wait_ms(1)
+                    )  # whoever is in the way again and again is not hurried
             except (Unavailable, OutcomeUnknown) as error:
                 failures += 1
                 self._turn_began_s = None
                 self._said.error(error)
                 self._said.alarm(self._catalog.participant, str(error))
-                pause(back_off_ms(failures, first_ms=PAUSE_MS, most_ms=PAUSE_MS_MAX))
+                pause(RETRIES.wait_ms(failures))
                 with contextlib.suppress(Unavailable):
                     recover(error)
 

@@ -11,9 +11,10 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from medusa_core.errors import Unavailable
-from medusa_core.restart import back_off_ms
+from medusa_core.restart import RestartPolicy
 
-FIRST_MS, MOST_MS = 500, 10_000
+RETRIES = RestartPolicy(back_off_ms=500, back_off_ms_max=10_000)
+"""Of steps and of the loop itself: they are never given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +35,13 @@ class Retries:
     def waits(self, of: str, now_ms: int) -> bool:
         """Whether this is put off at that time; a clock that was set back puts nothing off."""
         put_off = self._put_off.get(of)
-        return put_off is not None and 0 < put_off.until_ms - now_ms <= MOST_MS
+        return put_off is not None and 0 < put_off.until_ms - now_ms <= RETRIES.back_off_ms_max
 
     def failed(self, of: str, error: Unavailable, now_ms: int) -> None:
         """A step could not be made."""
         last = self._put_off.get(of)
         failures = 1 + (last.failures if last else 0)
-        wait_ms = back_off_ms(failures, first_ms=FIRST_MS, most_ms=MOST_MS)
+        wait_ms = RETRIES.wait_ms(failures)
         self._put_off[of] = _PutOff(failures, now_ms + wait_ms)
         self._alarm(of, str(error))
 

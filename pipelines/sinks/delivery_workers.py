@@ -7,7 +7,6 @@ away holds up no step and no other sink: its next try waits, longer each time, u
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,8 +15,9 @@ from typing import Protocol
 
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import StreamName, Version
+from medusa_core.restart import RestartPolicy
 from medusa_core.sinks import SinkRecord
-from pipelines.base import clock
+from pipelines.base import clock, settings
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.redaction import SafeText
 from pipelines.catalog.records import LineStatus
@@ -27,7 +27,7 @@ from pipelines.sinks.delivery import DeliveredHome, Delivering, Turn
 THREADS_MAX = 8
 LOOK_S = 0.5
 TURNS_S = 5.0
-WAITS_S = (0.5, 30.0)
+RETRIES = RestartPolicy(back_off_ms=500, back_off_ms_max=30_000)
 IDLE_S = 30.0
 
 
@@ -46,7 +46,7 @@ class _Worked:
     future: Future[list[Turn]] | None = None
     tried_at_s: float | None = None
     not_before_s: float = 0.0
-    wait_s: float = 0.0
+    failures: int = 0
     version: Version | None = None
     problem: MedusaError | None = None
     told: str | None = None
@@ -67,7 +67,7 @@ class Deliveries:
     root: Path
     directory: Path
     said: Said
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    environment: Mapping[str, str] = field(default_factory=settings.environment)
     now_s: Callable[[], float] = clock.monotonic_s
     meter: Meter = NO_METER
     _worked: dict[tuple[StreamName, str], _Worked] = field(default_factory=dict)
@@ -202,12 +202,12 @@ class Deliveries:
         if worked.told is not None:
             self.catalog.record_sink_problem(sink, None)
         worked.problem = worked.told = None
-        worked.wait_s, worked.not_before_s = 0.0, 0.0
+        worked.failures, worked.not_before_s = 0, 0.0
         worked.version = turns[-1].version
         self._tell(turns)
         if not turns[-1].has_more and turns[-1].run is None and not turns[-1].corrected:
             # It waits for a multiple of its pace, or gave a sign: not at once again.
-            worked.not_before_s = self.now_s() + WAITS_S[0]
+            worked.not_before_s = self.now_s() + RETRIES.wait_ms(1) / 1_000
 
     def _tell(self, turns: list[Turn]) -> None:
         for turn in turns:
@@ -216,9 +216,11 @@ class Deliveries:
 
     def _note_problem(self, worked: _Worked, sink: SinkRecord, error: MedusaError) -> None:
         worked.problem, text = error, self._safe(error)
-        least_s, most_s = WAITS_S
-        worked.wait_s = min(max(worked.wait_s * 2, least_s), most_s)
-        worked.not_before_s = self.now_s() + (worked.wait_s if _may_pass(error) else most_s)
+        worked.failures += 1
+        wait_ms = RETRIES.wait_ms(worked.failures)
+        if not _may_pass(error):
+            wait_ms = RETRIES.back_off_ms_max
+        worked.not_before_s = self.now_s() + wait_ms / 1_000
         self.said.error(error)
         if worked.told != text:
             worked.told = text

@@ -5,23 +5,19 @@ them (class data sharing) it maps them into memory as they were. An archive is f
 and one set of jars. A JVM that is given another leaves it alone and loads its classes as ever, so
 an archive can make a job start sooner and nothing else. Limit: where the path of the jars has a
 space, Java 17 takes few classes from an archive.
-
-    python -m pipelines.spark.classes
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-from medusa_core.errors import MedusaError, Unavailable
+from medusa_core.errors import Unavailable
 from pipelines.base.files import FileLock, rename
-from pipelines.base.interrupts import interruptible
+from pipelines.base.settings import SparkSettings
 from pipelines.spark.java import java_home, java_release
 
 FOLDER = Path(sys.prefix) / "share" / "medusa" / "spark-classes"
@@ -113,38 +109,11 @@ def _plan_something(directory: Path, java_options: tuple[str, ...]) -> None:
     from pipelines.spark.step import StepEngine
 
     checked = check_network(network)
-    session = open_session(directory, java_options=java_options)
+    # Neither on a cluster nor with a heap of another size: the archive is for every driver.
+    session = open_session(directory, java_options=java_options, settings=SparkSettings())
     try:
         engine = StepEngine(session, directory, checked)
         for fragment in fragments_for(checked):
             engine.warm_up(fragment)
     finally:
         close_session(session, ends_s_max=END_S_MAX)
-
-
-def main() -> int:
-    """Make it and say where; where none can be made, say why."""
-    from pipelines.spark.session import DRIVER_MEMORY, MASTER
-
-    for name in (MASTER, DRIVER_MEMORY):  # neither on a cluster, nor for a heap of any size
-        os.environ.pop(name, None)
-    directory = Path(tempfile.mkdtemp(prefix="medusa-classes-"))
-    is_of_use = False
-    try:
-        with interruptible():
-            print(f"Spark's classes: {make_archive(directory)}")
-        return 0
-    except MedusaError as error:
-        is_of_use = (directory / "logs").is_dir()  # to whoever reads why it failed
-        print(error, file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("no archive of Spark's classes was made; jobs start as before", file=sys.stderr)
-        return 130
-    finally:
-        if not is_of_use:
-            shutil.rmtree(directory, ignore_errors=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

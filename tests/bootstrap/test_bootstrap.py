@@ -26,7 +26,7 @@ import pytest
 
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import start
-from pipelines.platform.airflow_components.restart_decisions import Started
+from pipelines.platform.airflow_components.process_sessions import Started
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -55,7 +55,7 @@ def test_an_interrupt_that_python_would_drop_ends_the_command_and_a_second_not_i
 
 TIMED = """
 import signal
-from pipelines.base.interrupts import interruptible
+from pipelines.cli.interrupts import interruptible
 
 signal.alarm(60)
 with interruptible():

@@ -20,7 +20,7 @@ from medusa_core.commits import Lane
 from medusa_core.digest import Digest
 from medusa_core.names import Participant, StreamName
 from medusa_core.supervising import Job, Seen
-from pipelines.base.settings import Settings
+from pipelines.base.settings import Settings, SparkSettings
 from pipelines.homes.home import open_home
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.jobs.job_processes import see, signal_process
@@ -137,7 +137,7 @@ def supervised(settings: Settings, master: str | None) -> Iterator[Job]:
     with open_jobs(settings) as jobs:
         store = jobs.of(SOLO)
         store.desire(Lane.LIVE, is_wanted=True, is_lasting=False, because="a test", who="a test")
-        launch = Launch(settings=settings, master=master)
+        launch = Launch(settings=settings, spark=SparkSettings(master=master))
         supervise_home(SOLO, store, launch)
         (job,) = (one for one in store.read().jobs if one.ended_at_ms is None)
         try:

@@ -10,9 +10,9 @@ from medusa_core.commits import Lane
 from medusa_core.supervising import (
     Close,
     GiveUp,
+    JobPolicy,
     Keep,
     Kill,
-    Patience,
     Start,
     Stop,
     SupervisingDecision,
@@ -22,7 +22,8 @@ from medusa_core.supervising import (
 from medusa_core.supervision import DesiredJob, HeldLane, Job, Seen, Supervision
 
 NOW = 10_000_000
-PATIENCE = Patience()
+POLICY = JobPolicy()
+FAILURES_MAX = 6
 WANTED = DesiredJob(
     number=7, lane=Lane.LIVE, is_wanted=True, is_lasting=True, since_ms=0, who="ann",
     because="a test",
@@ -60,7 +61,7 @@ def decide(
             held=held,
             occupied={} if occupied_ms is None else {Lane.LIVE: occupied_ms},
         ),
-        PATIENCE,
+        POLICY,
     )
     return decided
 
@@ -79,7 +80,7 @@ def test_what_is_not_wanted_any_more_is_asked_to_stop_and_ended_if_it_does_not()
     assert isinstance(decide(RUNNING, desired=UNWANTED), Stop)
     asked = replace(RUNNING, stop_asked_at_ms=NOW - 1_000)
     assert isinstance(decide(asked, desired=UNWANTED), Wait)
-    long_ago = replace(RUNNING, stop_asked_at_ms=NOW - PATIENCE.stop_ms_max - 1)
+    long_ago = replace(RUNNING, stop_asked_at_ms=NOW - POLICY.stop_ms_max - 1)
     assert isinstance(decide(long_ago, desired=UNWANTED), Kill)
 
 
@@ -91,8 +92,8 @@ def test_an_intent_without_a_process_is_waited_for_and_then_closed() -> None:
     intent = Job(id=2, lane=Lane.LIVE, desired=7, intended_at_ms=NOW - 1_000)
     waits = decide(intent, seen=Seen.NONE)
     assert isinstance(waits, Wait)
-    assert waits.until_ms == NOW - 1_000 + PATIENCE.spawn_ms_max
-    old = replace(intent, intended_at_ms=NOW - PATIENCE.spawn_ms_max - 1)
+    assert waits.until_ms == NOW - 1_000 + POLICY.spawn_ms_max
+    old = replace(intent, intended_at_ms=NOW - POLICY.spawn_ms_max - 1)
     assert isinstance(decide(old, seen=Seen.NONE), Close)
 
 
@@ -103,12 +104,12 @@ def test_a_process_that_is_gone_is_written_down_at_once() -> None:
 @pytest.mark.parametrize("seen", [Seen.FROZEN, Seen.RUNS])
 def test_a_process_that_is_there_and_says_nothing_is_ended(seen: Seen) -> None:
     assert isinstance(decide(RUNNING, seen=seen), Keep), "a short drill is no reason"
-    silent = replace(RUNNING, heard_at_ms=NOW - PATIENCE.quiet_ms_max - 1)
+    silent = replace(RUNNING, heard_at_ms=NOW - POLICY.restart.silent_ms_max - 1)
     assert isinstance(decide(silent, seen=seen), Kill)
 
 
 def test_a_process_elsewhere_that_is_silent_is_given_up_not_signalled() -> None:
-    silent = replace(RUNNING, heard_at_ms=NOW - PATIENCE.quiet_ms_max - 1)
+    silent = replace(RUNNING, heard_at_ms=NOW - POLICY.restart.silent_ms_max - 1)
     assert isinstance(decide(silent, seen=Seen.ELSEWHERE), Close)
     assert isinstance(decide(RUNNING, seen=Seen.ELSEWHERE), Keep)
 
@@ -124,20 +125,20 @@ def test_the_first_job_that_was_killed_is_followed_at_once() -> None:
 
 def test_one_that_ran_well_is_followed_at_once_however_it_ended() -> None:
     assert isinstance(decide(ended(100, ran_ms=600_000, code=70)), Start)
-    assert isinstance(decide(ended(100, ran_ms=PATIENCE.ran_well_ms, code=70)), Start)
-    assert isinstance(decide(ended(100, ran_ms=PATIENCE.ran_well_ms - 1, code=70)), Wait)
+    assert isinstance(decide(ended(100, ran_ms=POLICY.restart.stable_ms, code=70)), Start)
+    assert isinstance(decide(ended(100, ran_ms=POLICY.restart.stable_ms - 1, code=70)), Wait)
 
 
 def test_jobs_that_fail_one_after_the_other_are_waited_with_for_longer_and_given_up() -> None:
     waits = []
-    for failures in range(1, PATIENCE.failures_max):
+    for failures in range(1, FAILURES_MAX):
         jobs = [ended(1 + n, ran_ms=500, code=4, number=90 - n) for n in range(failures)]
         decided = decide(*jobs)
         assert isinstance(decided, Wait)
         waits.append(decided.until_ms)
     assert waits == sorted(waits)
-    assert waits[-1] - waits[0] > PATIENCE.back_off_ms
-    jobs = [ended(1 + n, ran_ms=500, code=4, number=90 - n) for n in range(PATIENCE.failures_max)]
+    assert waits[-1] - waits[0] > POLICY.restart.back_off_ms
+    jobs = [ended(1 + n, ran_ms=500, code=4, number=90 - n) for n in range(FAILURES_MAX)]
     given_up = decide(*jobs)
     assert isinstance(given_up, GiveUp)
     assert "exit code 4" in given_up.because
@@ -195,10 +196,10 @@ def test_a_lasting_job_that_ends_well_is_started_again() -> None:
 def test_none_is_started_while_the_process_of_the_last_job_has_yet_to_end(
     former: Seen, desired: DesiredJob | None
 ) -> None:
-    job = ended(PATIENCE.stop_ms_max, ran_ms=90_000, code=4)
+    job = ended(POLICY.stop_ms_max, ran_ms=90_000, code=4)
     waits = decide(job, desired=desired, former=former, occupied_ms=0)
     assert waits == Wait(lane=Lane.LIVE, until_ms=NOW, because="process 42 of job 1 has yet to end")
-    late = replace(job, ended_at_ms=NOW - PATIENCE.stop_ms_max - 1)
+    late = replace(job, ended_at_ms=NOW - POLICY.stop_ms_max - 1)
     decided = decide(late, desired=desired, former=former)
     assert isinstance(decided, Kill)
     assert decided.because == "process 42 is there, and its job ended 20.001 s ago"
@@ -214,7 +215,7 @@ def test_none_is_started_while_a_process_that_no_job_names_is_there() -> None:
     assert isinstance(decide(job), Start)
     waits = decide(job, occupied_ms=500_000)
     assert isinstance(waits, Wait), "its job ended a while ago"
-    assert waits.until_ms == NOW - 90_000 + PATIENCE.begin_ms_max
+    assert waits.until_ms == NOW - 90_000 + POLICY.restart.start_ms_max
     old = ended(900_000, ran_ms=90_000)
     assert isinstance(decide(old, occupied_ms=50), Wait), "it is being made now"
     given_up = decide(old, occupied_ms=130_000)
@@ -227,7 +228,10 @@ def test_none_is_started_while_a_process_that_no_job_names_is_there() -> None:
 
 def test_a_process_that_has_not_begun_yet_has_more_time_than_one_that_falls_silent() -> None:
     new = replace(
-        RUNNING, intended_at_ms=NOW - PATIENCE.begin_ms_max, begun_at_ms=None, heard_at_ms=None
+        RUNNING,
+        intended_at_ms=NOW - POLICY.restart.start_ms_max,
+        begun_at_ms=None,
+        heard_at_ms=None,
     )
     assert isinstance(decide(new), Keep), "a busy machine takes long to start a program"
     assert isinstance(decide(replace(new, intended_at_ms=new.intended_at_ms - 1)), Kill)

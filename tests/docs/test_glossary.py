@@ -61,7 +61,6 @@ RENAMED = {
     "recalls:Recalled": "RecallResult",
     "sinks:Delivered": "DeliveryState",
     "sinks:Run": "DeliveryRange",
-    "supervising:Patience": "RestartPolicy",
     "supervision:Seen": "ProcessState",
     "trims:HeldBack": "TrimLimit",
     "trims:Trimmed": "TrimResult",

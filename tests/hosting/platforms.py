@@ -18,7 +18,7 @@ from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import all_processes, marked
 from pipelines.platform.airflow_components.components import COMPONENTS
 from pipelines.platform.airflow_components.ports import free_port
-from pipelines.platform.airflow_components.restart_decisions import Process
+from pipelines.platform.airflow_components.process_sessions import Process
 from tests.conftest import folder_on_memory
 from tests.waiting import until
 

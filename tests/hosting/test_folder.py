@@ -79,7 +79,7 @@ def test_a_spoilt_file_is_told_of_or_read_as_it_is(
 def test_how_it_stands_is_written_when_it_changes_and_again_if_somebody_removed_it(
     folder: PlatformFolder,
 ) -> None:
-    telling, file = Telling(folder), folder.root / "state.json"
+    telling, file = Telling(folder, print), folder.root / "state.json"
     telling.say("up")
     written = file.stat().st_ino
     telling.say("up")

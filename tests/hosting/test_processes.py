@@ -22,7 +22,7 @@ from pipelines.platform.airflow_components.component_processes import (
     start,
 )
 from pipelines.platform.airflow_components.components import end_recorded
-from pipelines.platform.airflow_components.restart_decisions import Started
+from pipelines.platform.airflow_components.process_sessions import Started
 from tests.waiting import until
 
 PYTHON = (sys.executable, "-I", "-S", "-c")

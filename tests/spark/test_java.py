@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from medusa_core.errors import Unavailable
@@ -151,24 +152,22 @@ def test_spark_counts_on_the_java_of_the_wheel(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- memory
 
 
-def a_machine(root: Path, available: int, **files: object) -> Path:
-    """Lay down /proc and /sys as a machine of this much memory shows them."""
-    texts = {"proc/meminfo": f"MemTotal: 99999999 kB\nMemAvailable: {available // 1024} kB\n"}
-    texts |= {name.replace("__", "/"): str(text) for name, text in files.items()}
-    for name, text in texts.items():
+def check(root: Path, available: int, **files: object) -> None:
+    """Check a machine of this much memory, with /proc and /sys as its containers show them."""
+    for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    return root
+        path.write_text(str(text))
+    check_memory(root=root, machine_bytes=lambda: available)
 
 
 def test_enough_memory_says_nothing(tmp_path: Path) -> None:
-    check_memory(root=a_machine(tmp_path, 4 * GIB))
+    check(tmp_path, 4 * GIB)
 
 
 def test_too_little_memory_is_said_with_figures(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"needs 1\.5 GiB.*this machine has 0\.5 GiB left"):
-        check_memory(root=a_machine(tmp_path, GIB // 2))
+        check(tmp_path, GIB // 2)
 
 
 def test_the_limit_of_a_container_counts_and_cached_files_do_not(tmp_path: Path) -> None:
@@ -179,11 +178,10 @@ def test_the_limit_of_a_container_counts_and_cached_files_do_not(tmp_path: Path)
         group + "memory.current": 2 * GIB - 1000,
         group + "memory.stat": f"anon 5\ninactive_file {GIB}\nactive_file {GIB // 2}\n",
     }
-    root = a_machine(tmp_path, 8 * GIB, **files)
-    check_memory(root=root)
-    (root / group / "memory.stat").write_text("anon 5\ninactive_file 0\nactive_file 0\n")
+    check(tmp_path, 8 * GIB, **files)
+    files[group + "memory.stat"] = "anon 5\ninactive_file 0\nactive_file 0\n"
     with pytest.raises(Unavailable, match=r"this container has 0\.0 GiB left"):
-        check_memory(root=root)
+        check(tmp_path, 8 * GIB, **files)
 
 
 def test_a_limit_on_an_enclosing_group_counts(tmp_path: Path) -> None:
@@ -193,7 +191,7 @@ def test_a_limit_on_an_enclosing_group_counts(tmp_path: Path) -> None:
         "sys/fs/cgroup/memory.current": 0,
     }
     with pytest.raises(Unavailable, match=r"this container has 1\.0 GiB left"):
-        check_memory(root=a_machine(tmp_path, 8 * GIB, **files))
+        check(tmp_path, 8 * GIB, **files)
 
 
 def test_the_older_kind_of_container_counts_too(tmp_path: Path) -> None:
@@ -204,8 +202,9 @@ def test_the_older_kind_of_container_counts_too(tmp_path: Path) -> None:
         group + "memory.usage_in_bytes": 0,
     }
     with pytest.raises(Unavailable, match="this container"):
-        check_memory(root=a_machine(tmp_path, 8 * GIB, **files))
+        check(tmp_path, 8 * GIB, **files)
 
 
-def test_a_machine_that_does_not_tell_is_trusted(tmp_path: Path) -> None:
-    check_memory(root=tmp_path)
+def test_a_machine_outside_of_containers_has_what_psutil_finds() -> None:
+    with pytest.raises(Unavailable, match="this machine has"):
+        check_memory(bytes_min=psutil.virtual_memory().total + 1, root=Path("/nowhere"))

@@ -7,11 +7,11 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.errors import CheckFailed, Refused, Unavailable
 from medusa_core.supervising import GiveUp, lane_of
+from pipelines.base.settings import SPARK_MASTER
 from pipelines.homes.home import open_home
 from pipelines.operations.correcting import BacklogRequest, backlog_standing, open_backlog
 from pipelines.operations.own_lines import computed_line
 from pipelines.platform.jobs.job_processes import own_process
-from pipelines.platform.jobs.launch import MASTER
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
@@ -60,8 +60,8 @@ def test_corrections_run_on_the_master_of_who_asks_and_nothing_is_desired_for_on
     supervised: Supervised,
 ) -> None:
     before = supervised.store().read().desired
-    with pytest.raises(Refused, match="no master of a cluster"):
-        open_backlog(supervised.settings, ALWAYS, {MASTER: "elsewhere"})
+    with pytest.raises(Refused, match="not the master of a cluster"):
+        open_backlog(supervised.settings, ALWAYS, {SPARK_MASTER: "elsewhere"})
     assert supervised.store().read().desired == before
 
 

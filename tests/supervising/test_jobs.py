@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,17 @@ import pytest
 from medusa_core.commits import Lane, Lease, LeaseKey
 from medusa_core.errors import Conflict
 from medusa_core.segments import Producer
-from medusa_core.supervising import Close, Keep, Kill, Patience, Start, Stop, Wait, lane_of
+from medusa_core.supervising import (
+    JOB_RESTARTS,
+    Close,
+    JobPolicy,
+    Keep,
+    Kill,
+    Start,
+    Stop,
+    Wait,
+    lane_of,
+)
 from medusa_core.supervision import Job, Seen
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.homes.home import open_home
@@ -22,6 +33,8 @@ from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
 SOON_S = 60
+
+HURRIED = JobPolicy(restart=replace(JOB_RESTARTS, silent_ms_max=1_000))
 
 
 def live(turn: Turn) -> type[object]:
@@ -221,7 +234,10 @@ def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
 
     def is_killed() -> bool:
         turn = supervise_home(
-            ALPHA, supervised.store(), supervised.launch, Patience(quiet_ms_max=1_000)
+            ALPHA,
+            supervised.store(),
+            supervised.launch,
+            HURRIED,
         )
         return [one.job for one in turn.done if isinstance(one, Kill)] != []
 

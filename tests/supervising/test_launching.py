@@ -13,9 +13,9 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.supervision import DesiredJob
-from pipelines.base.settings import Settings
-from pipelines.platform.jobs.launch import MASTER, SCRIPT, launch_of
-from pipelines.spark.session import master_of, open_session
+from pipelines.base.settings import SPARK_MASTER, Settings, SparkSettings
+from pipelines.platform.jobs.launch import SCRIPT, launch_of
+from pipelines.spark.session import open_session
 from tests.supervising.conftest import ALPHA
 
 SETTINGS = replace(Settings.from_environment({}), directory=Path("/srv/homes"))
@@ -31,23 +31,24 @@ def test_a_job_runs_in_this_python_unless_a_master_is_given() -> None:
 
 
 def test_with_a_master_it_is_submitted_and_its_driver_stays_here() -> None:
-    launch = launch_of(SETTINGS, {MASTER: "spark://one:7077,two:7077"})
+    launch = launch_of(SETTINGS, {SPARK_MASTER: "spark://one:7077,two:7077"})
     words = launch.command(ALPHA, replace(WANTED, is_lasting=False), 7)
     assert words[0].endswith("/spark-submit")
     assert words[1:5] == ["--master", "spark://one:7077,two:7077", "--deploy-mode", "client"]
     assert words[words.index(str(SCRIPT)) :][-1] == "--until-ended"
-    assert launch.environment({})[MASTER] == "spark://one:7077,two:7077"
+    assert launch.environment({})[SPARK_MASTER] == "spark://one:7077,two:7077"
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://", "yarn; rm -rf /", "spark://a b", "-x"])
 def test_a_master_that_is_none_is_refused(master: str) -> None:
-    with pytest.raises(Refused, match="no master of a cluster"):
-        launch_of(SETTINGS, {MASTER: master})
+    with pytest.raises(Refused, match="not the master of a cluster"):
+        launch_of(SETTINGS, {SPARK_MASTER: master})
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,4]", " yarn "])
 def test_a_driver_that_is_there_may_have_a_local_master(master: str) -> None:
-    assert master_of({MASTER: master}, may_be_local=True) == master.strip()
+    settings = SparkSettings.from_environment({SPARK_MASTER: master}, may_be_local=True)
+    assert settings.master == master.strip()
 
 
 @pytest.mark.parametrize(
@@ -56,8 +57,8 @@ def test_a_driver_that_is_there_may_have_a_local_master(master: str) -> None:
 def test_a_driver_that_is_there_refuses_a_master_that_is_none(
     master: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(MASTER, master)
-    with pytest.raises(Refused, match="no master of a cluster"):
+    monkeypatch.setenv(SPARK_MASTER, master)
+    with pytest.raises(Refused, match="not the master of a cluster"):
         open_session(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

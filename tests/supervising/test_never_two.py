@@ -21,7 +21,7 @@ import pytest
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
-from medusa_core.supervising import Patience
+from medusa_core.supervising import JobPolicy
 from medusa_core.supervision import Seen
 from pipelines.base.failpoints import FILE, POINT, SUPERVISION_POINTS
 from pipelines.base.settings import Settings
@@ -115,7 +115,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 @contextmanager
 def supervising(
-    settings: Settings, patience: Patience, participant: Participant = ALPHA
+    settings: Settings, policy: JobPolicy, participant: Participant = ALPHA
 ) -> Iterator[None]:
     """Supervisors that look again at once, each with a connection of its own."""
     done = threading.Event()
@@ -125,7 +125,7 @@ def supervising(
         with open_jobs(settings) as jobs:
             while not done.wait(0.05):
                 with suppress(MedusaError):
-                    supervise_home(participant, jobs.of(participant), launch, patience)
+                    supervise_home(participant, jobs.of(participant), launch, policy)
 
     threads = [threading.Thread(target=supervise) for _ in range(SUPERVISORS)]
     for thread in threads:

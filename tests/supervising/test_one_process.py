@@ -15,7 +15,7 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
-from medusa_core.supervising import GiveUp, Kill, Patience, Start, Wait, lane_of
+from medusa_core.supervising import JOB_RESTARTS, GiveUp, JobPolicy, Kill, Start, Wait, lane_of
 from medusa_core.supervision import DesiredJob
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
@@ -25,7 +25,10 @@ from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
 SOON_S = 120
-HURRIED = Patience(spawn_ms_max=1, quiet_ms_max=60_000, back_off_ms=0, back_off_ms_max=0)
+HURRIED = JobPolicy(
+    restart=replace(JOB_RESTARTS, silent_ms_max=60_000, back_off_ms=0, back_off_ms_max=0),
+    spawn_ms_max=1,
+)
 """Who waits for nothing that a lock does not make it wait for."""
 
 
@@ -48,8 +51,8 @@ def processes_of(settings: Settings, lane: Lane = Lane.LIVE) -> set[int]:
     return found
 
 
-def look(supervised: Supervised, patience: Patience = HURRIED) -> Turn:
-    turn = supervise_home(ALPHA, supervised.store(), supervised.launch, patience)
+def look(supervised: Supervised, policy: JobPolicy = HURRIED) -> Turn:
+    turn = supervise_home(ALPHA, supervised.store(), supervised.launch, policy)
     supervised.all_jobs()
     return turn
 
@@ -67,8 +70,8 @@ def failing_at(point: str, announced: Path, monkeypatch: pytest.MonkeyPatch) -> 
         yield
 
 
-def is_followed(supervised: Supervised, patience: Patience = HURRIED) -> bool:
-    return any(isinstance(one, Start) for one in look(supervised, patience).done)
+def is_followed(supervised: Supervised, policy: JobPolicy = HURRIED) -> bool:
+    return any(isinstance(one, Start) for one in look(supervised, policy).done)
 
 
 def test_a_process_that_has_said_that_it_ended_is_waited_for(
@@ -144,7 +147,9 @@ def test_a_slow_process_whose_job_was_closed_is_waited_for(
         turn = look(supervised)
         assert processes_of(supervised.settings) == {made}
         assert isinstance(standing(turn), Wait)
-        given_up = standing(look(supervised, replace(HURRIED, begin_ms_max=0)))
+        given_up = standing(
+            look(supervised, replace(HURRIED, restart=replace(HURRIED.restart, start_ms_max=0)))
+        )
         assert isinstance(given_up, GiveUp)
         assert given_up.because.endswith("that no job names: find it, and end it")
     finally:

@@ -36,6 +36,7 @@ from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
 
+import psutil
 import psycopg2
 
 from medusa_core.errors import Unavailable
@@ -430,18 +431,16 @@ def _is_empty_shell(data: Path) -> bool:
 
     After a kill, its number may stand in `postmaster.pid` as that of a process not yet buried, or
     of another program after a restart of the machine; Postgres then refuses to start for ever.
-    Every Postgres process works in its data folder, which /proc shows.
+    Every Postgres process works in its data folder.
     """
-    if not Path("/proc/self/cwd").exists():
-        return False
-    for process in Path("/proc").glob("[0-9]*"):
+    for process in psutil.process_iter():
         try:
-            if Path(os.readlink(process / "cwd")) == data.resolve():
+            if Path(process.cwd()) == data.resolve():
                 return False
-        except PermissionError:
-            with contextlib.suppress(OSError):
-                if "postgres" in (process / "comm").read_text():
-                    return False  # somebody's Postgres, it may be this one
-        except OSError:
-            continue  # ended meanwhile, or waits to be buried: it has no folder any more
+        except psutil.AccessDenied:
+            with contextlib.suppress(psutil.Error):
+                if "postgres" in process.name():
+                    return False  # another user's Postgres, possibly this one
+        except psutil.Error:
+            continue  # it has ended
     return True

@@ -27,7 +27,7 @@ from typing import Any
 from medusa_core.errors import Conflict, Refused, Unavailable
 from pipelines.base import clock
 from pipelines.base.files import FileLock, is_locked, write_atomically
-from pipelines.platform.airflow_components.restart_decisions import Started
+from pipelines.platform.airflow_components.process_sessions import Started
 
 NAME = "airflow"
 USER = "admin"

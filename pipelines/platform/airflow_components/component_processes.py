@@ -17,10 +17,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+import psutil
+
 from medusa_core.errors import Unavailable
 from pipelines.base import clock
-from pipelines.base.process_table import PROC, look_at
-from pipelines.platform.airflow_components.restart_decisions import Process, Started, leftovers
+from pipelines.base.process_table import look_at, session_of
+from pipelines.platform.airflow_components.process_sessions import Process, Started, leftovers
 
 MARK = "MEDUSA_UP"
 LOOK_AGAIN_S = 0.05
@@ -29,7 +31,7 @@ KILL_MS_MAX = 10_000
 GATE = """
 import os, sys
 if sys.stdin.buffer.readline() != b"go\\n":
-    sys.exit("who started this ended before it was written down")
+    sys.exit("parent process exited before this child was registered")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
@@ -85,20 +87,25 @@ def is_there(one: Started | Process) -> bool:
 
 def left_of(started: Iterable[Started]) -> tuple[Process, ...]:
     """What lives of the sessions that were started."""
-    seen = all_processes()
-    return tuple(one for each in started for one in leftovers(each, seen, user=os.geteuid()))
+    recorded = tuple(started)
+    numbers = {one.pid for one in recorded}
+    # A look costs more than the question for a session, which most processes answer with another.
+    pids = (pid for pid in psutil.pids() if pid in numbers or session_of(pid) in numbers)
+    seen = tuple(one for one in map(_process, pids) if one is not None)
+    return tuple(one for each in recorded for one in leftovers(each, seen, user=os.geteuid()))
 
 
 def marked(mark: str) -> tuple[Process, ...]:
     """The processes that carry the mark, but for this one; none where the system hides them."""
-    wanted = f"{MARK}={mark}".encode()
-    found = []
-    for one in all_processes():
-        with contextlib.suppress(OSError):
-            words = (PROC / str(one.pid) / "environ").read_bytes().split(b"\0")
-            if wanted in words and one.pid != os.getpid():
-                found.append(one)
-    return tuple(found)
+    found = (_process(pid) for pid in psutil.pids() if pid != os.getpid() and _has_mark(pid, mark))
+    return tuple(one for one in found if one is not None)
+
+
+def _has_mark(pid: int, mark: str) -> bool:
+    try:
+        return bool(psutil.Process(pid).environ().get(MARK) == mark)
+    except (psutil.Error, OSError):
+        return False
 
 
 def end(find: Callable[[], Sequence[Process]], *, grace_ms: int) -> int:
@@ -131,17 +138,7 @@ def end(find: Callable[[], Sequence[Process]], *, grace_ms: int) -> int:
 
 def all_processes() -> tuple[Process, ...]:
     """All processes of this machine that live, as far as it shows them."""
-    numbers = _numbers_on_linux() if sys.platform == "linux" else _numbers_by_ps()
-    return tuple(one for one in map(_process, numbers) if one is not None)
-
-
-def _numbers_on_linux() -> list[int]:
-    return [int(name) for name in os.listdir(PROC) if name.isdecimal()]
-
-
-def _numbers_by_ps() -> list[int]:
-    told = subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True, check=False)
-    return [int(word) for word in told.stdout.split()]
+    return tuple(one for one in map(_process, psutil.pids()) if one is not None)
 
 
 def _process(pid: int) -> Process | None:
@@ -149,8 +146,8 @@ def _process(pid: int) -> Process | None:
     if found is None:
         return None
     try:
-        user = (PROC / str(pid)).stat().st_uid if sys.platform == "linux" else os.geteuid()
-    except OSError:
+        user = psutil.Process(pid).uids().effective
+    except psutil.Error:
         return None  # it has just ended
     return Process(pid, found.session, found.started, user)
 

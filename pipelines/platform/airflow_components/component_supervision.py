@@ -1,7 +1,7 @@
-"""Airflow's components kept running: looked at twice a second, started, started anew, given up.
+"""Airflow's components kept running: looked at twice a second, started again, given up.
 
-What is done is what `restart_decisions.decide` says. A component's health is told by Airflow
-itself: the API server by answering, the others by the heartbeats that it tells of.
+What is done is what `medusa_core/restart.py` decides. Airflow itself reports the health of its
+components: the API server by answering, the others by heartbeats, which it reports.
 """
 
 from __future__ import annotations
@@ -9,10 +9,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, assert_never
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
+from medusa_core.restart import (
+    EndSilent,
+    LeaveRunning,
+    LeaveUnjudged,
+    RestartLater,
+    RestartNever,
+    RestartNow,
+    RestartPolicy,
+    RestartState,
+    decide_state,
+)
 from pipelines.base import clock
 from pipelines.base.log_rotation import remove_old, turn_logs
 from pipelines.base.settings import Settings
@@ -30,21 +41,15 @@ from pipelines.platform.airflow_components.components import (
 from pipelines.platform.airflow_components.environment import Place
 from pipelines.platform.airflow_components.health import read_dags, read_health
 from pipelines.platform.airflow_components.passwords import write_passwords
-from pipelines.platform.airflow_components.platform_state import Shown, Telling, log, now_ms
-from pipelines.platform.airflow_components.restart_decisions import (
-    GiveUp,
-    Leave,
-    Patience,
-    Standing,
-    Start,
-    StartAnew,
-    after_end,
-    after_giving_up,
-    after_sign,
-    after_start,
-    decide,
-)
+from pipelines.platform.airflow_components.platform_state import Shown, Telling, now_ms
 
+COMPONENT_RESTARTS = RestartPolicy(
+    back_off_ms=1_000,
+    back_off_ms_max=60_000,
+    failures_max=10,
+    start_ms_max=240_000,
+    silent_ms_max=120_000,
+)
 TURN_S = 0.5
 HEALTH_EVERY_MS = 1_000
 CALM_EVERY_MS = 5_000
@@ -80,8 +85,7 @@ class Keeping:
         self._pulse = pulse
         self._children = children
         self._telling = telling
-        self._patience = Patience()
-        self._standing = {name: Standing(name=name) for name in COMPONENTS}
+        self._states = {name: RestartState(name=name) for name in COMPONENTS}
         self._because: dict[str, str] = {}
         self._began_ms = self._turned_ms = now_ms()
         self._all_well_ms: int | None = None
@@ -108,7 +112,7 @@ class Keeping:
                 remove_old(self._folder.root / "logs", days=KEPT_DAYS)
             self._clean()
             self._telling.show(
-                [Shown(one, self._because.get(name, "")) for name, one in self._standing.items()],
+                [Shown(one, self._because.get(name, "")) for name, one in self._states.items()],
                 self._children,
                 database_answers=self._answers_since_ms is not None,
             )
@@ -121,7 +125,7 @@ class Keeping:
         now, last = now_ms(), self._turned_ms
         self._turned_ms = now
         if abs(now - last) > STOOD_STILL_MS:
-            log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
+            self._telling.log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
             self._answers_since_ms = self._api_since_ms = None
 
     def _look_at_homes(self) -> None:
@@ -136,32 +140,32 @@ class Keeping:
             self._answers_since_ms = self._answers_since_ms or now_ms()
             return
         if self._answers_since_ms is not None:
-            log("the database does not answer")
+            self._telling.log("the database does not answer")
         self._answers_since_ms = self._api_since_ms = None
         if self._server is not None:
             self._server.revive()
 
     def _look_at_processes(self) -> None:
-        for name, standing in self._standing.items():
-            if standing.started_ms is None:
+        for name, state in self._states.items():
+            if state.started_ms is None:
                 continue
             code = self._children.exit_code(name)
             if code is None:
                 continue
             left = self._children.end((name,), grace_ms=0)
-            log(f"{name} ended (exit code {code}); {left} processes of it were left")
-            self._standing[name] = after_end(
-                standing,
+            self._telling.log(f"{name} ended (exit code {code}); {left} processes of it were left")
+            self._states[name] = state.after_end(
                 now_ms(),
+                COMPONENT_RESTARTS,
+                was_killed=code < 0,
                 is_at_fault=self._answers_since_ms is not None,
-                patience=self._patience,
             )
 
     def _look_at_health(self) -> None:
         every_ms = HEALTH_EVERY_MS if self._is_starting() else CALM_EVERY_MS
         if self._answers_since_ms is None or not self._is_time("health", every_ms):
             return
-        runs = self._standing[API_SERVER].started_ms is not None
+        runs = self._states[API_SERVER].started_ms is not None
         heard = read_health(self._place.reached_at) if runs else None
         if heard is None:
             self._api_since_ms = None
@@ -169,42 +173,44 @@ class Keeping:
         now = now_ms()
         self._api_since_ms = self._api_since_ms or now
         for name, at_ms in {**heard, API_SERVER: now}.items():
-            self._standing[name] = after_sign(self._standing[name], at_ms)
+            self._states[name] = self._states[name].after_sign(at_ms)
 
     def _is_starting(self) -> bool:
-        return any(one.well_ms is None for one in self._standing.values())
+        return any(one.well_ms is None for one in self._states.values())
 
     # ------------------------------------------------------------ what is done
 
     def _turn(self, name: str) -> None:
-        now, standing = now_ms(), self._standing[name]
-        runs = standing.started_ms is not None
-        # The others' signs of life are told by the API server.
+        now, state = now_ms(), self._states[name]
+        runs = state.started_ms is not None
+        # The API server reports the others' signs of life.
         judged = self._api_since_ms if runs and name != API_SERVER else self._answers_since_ms
-        decision = decide(standing, now_ms=now, judged_since_ms=judged, patience=self._patience)
+        decision = decide_state(state, COMPONENT_RESTARTS, now_ms=now, judged_since_ms=judged)
         self._because[name] = decision.because
         match decision:
-            case Leave():
+            case LeaveRunning() | LeaveUnjudged() | RestartLater():
                 return
-            case GiveUp(because):
-                log(f"{name} is given up: {because}; see {self._children.log(name)}")
-                self._standing[name] = after_giving_up(standing)
-            case StartAnew(because):
-                log(f"{name} is started anew: {because}")
+            case RestartNever():
+                if not state.is_given_up:
+                    log = self._children.log(name)
+                    self._telling.log(f"{name} is given up: {decision.because}; see {log}")
+                    self._states[name] = state.after_giving_up()
+            case EndSilent():
+                self._telling.log(f"{name} is ended, to be started again: {decision.because}")
                 self._children.end((name,))
-                self._standing[name] = after_end(
-                    standing, now, is_at_fault=True, patience=self._patience
-                )
-            case Start(because):
-                log(f"{name} is started: {because}")
+                self._states[name] = state.after_end(now, COMPONENT_RESTARTS, was_killed=True)
+            case RestartNow():
+                self._telling.log(f"{name} is started: {decision.because}")
                 self._children.start(name, COMPONENTS[name])
-                self._standing[name] = after_start(standing, now)
+                self._states[name] = state.after_start(now)
+            case _:
+                assert_never(decision)
 
     def _look_whether_up(self) -> None:
-        late = [name for name, one in self._standing.items() if one.well_ms is None]
+        late = [name for name, one in self._states.items() if one.well_ms is None]
         for name in late:
             waited_ms = now_ms() - self._began_ms
-            if self._standing[name].is_given_up or waited_ms > START_MS_MAX:
+            if self._states[name].is_given_up or waited_ms > START_MS_MAX:
                 raise Unavailable(
                     f"Airflow's {name} does not come up: the reason is in "
                     f"{self._children.log(name)}"
@@ -217,7 +223,7 @@ class Keeping:
         if notes is not None:
             took_ms = now_ms() - self._began_ms
             self._telling.say("up", notes=notes, took_ms=took_ms)
-            log(f"up after {took_ms / 1000:.1f} s")
+            self._telling.log(f"up after {took_ms / 1000:.1f} s")
 
     def _notes_on_dags(self, *, is_late: bool) -> list[str] | None:
         """What is to be said of the DAGs' files; None if they are still being read."""
@@ -242,7 +248,7 @@ class Keeping:
                 return
             self._children.end((CLEANING,), grace_ms=0)
             if code != 0:
-                log(
+                self._telling.log(
                     f"old runs were not forgotten (exit code {code}): see "
                     f"{self._children.log(CLEANING)}; it is tried again in a day"
                 )

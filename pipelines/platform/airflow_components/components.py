@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import end, left_of, start
-from pipelines.platform.airflow_components.restart_decisions import Process, Started
+from pipelines.platform.airflow_components.process_sessions import Process, Started
 
 COMPONENTS: Mapping[str, tuple[str, ...]] = {
     "api-server": ("api-server",),

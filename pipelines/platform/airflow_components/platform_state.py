@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from medusa_core.restart import RestartState
 from pipelines.base import clock
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.component_processes import own
 from pipelines.platform.airflow_components.components import Children
-from pipelines.platform.airflow_components.restart_decisions import Standing
 
 
 def now_ms() -> int:
@@ -19,34 +19,32 @@ def now_ms() -> int:
     return clock.wall_ns() // 1_000_000
 
 
-def log(sentence: str) -> None:
-    """Say something in the supervisor's log."""
-    stamp = clock.now_utc().strftime("%Y-%m-%dT%H:%M:%SZ")
-    print(f"{stamp} {sentence}", flush=True)
-
-
 @dataclass(frozen=True, slots=True)
 class Shown:
     """A component to be shown, with the reason of what was decided about it last."""
 
-    standing: Standing
+    state: RestartState
     because: str = ""
 
     @property
     def condition(self) -> str:
         """In a word or two."""
-        if self.standing.is_given_up:
+        if self.state.is_given_up:
             return "given up"
-        if self.standing.started_ms is None:
+        if self.state.started_ms is None:
             return "ended"
-        return "starting" if self.standing.well_ms is None else "runs"
+        return "starting" if self.state.well_ms is None else "runs"
 
 
 class Telling:
-    """Writes `state.json` when something has changed, and where somebody has removed it."""
+    """Writes `state.json` when something has changed, and where somebody has removed it.
 
-    def __init__(self, folder: PlatformFolder) -> None:
+    `write_line` writes a line of the supervisor's log.
+    """
+
+    def __init__(self, folder: PlatformFolder, write_line: Callable[[str], None]) -> None:
         self._folder = folder
+        self._write_line = write_line
         self._written: dict[str, Any] = {}
         me = own("supervisor")
         self._state: dict[str, Any] = {
@@ -67,6 +65,10 @@ class Telling:
         """starting, up, stopping, ended or failed."""
         return str(self._state["phase"])
 
+    def log(self, sentence: str) -> None:
+        """Write a sentence, with the time, into the supervisor's log."""
+        self._write_line(f"{clock.now_utc():%Y-%m-%dT%H:%M:%SZ} {sentence}")
+
     def say(self, phase: str, doing: str = "", **more: object) -> None:
         """Say which phase it is, and what is being done in it."""
         if phase in ("ended", "failed"):
@@ -86,11 +88,11 @@ class Telling:
         self._state["database_answers"] = database_answers
         self._state["components"] = [
             {
-                "name": one.standing.name,
+                "name": one.state.name,
                 "condition": one.condition,
-                "pid": children.pid(one.standing.name),
-                "since_ms": one.standing.started_ms,
-                "restarts": one.standing.restarts,
+                "pid": children.pid(one.state.name),
+                "since_ms": one.state.started_ms,
+                "restarts": one.state.restarts,
                 "because": one.because,
             }
             for one in components

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import socket
 
-from medusa_core.errors import Conflict, Refused
-from pipelines.base.process_table import PROC
+import psutil
 
-_LISTENS = "0A"
+from medusa_core.errors import Conflict, Refused
 
 
 def require_port(host: str, port: int) -> None:
@@ -48,21 +46,12 @@ def free_port(host: str) -> int:
 
 
 def _by(port: int) -> str:
-    """By which program, as far as this machine shows it to this user: ` by NAME (process N)`."""
-    sockets = set()
-    for table in ("net/tcp", "net/tcp6"):
-        with contextlib.suppress(OSError):
-            for line in (PROC / table).read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == _LISTENS and int(fields[1].rpartition(":")[2], 16) == port:
-                    sockets.add(f"socket:[{fields[9]}]")
-    if not sockets:
-        return ""
-    for process in PROC.glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            for handle in (process / "fd").iterdir():
-                with contextlib.suppress(OSError):
-                    if os.readlink(handle) in sockets:
-                        name = (process / "comm").read_text().strip()
-                        return f" by {name} (process {process.name})"
-    return " by another user's program"
+    """` by NAME (process N)`, the program that has a port, as far as the system shows it."""
+    with contextlib.suppress(psutil.Error):
+        for one in psutil.net_connections("tcp"):
+            if one.status != psutil.CONN_LISTEN or one.laddr.port != port:
+                continue
+            if one.pid is None:
+                return " by another user's program"
+            return f" by {psutil.Process(one.pid).name()} (process {one.pid})"
+    return ""

@@ -12,8 +12,8 @@ up once and then lost its database is begun again from 2, as often as it takes.
 
 from __future__ import annotations
 
-import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -22,7 +22,7 @@ from typing import NoReturn
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
 from pipelines.base import clock
-from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.base.settings import REPOSITORY, Settings, environment
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import SERVER
 from pipelines.platform.airflow_components.airflow_database import Pulse, make_database, revision_of
@@ -31,7 +31,7 @@ from pipelines.platform.airflow_components.component_processes import end, marke
 from pipelines.platform.airflow_components.component_supervision import Keeping
 from pipelines.platform.airflow_components.components import MIGRATION, Children, end_recorded
 from pipelines.platform.airflow_components.environment import LOOPBACK, Place, airflow_environment
-from pipelines.platform.airflow_components.platform_state import Telling, log, now_ms
+from pipelines.platform.airflow_components.platform_state import Telling, now_ms
 from pipelines.platform.airflow_components.ports import require_port
 
 MIGRATION_MS_MAX = 300_000
@@ -49,16 +49,17 @@ class Wanted:
     host: str | None = None
 
 
-def supervise(settings: Settings, wanted: Wanted) -> NoReturn:
+def supervise(settings: Settings, wanted: Wanted, write_line: Callable[[str], None]) -> NoReturn:
     """Start everything and keep it; ends by KeyboardInterrupt or by a MedusaError alone.
 
+    `write_line` receives each line of the supervisor's log.
     Conflict: a supervisor lives, or the port is in use. Unavailable: something does not come up.
     Nothing that it started runs any more when it has ended.
     """
     folder = PlatformFolder(settings.directory)
     folder.make()
     with folder.supervising():
-        telling = Telling(folder)
+        telling = Telling(folder, write_line)
         try:
             while True:
                 try:
@@ -66,7 +67,7 @@ def supervise(settings: Settings, wanted: Wanted) -> NoReturn:
                 except Unavailable as error:
                     if not telling.was_up:
                         raise
-                    log(f"everything is begun again in {BEGIN_AGAIN_S} s: {error}")
+                    telling.log(f"everything is begun again in {BEGIN_AGAIN_S} s: {error}")
                     clock.sleep_s(BEGIN_AGAIN_S)
         except MedusaError as error:
             telling.say("failed", sentence=str(error), exit_code=error.exit_code)
@@ -90,7 +91,7 @@ def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Te
     telling.say("starting", "the database")
     left = end_recorded(folder)
     if left:
-        log(f"ended {left} processes that an earlier supervisor left behind")
+        telling.log(f"ended {left} processes that an earlier supervisor left behind")
     host, port = chosen_address(folder, wanted)
     require_port(host, port)
     secrets = folder.secrets(is_embedded=settings.catalog_url is None)
@@ -114,7 +115,8 @@ def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Te
             database_url=url,
             catalog_url=settings.catalog_url,
         )
-        children = Children(folder, place.programs, airflow_environment(place, secrets, os.environ))
+        variables = airflow_environment(place, secrets, environment())
+        children = Children(folder, place.programs, variables)
         pulse = stack.enter_context(closing(Pulse(url)))
         try:
             _migrate(folder, children, telling, url)

@@ -1,12 +1,12 @@
-"""A process of its own that lets others go on after a while, whatever becomes of who asked for it.
+"""A detached process that resumes frozen processes after a delay, even if its caller has died.
 
-`python -m pipelines.platform.drills.resume_later SECONDS (PID START)…`; told to end, it lets them
-go on at once.
+`python -m pipelines.platform.drills.resume_later ORDER`, with the order as JSON; on SIGTERM it
+resumes them at once.
 """
 
 from __future__ import annotations
 
-import os
+import json
 import signal
 import subprocess
 import sys
@@ -15,36 +15,36 @@ from typing import NoReturn
 
 from medusa_core.names import Participant
 from pipelines.base import clock
-from pipelines.base.settings import REPOSITORY
+from pipelines.base.settings import REPOSITORY, environment
 from pipelines.platform.drills.run_processes import Running
 
 MODULE = "pipelines.platform.drills.resume_later"
 
 
 def thaw_later(targets: Sequence[Running], in_s: float) -> subprocess.Popen[bytes]:
-    """Start it; it has a session of its own, so that what ends the caller does not end it."""
-    words = [word for target in targets for word in (str(target.pid), target.started)]
+    """Start it in a session of its own: what ends the caller does not end it."""
+    order = {"in_s": in_s, "processes": [[one.pid, one.started] for one in targets]}
     return subprocess.Popen(
-        [sys.executable, "-m", MODULE, str(in_s), *words],
+        [sys.executable, "-m", MODULE, json.dumps(order)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd=REPOSITORY,
-        env={k: v for k, v in os.environ.items() if not k.startswith("MEDUSA_")},
+        env={k: v for k, v in environment().items() if not k.startswith("MEDUSA_")},
         start_new_session=True,
     )
 
 
-def main(words: Sequence[str]) -> None:
-    """Wait, then let them go on."""
-    in_s, named = float(words[0]), words[1:]
+def main(text: str) -> None:
+    """Wait, then resume the processes of the order."""
+    order = json.loads(text)
     targets = [
-        Running(participant=Participant(""), pid=int(pid), started=started, waits=False)
-        for pid, started in zip(named[::2], named[1::2], strict=True)
+        Running(participant=Participant(""), pid=pid, started=started, waits=False)
+        for pid, started in order["processes"]
     ]
     signal.signal(signal.SIGTERM, _wake)
     try:
-        clock.sleep_s(in_s)
+        clock.sleep_s(order["in_s"])
     except InterruptedError:
         pass
     finally:
@@ -57,4 +57,4 @@ def _wake(number: int, frame: object) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(sys.argv[1])

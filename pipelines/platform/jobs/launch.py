@@ -6,32 +6,30 @@ started by spark-submit in client mode, so that its steps run on the cluster.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
 from medusa_core.supervision import DesiredJob
-from pipelines.base.settings import REPOSITORY, Settings
+from pipelines.base.settings import REPOSITORY, SPARK_MASTER, Settings, SparkSettings, environment
 from pipelines.platform.jobs.job_processes import Process, make_process
 from pipelines.spark.java import java_home
-from pipelines.spark.session import MASTER, master_of
 
 SCRIPT = REPOSITORY / "pipelines" / "cli" / "spark_submit" / "participant.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """Where jobs are started; `master` None: their steps run in their own process.
+    """How jobs are started; without a master, their steps run in their own process.
 
     `lease_s`: how long leases are (None: as medusa run has it).
     """
 
     settings: Settings
-    master: str | None = None
+    spark: SparkSettings = field(default_factory=SparkSettings)
     lease_s: float | None = None
 
     def log(self, participant: Participant, lane: Lane) -> Path:
@@ -47,7 +45,7 @@ class Launch:
         """
         return make_process(
             self.command(participant, desired, job),
-            self.environment(os.environ),
+            self.environment(environment()),
             self.log(participant, desired.lane),
             self.settings.directory,
             () if lock is None else (lock,),
@@ -60,13 +58,13 @@ class Launch:
             words.append("--until-ended")
         if self.lease_s is not None:
             words += ["--lease", str(self.lease_s)]
-        if self.master is None:
+        if self.spark.master is None:
             return [sys.executable, "-P", "-m", "pipelines.cli.job_process", *words]
         submit = Path(sys.executable).with_name("spark-submit")
         return [
-            str(submit), "--master", self.master, "--deploy-mode", "client",
+            str(submit), "--master", self.spark.master, "--deploy-mode", "client",
             "--conf", "spark.log.level=WARN",
-            "--driver-memory", os.environ.get("MEDUSA_DRIVER_MEMORY", "2g"),
+            "--driver-memory", self.spark.driver_memory,
             "--name", f"medusa-{participant}-{desired.lane.value}", str(SCRIPT), *words,
         ]  # fmt: skip
 
@@ -76,10 +74,9 @@ class Launch:
         # One port cannot serve the metrics of several jobs; 0 is a free one for each.
         if ours.get("MEDUSA_METRICS_PORT", "").strip() != "0":
             ours.pop("MEDUSA_METRICS_PORT", None)
-        ours["MEDUSA_DIR"] = str(self.settings.directory)
-        ours["MEDUSA_CATALOG_URL"] = self.settings.catalog_url or ""
-        if self.master is not None:
-            ours[MASTER] = self.master
+        ours = self.settings.environment_of_child(ours)
+        if self.spark.master is not None:
+            ours[SPARK_MASTER] = self.spark.master
             ours["JAVA_HOME"] = java_home(self.settings.directory)
             ours["PYSPARK_PYTHON"] = ours["PYSPARK_DRIVER_PYTHON"] = sys.executable
         return ours
@@ -88,6 +85,6 @@ class Launch:
 def launch_of(
     settings: Settings, environ: Mapping[str, str], *, lease_s: float | None = None
 ) -> Launch:
-    """As the environment says; Refused for a master that is none."""
-    master = master_of(environ, may_be_local=False)
-    return Launch(settings=settings, master=master, lease_s=lease_s)
+    """As the environment says; Refused for a master that is not that of a cluster."""
+    spark = SparkSettings.from_environment(environ, may_be_local=False)
+    return Launch(settings=settings, spark=spark, lease_s=lease_s)

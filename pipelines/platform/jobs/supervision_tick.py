@@ -21,9 +21,9 @@ from medusa_core.names import Participant
 from medusa_core.supervising import (
     Close,
     GiveUp,
+    JobPolicy,
     Keep,
     Kill,
-    Patience,
     Start,
     Stop,
     SupervisingDecision,
@@ -68,7 +68,7 @@ def supervise_home(
     participant: Participant,
     jobs: PostgresSupervision,
     launch: Launch,
-    patience: Patience | None = None,
+    policy: JobPolicy | None = None,
 ) -> Turn:
     """Make what runs of a participant what shall run.
 
@@ -77,7 +77,7 @@ def supervise_home(
     done: list[SupervisingDecision] = []
     for _ in range(ROUNDS_MAX):
         known = read_supervision(participant, jobs, launch.settings.directory)
-        decided = decide_supervision(known, patience)
+        decided = decide_supervision(known, policy)
         acts = [one for one in decided if not isinstance(one, Keep | Wait | GiveUp)]
         if not acts:
             break

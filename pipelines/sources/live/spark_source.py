@@ -14,13 +14,13 @@ A batch is held in memory; its size is what the source's own options admit (`max
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
 from medusa_core.network import Source
+from pipelines.base import settings
 from pipelines.sources.live.live_source import BatchLander, Polled
 from pipelines.sources.live.spark_feed import SparkFeed, resolved_options
 from pipelines.sources.live.spark_query import (
@@ -61,7 +61,7 @@ class SparkSource:
         self._checkpoint = checkpoint.resolve()
         self._session = session
         self._target = Target.of(source, path or Path(feed.format))
-        chosen = os.environ if environment is None else environment
+        chosen = settings.environment() if environment is None else environment
         self._options, self._hidden = resolved_options(lander.stream, feed, chosen)
         self._frame: DataFrame | None = None
         self._rows: SparkRows | None = None

@@ -95,7 +95,7 @@ URLS = (
         another_driver="postgresql+asyncpg://u:secretword@h/d",
     ),
     *cases(
-        "port that is none",
+        "port that is not valid",
         a_word_as_port="postgresql://h:x/db",
         a_port_beyond="postgresql://h:65536/db",
         Arabic_port="postgresql://u:secretword@h:٣/db",
@@ -115,7 +115,7 @@ PORTS = cases(
     escapes=ESCAPES,
 )
 
-FOLDERS = cases("of nobody here", home_of_nobody="~nobody_of_this_name/x")
+FOLDERS = cases("a user that does not exist", home_of_nobody="~nobody_of_this_name/x")
 
 EXPRESSIONS = (
     *cases(

@@ -1,0 +1,114 @@
+"""Effects have one place each: terminal, environment, and the machine's processes."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from tests.layout.rooms import ROOT, modules, room_of, tree_of
+
+OF_THE_TERMINAL = {"argparse", "sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__"}
+OF_THE_ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.putenv", "os.unsetenv"}
+
+READ_THE_ENVIRONMENT = {
+    "pipelines.base.settings",
+    "pipelines.airflow.forms",
+    "pipelines.airflow.hooks",
+    "pipelines.airflow.pages",
+    "pipelines.cli.deliver",
+    "pipelines.cli.demo_federation",
+    "pipelines.cli.job_process",
+    "pipelines.cli.main",
+    "pipelines.cli.supervise",
+    "pipelines.cli.up",
+}
+"""Modules that use `os.environ`. Entries but the first are removed, never added."""
+
+READ_PROC: Mapping[str, str] = {
+    "pipelines.base.process_table": "the boot's name, which psutil does not tell",
+    "pipelines.spark.java": "the control groups of this process, which psutil does not tell",
+    "pipelines.cli.demo": "children of the demonstration, until it calls psutil",
+}
+
+
+TERMINAL_FUNCTIONS = {"print", "input"}
+
+
+def uses_of(tree: ast.Module) -> Iterator[str]:
+    """Each use of a name above, imported whole or in part, and of a path below /proc."""
+    names = OF_THE_TERMINAL | OF_THE_ENVIRONMENT
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                yield from (one.name for one in node.names if one.name in names)
+            case ast.ImportFrom():
+                found = [node.module or "", *(f"{node.module}.{one.name}" for one in node.names)]
+                yield from (name for name in found if name in names)
+            case ast.Attribute(value=ast.Name(id=module), attr=attribute):
+                name = f"{module}.{attribute}"
+                if name in names:
+                    yield name
+            case ast.Name(id=name) if name in TERMINAL_FUNCTIONS:
+                yield name
+            case ast.Constant(value=str(text)) if text.startswith(("/proc", "proc/")):
+                yield "/proc"
+
+
+@cache
+def uses() -> frozenset[tuple[str, str]]:
+    """Module and use, over all modules of `pipelines`."""
+    return frozenset(
+        (name, use) for name, path in modules().items() for use in uses_of(tree_of(path))
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "is_found"),
+    [
+        ("import os\nx = os.environ.get('A')", True),
+        ("from os import environ", True),
+        ("from os import path", False),
+        ("import os\nos.getenv('A')", True),
+        ("environ = {}\nenviron['A'] = ''", False),
+        ("import argparse", True),
+        ("from argparse import Namespace", True),
+        ("import sys\nsys.stderr.write('')", True),
+        ("from sys import stdout", True),
+        ("print(1)", True),
+        ("show = print", True),
+        ("open(f'/proc/{1}/stat')", True),
+    ],
+)
+def test_a_use_is_seen_however_it_is_imported(source: str, is_found: bool) -> None:
+    assert bool([*uses_of(ast.parse(source))]) is is_found
+
+
+def test_settings_alone_read_the_environment() -> None:
+    assert {name for name, use in uses() if use in OF_THE_ENVIRONMENT} <= READ_THE_ENVIRONMENT
+
+
+def test_the_command_line_alone_parses_arguments_and_writes_to_the_terminal() -> None:
+    kept = OF_THE_TERMINAL | TERMINAL_FUNCTIONS
+    assert {one for one in uses() if one[1] in kept and room_of(one[0]) != "cli"} == set()
+
+
+def test_psutil_reads_proc_and_what_it_cannot_read_has_a_reason() -> None:
+    assert {name for name, use in uses() if use == "/proc"} <= set(READ_PROC)
+
+
+def test_the_bans_of_the_command_line_are_those_of_all_rooms_but_for_the_terminal() -> None:
+    def banned(file: str) -> dict[str, Any]:
+        lint = tomllib.loads((ROOT / file).read_text())["lint"]
+        return dict(lint["flake8-tidy-imports"]["banned-api"])
+
+    everywhere, here = banned("pipelines/ruff.toml"), banned("pipelines/cli/ruff.toml")
+    assert set(everywhere) >= OF_THE_TERMINAL | OF_THE_ENVIRONMENT
+    expected = set(everywhere) - OF_THE_TERMINAL
+    assert set(here) <= expected
+    assert expected - set(here) <= OF_THE_ENVIRONMENT
+    assert here == {name: everywhere[name] for name in here}
