@@ -25,14 +25,17 @@ import pytest
 from medusa_core.commits import Cause
 from pipelines.spark import job_verification, pane_cache, prepared
 from pipelines.spark.execution_mode import Way
-from pipelines.spark.job_verification import Records, Verification
 from tests.conftest import folder_on_memory
+from tests.spark.conftest import never_verified
 from tests.spark.drawn.modes import Trial
 from tests.spark.drawn.oracle import Oracle
 from tests.spark.drawn.spec import KINDS, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+VERIFIES = True
+"""Prepared jobs are verified here."""
 
 TESTS = 7
 SEEDS_PER_TEST = 5
@@ -65,16 +68,6 @@ def root() -> Iterator[Path]:
 def few_records_are_enough_for_panes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pane_cache, "RECORDS_MIN", 1)
     monkeypatch.setattr(pane_cache, "ROWS_PER_RECORD_MAX", 100.0)
-
-
-def never_verified(patch: pytest.MonkeyPatch) -> None:
-    """What a prepared job gives is taken as it is: verification would hide its faults."""
-
-    def run(_: Verification, job: Callable, *others: object, **how: object) -> tuple:
-        return job(Records.ALL), False, None
-
-    patch.setattr(Verification, "run", run)
-    patch.setattr(Verification, "may_answer", True)
 
 
 # modes; each but the first is one of a network's several

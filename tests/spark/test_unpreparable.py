@@ -27,6 +27,9 @@ from tests.replaying import Replayer, parquet_files
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+VERIFIES = True
+"""Prepared jobs are verified here."""
+
 SECOND_US = 1_000_000
 
 

@@ -28,6 +28,9 @@ from tests.spark.drawn.world import World
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+VERIFIES = True
+"""Prepared jobs are verified here."""
+
 SECOND_US = 1_000_000
 COLUMNS = {"at_us": "bigint", "key": "string", "value": "bigint"}
 STEPS = [Range(at * SECOND_US, (at + 10) * SECOND_US) for at in range(0, 60, 10)]
