@@ -7,6 +7,7 @@ The rule here is by kind: at an input each of them is Refused, and never a fault
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -28,6 +29,15 @@ WRONG_FORM = (
 """What reading a document raises whose form is not the expected one."""
 
 Value = TypeVar("Value")
+
+
+def parse_json(text: str | bytes, what: str, to_do: str) -> Any:
+    """The value of a JSON text; Refused, in a sentence that says what it is of, if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        kind = "is nested too deeply" if isinstance(error, RecursionError) else "is no JSON"
+        raise Refused(f"{what} {kind}: {to_do}") from error
 
 
 @contextmanager

@@ -29,12 +29,12 @@ import pyarrow as pa
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.network import Source
-from pipelines.sources.file_limits import FileLimits, check_usable
 from pipelines.sources.recorded.event_times import Int64s
 from pipelines.sources.recorded.parquet_rows import read_parquet
 from pipelines.sources.recorded.recorded_files import open_recorded, text_pieces
 from pipelines.sources.recorded.recorded_formats import Format, format_of, read_text
 from pipelines.sources.recorded.recorded_rows import Target
+from pipelines.storage.file_limits import FileLimits, check_usable
 
 CHUNK_RECORDS = 250_000
 LIMITS = FileLimits()
