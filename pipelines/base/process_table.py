@@ -13,6 +13,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.base.foreign_documents import starting
+
 PROC = Path("/proc")
 BOOT = PROC / "sys/kernel/random/boot_id"
 _STATE, _GROUP, _SESSION, _STARTED = 0, 2, 3, 19
@@ -61,7 +63,8 @@ def _boot() -> str:
 def _by_ps(pid: int) -> Seen | None:
     asked = ["ps", "-o", "stat=,pgid=,lstart=", "-p", str(pid)]
     plain = {"LC_ALL": "C", "PATH": "/bin:/usr/bin"}
-    told = subprocess.run(asked, capture_output=True, text=True, check=False, env=plain)
+    with starting("ps"):
+        told = subprocess.run(asked, capture_output=True, text=True, check=False, env=plain)
     fields = told.stdout.split(maxsplit=2)
     if len(fields) < 3 or fields[0].startswith("Z"):
         return None

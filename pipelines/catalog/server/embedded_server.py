@@ -340,7 +340,7 @@ class EmbeddedServer:
                 dbname="postgres",
                 connect_timeout=5,
             )
-        except psycopg2.OperationalError as error:
+        except psycopg2.Error as error:
             words = str(error)
             return None if "starting up" in words or "shutting down" in words else False
         try:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from medusa_core.errors import Unavailable
 from pipelines.base import clock
+from pipelines.base.foreign_documents import starting
 from pipelines.base.process_table import PROC, look_at
 from pipelines.platform.airflow_components.restart_decisions import Process, Started, leftovers
 
@@ -140,7 +141,8 @@ def _numbers_on_linux() -> list[int]:
 
 
 def _numbers_by_ps() -> list[int]:
-    told = subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True, check=False)
+    with starting("ps"):
+        told = subprocess.run(["ps", "-axo", "pid="], capture_output=True, text=True, check=False)
     return [int(word) for word in told.stdout.split()]
 
 

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.foreign_documents import starting
 from pipelines.base.settings import REPOSITORY
 from pipelines.platform.drills.run_processes import Running
 
@@ -24,15 +25,16 @@ MODULE = "pipelines.platform.drills.resume_later"
 def thaw_later(targets: Sequence[Running], in_s: float) -> subprocess.Popen[bytes]:
     """Start it; it has a session of its own, so that what ends the caller does not end it."""
     words = [word for target in targets for word in (str(target.pid), target.started)]
-    return subprocess.Popen(
-        [sys.executable, "-m", MODULE, str(in_s), *words],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=REPOSITORY,
-        env={k: v for k, v in os.environ.items() if not k.startswith("MEDUSA_")},
-        start_new_session=True,
-    )
+    with starting("the process that lets others continue"):
+        return subprocess.Popen(
+            [sys.executable, "-m", MODULE, str(in_s), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=REPOSITORY,
+            env={k: v for k, v in os.environ.items() if not k.startswith("MEDUSA_")},
+            start_new_session=True,
+        )
 
 
 def main(words: Sequence[str]) -> None:
