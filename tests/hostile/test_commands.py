@@ -65,7 +65,9 @@ def test_a_replay_of_a_file_that_unpacks_to_much_is_refused_in_time_and_in_one_s
     (tmp_path / "network.py").write_text(NETWORK)
     file = case.written(tmp_path)
     assert case.refused is not None
-    ended = run("replay", str(tmp_path / "network.py"), "--input", str(file))
+    words = ("replay", str(tmp_path / "network.py"), "--input", str(file))
+    # A session of Spark, which is started meanwhile, is waited for.
+    ended = run(*words, seconds_max=120)
     assert ended.code == 2, ended
     (said,) = [line for line in ended.errors.splitlines() if line.startswith("medusa: ")]
     a_sentence(said, case.refused, exit_code=ended.code)
