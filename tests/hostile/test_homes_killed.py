@@ -228,6 +228,7 @@ def initdb_of(command: int) -> list[int]:
     return [child.pid for child in psutil.Process(command).children()]
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("place", ["a server"], indirect=True)
 def test_a_replay_that_is_killed_before_its_home_is_whole_is_started_again(
     place: Place, run: Run
