@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -21,17 +21,14 @@ from medusa_core.exchange import LineNews, PublishedPlan
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.apply import run_apply
 from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange, Partner
+from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.storage.arrow_schema import BUCKET, STIME
 from tests.federation.building import Running, federation_of, rounds_until, seated
-
-if TYPE_CHECKING:
-    pass
 
 ONE, TWO = StreamName("one"), StreamName("two")
 NETWORK = """
@@ -220,10 +217,8 @@ def write_contracts(folder: Path) -> Path:
 def beta(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Running]:
     """beta, once alpha has landed both streams."""
     with federation_of(postgres_server, tmp_path / "homes") as settings, ExitStack() as stack:
-        run_apply(
-            settings, contracts=write_contracts(tmp_path / "contracts"), participant=None,
-            from_=None, explain=False, as_json=True,
-        )  # fmt: skip
+        contracts = write_contracts(tmp_path / "contracts")
+        apply_contracts(settings, ApplyRequest(contracts=contracts))
         with seated(settings, "alpha", no_spark) as alpha:
             rounds_until([alpha], lambda: has_ended(alpha.seat))
         yield stack.enter_context(seated(settings, "beta", no_spark))

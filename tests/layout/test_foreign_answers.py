@@ -74,7 +74,6 @@ READ_BY_CALLERS: Mapping[str, str] = {
     "pipelines/exchange/notification_listener.py:listening": "`Bell` tries again later",
     "pipelines/homes/network_files.py:network_of_plan": OWN,
     "pipelines/market/contracts/bilateral_schema.py:schema": OWN,
-    "pipelines/operations/printed_documents.py:told_by": OWN,
     "pipelines/platform/airflow_components/airflow_database.py:_connect": "its two callers do",
     "pipelines/quality/stored_rows.py:_shared": "`_landed` reads rows in `rows_of`",
     "pipelines/simulation/rounds/market_laws.py:delivered": OWN,
