@@ -66,7 +66,7 @@ simulate: setup  ## run 100,000 schedules of faults, find every planted bug (hou
 	@.venv/bin/python -m pytest tests/simulation -m "simulation_long or not simulation_long" $(ARGS)
 
 fuzz: setup  ## feed every parser with spoilt input for ten minutes (long)
-	@.venv/bin/python -m pytest tests/hostile/test_fuzzing.py -m fuzz $(ARGS)
+	@.venv/bin/python -m pytest tests/hostile -m fuzz $(ARGS)
 
 bench: setup  ## measure against bare Spark and Structured Streaming
 	@.venv/bin/python -m bench $(ARGS)

@@ -69,7 +69,7 @@ class LatenessState:
         """The state that `to_json` wrote; raises Refused for any other text."""
         try:
             found = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or set(found) != set(_FIELDS):
             raise Refused(f"{text!r} is no state of lateness: restore the one that was written")

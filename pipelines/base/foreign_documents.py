@@ -3,10 +3,13 @@
 A document that another program wrote may lack a field, hold text for a number, or nest a thousand
 lists. Such a form shows as one of a few built-in errors, wherever in the reading it shows first.
 The rule here is by kind: at an input each of them is Refused, and never a fault of Medusa's own.
+A program that cannot be started is Unavailable, whatever the reason.
 """
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -14,7 +17,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, NewType, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from medusa_core.errors import Refused
+from medusa_core.errors import Refused, Unavailable
 
 WRONG_FORM = (
     ArithmeticError,
@@ -30,6 +33,15 @@ WRONG_FORM = (
 Value = TypeVar("Value")
 
 
+def parse_json(text: str | bytes, what: str, to_do: str) -> Any:
+    """The value of a JSON text; Refused, in a sentence that says what it is of, if it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        kind = "is nested too deeply" if isinstance(error, RecursionError) else "is no JSON"
+        raise Refused(f"{what} {kind}: {to_do}") from error
+
+
 @contextmanager
 def foreign_form(what: str, to_do: str) -> Iterator[None]:
     """Raise Refused for a document whose form is wrong: `what` is wrong, and `to_do` about it."""
@@ -38,6 +50,19 @@ def foreign_form(what: str, to_do: str) -> Iterator[None]:
     except WRONG_FORM as error:
         kind = "nested too deeply" if isinstance(error, RecursionError) else type(error).__name__
         raise Refused(f"{what} in a form that is not Medusa's ({kind}): {to_do}") from error
+
+
+@contextmanager
+def starting(program: str) -> Iterator[None]:
+    """Raise Unavailable for a program that cannot be started, or does not end in time."""
+    try:
+        yield
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = (isinstance(error, OSError) and error.strerror) or type(error).__name__
+        raise Unavailable(
+            f"{program} cannot be started ({reason}): check that the program is installed and that "
+            "the machine has memory and processes left"
+        ) from error
 
 
 def of_declared_types(value: Value) -> Value:

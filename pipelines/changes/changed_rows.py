@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from medusa_core.changes import (
     BucketChange,
@@ -29,7 +28,7 @@ from medusa_core.names import Version
 from medusa_core.segments import Segment, SegmentFile, Stability
 from pipelines.storage.arrow_digests import row_hashes
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
-from pipelines.storage.segment_files import read_checked
+from pipelines.storage.segment_files import read_rows
 
 KEPT_BYTES_MAX = 64 * 2**20
 """How much of the files that were read last is kept, for the buckets that come next."""
@@ -78,8 +77,7 @@ class BucketRows:
         if file in self._kept:
             self._kept.move_to_end(file)
             return self._kept[file]
-        data = read_checked(self._root, file)
-        table = pq.read_table(pa.BufferReader(data)).cast(self._schema)
+        table = read_rows(self._root, file, self._schema)
         table = table.take(pc.sort_indices(table, [(BUCKET, "ascending")])).combine_chunks()
         self._kept[file] = table
         while len(self._kept) > 1 and sum(t.nbytes for t in self._kept.values()) > KEPT_BYTES_MAX:

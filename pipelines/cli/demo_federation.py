@@ -19,6 +19,7 @@ from pathlib import Path
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.foreign_documents import starting
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.fault import render
@@ -62,7 +63,7 @@ class DemoFederation:
         environment = {**os.environ, "MEDUSA_DIR": str(self.settings.directory)}
         # One port cannot serve the metrics of three.
         environment.pop("MEDUSA_METRICS_PORT", None)
-        with self.log(participant).open("ab") as log:
+        with self.log(participant).open("ab") as log, starting("medusa run"):
             self.running[participant] = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *medusa,
                  "--participant", participant, *more],

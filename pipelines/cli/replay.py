@@ -55,7 +55,7 @@ def run_replay(
     from pipelines.homes.home import make_home
     from pipelines.language.load import load_network
     from pipelines.participant.replay import ReplayOrder, inputs_of_network, make_folder, replay
-    from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
+    from pipelines.storage.file_limits import UNPACKED_RATIO_MAX, FileLimits
 
     loaded = load_network(network)
     order = ReplayOrder(

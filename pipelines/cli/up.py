@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Conflict, Refused
 from pipelines.base import clock
+from pipelines.base.foreign_documents import starting
 from pipelines.base.settings import Settings
 from pipelines.cli import arguments
 
@@ -116,7 +117,7 @@ def _start(folder: PlatformFolder, settings: Settings, wanted: Wanted) -> subpro
         "MEDUSA_DIR": str(settings.directory),
         "MEDUSA_CATALOG_URL": settings.catalog_url or "",
     }
-    with folder.supervisor_log.open("ab") as log:
+    with folder.supervisor_log.open("ab") as log, starting("medusa up"):
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,

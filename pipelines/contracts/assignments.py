@@ -11,7 +11,6 @@ rows say under which plan they were made.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -25,6 +24,7 @@ from pipelines.contracts.home_snapshot import Standing
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log, extended, planned, producers_of
 from pipelines.contracts.reach import check_reach
+from pipelines.homes.deployed_fragments import plan_in
 
 Standings = Mapping[Participant, Standing]
 
@@ -212,7 +212,7 @@ def _differing_parts(
     network: PlacedNetwork, standings: Standings, before: PlanId, words: Mapping[str, str]
 ) -> Iterator[str]:
     documents = [s.plans[before].document for s in standings.values() if before in s.plans]
-    old, new = json.loads(documents[0]), json.loads(network.plan.document)
+    old, new = plan_in(documents[0]), plan_in(network.plan.document)
     for part, word in words.items():
         if old.get(part) != new[part]:
             yield word

@@ -21,7 +21,7 @@ from pipelines.datasource.home_access import storage_here
 from pipelines.datasource.partitions import FilePart, FilesPartition, Wanted
 from pipelines.datasource.spark_columns import MISSING, STABILITY
 from pipelines.storage.arrow_schema import BUCKET, STIME
-from pipelines.storage.segment_files import read_checked
+from pipelines.storage.segment_files import read_checked, rows_of
 from pipelines.storage.stable_rows import EVENT_TIME
 
 ROWS_PER_BATCH = 32_768
@@ -46,11 +46,12 @@ def _read_file(
     stored = [name for name in schema.names if name not in (EVENT_TIME, *_MARKS)]
     has_marks = not set(_MARKS).isdisjoint(schema.names)
     names = list(dict.fromkeys((*stored, STIME, BUCKET)))
-    batches = pq.ParquetFile(pa.BufferReader(data)).iter_batches(ROWS_PER_BATCH, columns=names)
-    for batch in batches:
-        for found, marks in _chosen(batch, part.wanted, span, has_marks=has_marks):
-            if found.num_rows:
-                yield _as_asked(found, marks, schema)
+    with rows_of(root / part.file.path):
+        batches = pq.ParquetFile(pa.BufferReader(data)).iter_batches(ROWS_PER_BATCH, columns=names)
+        for batch in batches:
+            for found, marks in _chosen(batch, part.wanted, span, has_marks=has_marks):
+                if found.num_rows:
+                    yield _as_asked(found, marks, schema)
 
 
 def _checked(root: Path, file: SegmentFile) -> pa.Buffer:

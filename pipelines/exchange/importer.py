@@ -30,8 +30,9 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
-from pipelines.base.foreign_documents import foreign_form
+from pipelines.base.foreign_documents import foreign_form, parse_json
 from pipelines.catalog.processing_roles import Imports
+from pipelines.exchange.contents import Contents
 from pipelines.exchange.exchange_port import Copies, Exchange
 from pipelines.homes.lease_keeper import LeaseKeeper
 
@@ -92,6 +93,7 @@ class Importer:
         exchange: Exchange,
         leases: LeaseKeeper,
         *,
+        contents: Contents,
         segments_max: int = SEGMENTS_PER_NEWS_MAX,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
@@ -99,6 +101,7 @@ class Importer:
         self._copies = copies
         self._exchange = exchange
         self._leases = leases
+        self._contents = contents
         self._segments_max = segments_max
         self._now_s = now_s
         self._acknowledged: dict[tuple[StreamName, Producer], tuple[int, float]] = {}
@@ -234,6 +237,7 @@ class Importer:
         here = {file: self._fetched(partner, file) for file in told}
         segments = tuple(_with_copies(published, here) for published in news.segments)
         self._copies.sync(here.values())
+        self._check(standing, replace(news, segments=segments))
         reached("import.fetched")
         lease = self._leases.lease(
             LeaseKey(fragment=import_fragment(standing.stream), producer=standing.reader)
@@ -241,6 +245,16 @@ class Importer:
         is_new = self._catalog.import_line(lease, replace(news, segments=segments), standing.plan)
         reached("import.committed")
         return is_new
+
+    def _check(self, standing: ImportStanding, news: LineNews) -> None:
+        """Raise Refused or Diverged unless news tells what its files and plans hold."""
+        for plan in news.plans:
+            document = parse_json(plan.document, f"plan {plan.id}", "call the partner's operator")
+            if not isinstance(document, dict):
+                raise Refused(f"plan {plan.id} is no plan of Medusa's: call the partner's operator")
+        live = [p.segment for p in news.segments if p.end_version is None and p.segment.files]
+        if live:
+            self._contents.check(standing.stream, live)
 
     def _fetched(self, partner: Participant, file: SegmentFile) -> SegmentFile:
         """The file as it lies here, fetched unless it is here whole."""

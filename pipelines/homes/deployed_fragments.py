@@ -7,16 +7,19 @@ kind is there with its shape only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from medusa_core.decide import Decision, decide
+from medusa_core.errors import Refused
 from medusa_core.fragments import Fragment
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import NetworkName
+from medusa_core.network import Network
 from medusa_core.plans import network_of_document
+from pipelines.base.foreign_documents import foreign_form, parse_json
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.language.check import check_network, fragments_for
 
@@ -63,7 +66,23 @@ def costed_knowledge(catalog: Deployments) -> Knowledge:
 
 @lru_cache(maxsize=64)
 def _planned(document: str) -> Mapping[str, Fragment]:
-    network = json.loads(document).get("network")
-    if network is None:
-        return {}
-    return {f.id: f for f in fragments_for(check_network(network_of_document(network)))}
+    network = network_in(document)
+    return {} if network is None else {f.id: f for f in fragments_for(check_network(network))}
+
+
+def plan_in(document: str) -> Mapping[str, Any]:
+    """A plan's document in the catalog, which may be a partner's; Refused if it is none."""
+    to_do = "restore the catalog, or apply the contracts again"
+    found = parse_json(document, "the document of a plan", to_do)
+    if not isinstance(found, dict):
+        raise Refused(f"the document of a plan is {type(found).__name__}: {to_do}")
+    return found
+
+
+def network_in(document: str) -> Network | None:
+    """The network of a plan's document, None if it has none; Refused for one of another form."""
+    found = plan_in(document).get("network")
+    if found is None:
+        return None
+    with foreign_form("the document of a plan is", "apply the contracts again"):
+        return network_of_document(found)

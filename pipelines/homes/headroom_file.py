@@ -18,6 +18,7 @@ from typing import Any
 from medusa_core.bound_headroom import Headroom, headrooms
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.base.time_text import duration
 from pipelines.homes.deployed_fragments import costed_knowledge
 from pipelines.homes.home import Home
@@ -77,7 +78,7 @@ def read_headroom(
         written_at_s, bounds = float(document["written_at_s"]), document["bounds"]
         is_new = 0 <= now_s - written_at_s < OLD_AFTER_S
         return [_checked(fact) for fact in bounds] if is_new else []
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, *WRONG_FORM):
         return []
 
 

@@ -18,6 +18,7 @@ from medusa_core.network import Network
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, CpuMeter, Meter
 from pipelines.exchange.chooser import Chooser, chooses
+from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Importer, NoImports
 from pipelines.exchange.in_process import LocalExchange
@@ -136,7 +137,13 @@ def loop_of(
         catalog=seat.home.catalog,
         drivers=drivers_of(seat, works, leases, engine_of, limits, said, meter),
         inputs=Inputs(
-            importer=Importer(seat.home.catalog, FileCopies(seat.home.storage), exchange, leases),
+            importer=Importer(
+                seat.home.catalog,
+                FileCopies(seat.home.storage),
+                exchange,
+                leases,
+                contents=FileContents(seat.home.storage, seat.home.catalog),
+            ),
             chooser=(
                 Chooser(seat.home.catalog, leases, said.error) if chooses(assignments) else None
             ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from medusa_core.network import Network
 from medusa_core.plans import Plan
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.records import Assignment, PlanRecord
+from pipelines.homes.deployed_fragments import plan_in
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
 from pipelines.spark.deployment import plan_of_widths
 
@@ -93,7 +93,7 @@ def _made(
     record: PlanRecord, load: Callable[[Mapping[str, Any]], Network], directory: Path
 ) -> tuple[Plan, CheckedNetwork]:
     """What the record's network and widths come to with the engine that is here."""
-    document = json.loads(record.document)
+    document = plan_in(record.document)
     network = load(document)
     checked = check_network(network)
     return plan_of_widths(network, checked, document["widths_us"], directory), checked
@@ -102,8 +102,8 @@ def _made(
 def _another_engine(record: PlanRecord, plan: Plan) -> str:
     return (
         f"plan {record.id} of network {record.network} was made with "
-        f"{_said(json.loads(record.document))}, but here would run "
-        f"{_said(json.loads(plan.document))}: apply the contracts again, so that a new plan begins "
+        f"{_said(plan_in(record.document))}, but here would run "
+        f"{_said(plan_in(plan.document))}: apply the contracts again, so that a new plan begins "
         "at a named bucket"
     )
 

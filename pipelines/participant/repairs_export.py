@@ -14,10 +14,10 @@ from typing import Any
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import StreamName
 from medusa_core.network import Source
-from medusa_core.plans import network_of_document
 from medusa_core.suggest import did_you_mean
 from pipelines.base.files import atomic_file
 from pipelines.catalog.records import QuarantineEntry
+from pipelines.homes.deployed_fragments import network_in
 from pipelines.homes.home import Home
 from pipelines.sources.recorded.json_records import parse_line, text_of
 
@@ -60,9 +60,8 @@ def source_of(home: Home, stream: str) -> Source:
     """How the source is declared by the newest plan; Refused if the home lands no such stream."""
     found: dict[str, Source] = {}
     for plan in home.catalog.plans():
-        document = json.loads(plan.document)
-        if "network" in document:
-            found |= {s.name: s for s in network_of_document(document["network"]).sources}
+        if (network := network_in(plan.document)) is not None:
+            found |= {s.name: s for s in network.sources}
     name = known_stream(home, stream)
     if home.catalog.lines(name)[0].stream.kind != "source" or stream not in found:
         raise Refused(

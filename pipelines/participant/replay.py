@@ -19,7 +19,7 @@ from uuid import uuid4
 
 from medusa_core.commits import LeaseKey
 from medusa_core.decide import ComputeStep, Decision
-from medusa_core.errors import Conflict, Refused
+from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, ceil_us, floor_us
 from medusa_core.knowledge import Limits
@@ -31,6 +31,7 @@ from medusa_core.states import Transition
 from medusa_core.suggest import did_you_mean
 from pipelines.base import clock
 from pipelines.base.files import write_atomically
+from pipelines.base.foreign_documents import parse_json
 from pipelines.catalog.processing_roles import LandedFiles, Landing
 from pipelines.catalog.reading_roles import Lines, Quarantine, StepHistory
 from pipelines.homes.home import Home
@@ -39,11 +40,11 @@ from pipelines.language.check import CheckedNetwork, check_network, fragments_fo
 from pipelines.participant.assigned_plans import Work
 from pipelines.participant.driver import Applied, Driver
 from pipelines.sources.closing import BucketCloser
-from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.landing import landed_batch, log_batch
 from pipelines.sources.recorded.reader import check_named_once, read_recorded
 from pipelines.spark.deployment import deployment_of, plan_of
 from pipelines.storage.csv_export import export_stream
+from pipelines.storage.file_limits import FileLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -282,20 +283,29 @@ def claim(home: Home, order: ReplayOrder, plan: Plan) -> str:
     mark = home.directory / "replay.json"
     wanted = {"order": order.fingerprint, "plan": plan.id}
     if mark.exists():
-        try:
-            found = json.loads(mark.read_text())
-        except ValueError:
-            found = {}
-        if {k: found.get(k) for k in wanted} != wanted:
+        found = _mark_in(mark)
+        if {k: found.get(k) for k in wanted} != wanted or not isinstance(found["holder"], str):
             raise Refused(
                 f"{home.directory} holds another replay (other network, files, width or engine): "
                 "choose an empty folder for --keep"
             )
-        return str(found["holder"])
+        return found["holder"]
     holder = f"replay-{uuid4().hex}"
     text = json.dumps({**wanted, "holder": holder, "network": order.network.name})
     write_atomically(mark, text)
     return holder
+
+
+def _mark_in(mark: Path) -> Mapping[str, Any]:
+    """What a mark says; that it has no holder, if it is none of ours."""
+    nothing: dict[str, Any] = {"holder": None}
+    try:
+        found = parse_json(mark.read_bytes(), str(mark), "choose another folder")
+    except OSError as error:
+        raise Unavailable(f"{mark} cannot be read ({error.strerror}): mend its rights") from error
+    except Refused:
+        return nothing
+    return nothing | found if isinstance(found, dict) else nothing
 
 
 def land(

@@ -7,7 +7,6 @@ leaves orphans, which the removal of orphans takes, and never a name without a f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,11 +17,11 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import PlanId, StreamName
-from medusa_core.plans import network_of_document
 from medusa_core.trims import Planned, Trimmed, needed_from_us, shapes_owed
 from pipelines.base.failpoints import reached
 from pipelines.catalog.processing_roles import Deployments, Trims
 from pipelines.catalog.records import LineStatus
+from pipelines.homes.deployed_fragments import network_in
 from pipelines.language.check import check_network, fragments_for
 from pipelines.storage.orphans import remove_file
 
@@ -105,10 +104,10 @@ def _documents(catalog: Deployments) -> dict[PlanId, str]:
 @lru_cache(maxsize=64)
 def _fragments_of(document: str) -> Mapping[str, Fragment] | None:
     try:
-        network = network_of_document(json.loads(document)["network"])
-        return {f.id: f for f in fragments_for(check_network(network))}
-    except (Refused, KeyError):
-        return None  # an expression that was allowed once, or no network at all
+        network = network_in(document)
+        return None if network is None else {f.id: f for f in fragments_for(check_network(network))}
+    except Refused:
+        return None  # an expression that was allowed once, or what a partner calls a plan
 
 
 def furthest_us(catalog: Trims, status: LineStatus, needs: Needs) -> int:

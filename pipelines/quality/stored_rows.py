@@ -29,6 +29,7 @@ from pipelines.catalog.lines_read import lines_read
 from pipelines.catalog.processing_roles import LandedFiles
 from pipelines.catalog.reading_roles import Lines
 from pipelines.quality.spark_types import SparkType, column_type
+from pipelines.storage.segment_files import rows_of
 
 
 class StoredLines(LandedFiles, Lines, Protocol):
@@ -87,7 +88,9 @@ def final_rows(
         if not segment.stability.is_final or span is None or not segment.within(span):
             continue
         for file in segment.files:
-            table = pq.read_table(_checked(root, file), partitioning=None)
+            path = _checked(root, file)
+            with rows_of(path):
+                table = pq.read_table(path, partitioning=None)
             found.append((file, table.filter(_inside(table[BUCKET], span))))
     return _joined(found, columns, (part,))
 
@@ -130,12 +133,13 @@ def within(rows: pa.Table, parts: Iterable[Range]) -> pa.Table:
 
 def _landed(root: Path, file: SegmentFile, stream: StreamName, part: Range) -> pa.Table:
     path = _checked(root, file)
-    if file.path.endswith(".shared.parquet"):
-        table, runs = _shared(path, file.sha256)
-        first, rows = runs.get(stream, (0, 0))
-        return table.slice(first, rows)
-    bounds = (pc.field(STIME) >= part.from_us) & (pc.field(STIME) < part.to_us)
-    return pq.read_table(path, filters=bounds, partitioning=None)
+    with rows_of(path):
+        if file.path.endswith(".shared.parquet"):
+            table, runs = _shared(path, file.sha256)
+            first, rows = runs.get(stream, (0, 0))
+            return table.slice(first, rows)
+        bounds = (pc.field(STIME) >= part.from_us) & (pc.field(STIME) < part.to_us)
+        return pq.read_table(path, filters=bounds, partitioning=None)
 
 
 @lru_cache(maxsize=_SHARED_TABLES_MAX)

@@ -6,7 +6,6 @@ Facts are values, so that a copy of them can be broken on purpose
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +21,7 @@ from medusa_core.segments import Segment, Stability
 from pipelines.base.time_text import iso
 from pipelines.catalog.lines_read import lines_read
 from pipelines.catalog.records import LineStatus
+from pipelines.homes.deployed_fragments import plan_in
 from pipelines.homes.home import Home
 from pipelines.quality.ranges import merged, needed
 from pipelines.quality.recompute_jobs import (
@@ -93,7 +93,7 @@ def gather(
     Raises Refused if records that are needed are trimmed, Unavailable if a file is missing or
     damaged.
     """
-    plans = {p.id: json.loads(p.document) for p in home.catalog.plans(superseded=True)}
+    plans = {p.id: plan_in(p.document) for p in home.catalog.plans(superseded=True)}
     lines = lines_read(home.catalog.lines(), home.participant)
     read = [
         _read(home, _computable(home, subject, plans, lines, is_default=is_default))

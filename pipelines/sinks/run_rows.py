@@ -21,7 +21,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import Segment, SegmentFile
 from pipelines.storage.arrow_schema import BUCKET, STIME, arrow_type, file_schema
-from pipelines.storage.segment_files import open_checked
+from pipelines.storage.segment_files import open_checked, rows_of
 from pipelines.storage.stable_rows import EVENT_TIME
 
 SORTED_ROWS_MAX = 1_000_000
@@ -86,7 +86,7 @@ def _batches(
 
 def _read(root: Path, file: SegmentFile, stored: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The rows of a file, a row group of some MiB in memory, or of one that is greater a part."""
-    with open_checked(root, file) as opened:
+    with open_checked(root, file) as opened, rows_of(root / file.path):
         parquet = pq.ParquetFile(opened, buffer_size=_BUFFER_BYTES, pre_buffer=False)
         for number in range(parquet.num_row_groups):
             group = parquet.metadata.row_group(number)

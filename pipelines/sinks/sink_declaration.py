@@ -18,6 +18,7 @@ from medusa_core.grid import BEGINNING_US, floor_us
 from medusa_core.names import StreamName, check_name
 from medusa_core.sinks import SinkRecord
 from medusa_core.suggest import did_you_mean
+from pipelines.base.foreign_documents import parse_json
 from pipelines.base.time_text import duration, parse_time_us
 from pipelines.sinks.addresses import check_address
 from pipelines.sources.live.declared_fields import Fields
@@ -154,10 +155,7 @@ def parse_sink(stream: StreamName, document: Mapping[str, object] | str) -> Sink
     Raises Refused, naming the stream and the field, for anything that is not one.
     """
     if isinstance(document, str):
-        try:
-            document = json.loads(document)
-        except ValueError:
-            raise Refused(f"a sink of {stream} is no JSON: declare it again") from None
+        document = parse_json(document, f"a sink of {stream}", "declare it again")
     if not isinstance(document, Mapping):
         raise Refused(f"a sink of {stream} is {document!r}: write a mapping with its kind")
     kind = document.get("kind")

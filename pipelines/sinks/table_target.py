@@ -28,6 +28,7 @@ from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.sinks import Run
 from pipelines.base.failpoints import reached
+from pipelines.base.foreign_documents import parse_json
 from pipelines.sinks.addresses import resolve_address
 from pipelines.sinks.sink_declaration import REPLACE, TableSink
 from pipelines.sinks.table_connection import TargetConnection, statement
@@ -204,7 +205,8 @@ class TableTarget:
             last=None if last_digest is None else (Range(last_from, last_to), last_digest),
         )
         check_owner(self._where, self._record.owner, self._owner)
-        self._overlay = json.loads(overlay)
+        to_do = f"restore the record of {self._owner}, or give it an empty table"
+        self._overlay = parse_json(overlay, f"the record in {self._where}", to_do)
 
     # ------------------------------------------------------------ delivering
 

@@ -39,7 +39,13 @@ from pipelines.catalog.processing_roles import LandedFiles, Landing
 from pipelines.catalog.reading_roles import Lines
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import STIME, file_schema, record_schema
-from pipelines.storage.segment_files import check_file, new_attempt, sync_folders, write_file
+from pipelines.storage.segment_files import (
+    check_file,
+    new_attempt,
+    rows_of,
+    sync_folders,
+    write_file,
+)
 from pipelines.storage.shared_files import SharedFiles, is_shared
 
 
@@ -190,7 +196,7 @@ def read_landed(
     Raises Unavailable if it is gone or damaged.
     """
     path = check_file(root, file)
-    try:
+    with rows_of(path):
         if is_shared(file):
             table = _SHARED.rows_of(path, stream)
             stimes = table[STIME].to_numpy()
@@ -199,12 +205,7 @@ def read_landed(
         else:
             bounds = (pc.field(STIME) >= part.from_us) & (pc.field(STIME) < part.to_us)
             table = pq.read_table(path, filters=bounds, partitioning=None)
-    except OSError as error:
-        raise Unavailable(
-            f"landed file {path} cannot be read any more: restore it from a backup, or land the "
-            "input again"
-        ) from error
-    return table.select([*(c.name for c in columns), STIME]).cast(record_schema(columns))
+        return table.select([*(c.name for c in columns), STIME]).cast(record_schema(columns))
 
 
 def check_counts(

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Read, Segment, SegmentFile
-from pipelines.storage.arrow_schema import BUCKET, STIME, record_schema
-from pipelines.storage.segment_files import check_file, read_checked
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.segment_files import check_file, read_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,24 +78,23 @@ def input_records(
 
 def read_table(root: Path, records: InputRecords) -> pa.Table:
     """The records as one Arrow table: declared columns and `_stime`."""
-    schema = record_schema(records.columns)
+    schema = file_schema(records.columns)
     tables = [_read_part(root, part, schema) for part in records.parts]
-    return pa.concat_tables(tables) if tables else schema.empty_table()
+    table = pa.concat_tables(tables) if tables else schema.empty_table()
+    return table.drop_columns([BUCKET])
 
 
 def _read_part(root: Path, part: Part, schema: pa.Schema) -> pa.Table:
     tables = []
     for file in part.files:
-        table = pq.read_table(
-            pa.BufferReader(read_checked(root, file)), columns=[*schema.names, BUCKET]
-        )
+        table = read_rows(root, file, schema)
         if not part.is_whole:
             inside = pc.and_(
                 pc.greater_equal(table[BUCKET], part.range.from_us),
                 pc.less(table[BUCKET], part.range.to_us),
             )
             table = table.filter(inside)
-        tables.append(table.select(schema.names).cast(schema))
+        tables.append(table)
     return pa.concat_tables(tables)
 
 

@@ -24,6 +24,7 @@ from medusa_core.grid import BEGINNING_US, Range, ceil_us
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Read, SegmentFile, content_of
 from pipelines.base.files import write_atomically
+from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.language.kept_panes import PanesOf
 from pipelines.spark.inputs import Part
 from pipelines.spark.step_panes import ranges_of
@@ -212,7 +213,7 @@ class PaneFiles:
         """An index; None if it is gone or none."""
         try:
             left = _of_document(json.loads(path.read_text()))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, MedusaError):
+        except (OSError, MedusaError, *WRONG_FORM):
             return None
         mine = PurePosixPath(self.folder)
         inside = (mine in PurePosixPath(f.path).parents and ".." not in f.path for f in left.files)

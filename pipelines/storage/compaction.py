@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from medusa_core.columns import Column
 from medusa_core.errors import Conflict, Diverged
@@ -28,7 +27,7 @@ from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import LineStatus
 from pipelines.storage.arrow_digests import digests_by_bucket
 from pipelines.storage.arrow_schema import BUCKET, file_schema
-from pipelines.storage.segment_files import new_attempt, read_checked, sync_folders, write_file
+from pipelines.storage.segment_files import new_attempt, read_rows, sync_folders, write_file
 from pipelines.storage.segment_rows import columns_of
 
 SMALL_BYTES = 1_000_000
@@ -124,8 +123,7 @@ def _rows_of(
     for segment in run:
         for file in segment.files:
             if file.path not in tables:
-                data = read_checked(root, file)
-                tables[file.path] = pq.read_table(pa.BufferReader(data)).cast(schema)
+                tables[file.path] = read_rows(root, file, schema)
             whole = tables[file.path]
             inside = pc.and_(
                 pc.greater_equal(whole[BUCKET], segment.range.from_us),

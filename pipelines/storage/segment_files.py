@@ -25,9 +25,11 @@ from medusa_core.names import StreamName
 from medusa_core.segments import SegmentFile
 from pipelines.base import clock
 from pipelines.base.files import sync_file, sync_folder
+from pipelines.base.foreign_documents import WRONG_FORM
 
 Buffer: TypeAlias = bytes | pa.Buffer
 
+REASON_LENGTH_MAX = 300
 ROWS_PER_GROUP = 65_536
 GROUP_BYTES_MAX = 8 << 20
 """Of a row group with more than one row, in memory: what a reader has to hold at a time."""
@@ -143,6 +145,35 @@ def open_checked(root: Path, file: SegmentFile) -> Iterator[BinaryIO]:
         if not is_same:
             raise _damaged(path, file, size_bytes)
         yield opened
+
+
+def read_rows(root: Path, file: SegmentFile, schema: pa.Schema) -> pa.Table:
+    """The rows of a file that is as it was committed, in a schema.
+
+    Raises what `read_checked` raises, and Unavailable if there are no such rows in it.
+    """
+    data = read_checked(root, file)
+    with rows_of(root / file.path):
+        table = pq.read_table(pa.BufferReader(data), columns=schema.names)
+        if table.num_rows != file.rows:
+            raise ValueError(f"{table.num_rows} rows, not {file.rows}")
+        return table.select(schema.names).cast(schema)
+
+
+@contextlib.contextmanager
+def rows_of(path: Path) -> Iterator[None]:
+    """Reading rows of a stored file; raises Unavailable if they are not there as they should be.
+
+    The file has its hash, so that it was written so: by another program, or a partner's.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, *WRONG_FORM) as error:
+        reason = " ".join(str(error).split())[:REASON_LENGTH_MAX] or type(error).__name__
+        raise Unavailable(
+            f"file {path} does not hold the rows of its stream ({reason}): restore it from a "
+            "backup or another replica"
+        ) from error
 
 
 def _gone(path: Path, error: OSError) -> Unavailable:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from medusa_core.columns import Column, declare_columns
 from medusa_core.errors import Refused
@@ -18,7 +17,7 @@ from medusa_core.suggest import did_you_mean
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import StreamRecord
 from pipelines.storage.arrow_schema import BUCKET, file_schema
-from pipelines.storage.segment_files import read_checked
+from pipelines.storage.segment_files import read_rows
 
 
 def stream_record(catalog: Lines, stream: str) -> StreamRecord:
@@ -45,7 +44,7 @@ def read_segments(
         if span is None or not segment.within(span):
             continue
         for file in segment.files:
-            table = pq.read_table(pa.BufferReader(read_checked(root, file))).cast(schema)
+            table = read_rows(root, file, schema)
             inside = pc.and_(
                 pc.greater_equal(table[BUCKET], span.from_us), pc.less(table[BUCKET], span.to_us)
             )

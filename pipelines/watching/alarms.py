@@ -17,6 +17,7 @@ from typing import Any
 
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.base.process_table import look_at
 
 ALARMS_MAX = 256
@@ -102,7 +103,7 @@ def _facts(file: Path, pid: int, now_s: float) -> list[dict[str, Any]]:
         if process is None or process.started != document["started"]:
             return []
         return [_fact(alarm, now_s) for alarm in document["alarms"]]
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (OSError, *WRONG_FORM):
         return []
 
 

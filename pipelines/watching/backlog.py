@@ -9,6 +9,7 @@ is not known. Clocks are this machine's.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Any
 
 from medusa_core.names import Participant, StreamName
 from pipelines.base import clock
+from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.sources.live.live_source import Polled
 
 WRITE_AFTER_S = 1.0
@@ -112,32 +114,37 @@ def _facts(told: Any, now_s: float) -> dict[str, Any]:
     has_waiting = bool(found.get("has_waiting"))
     behind_ms = _ago_ms(since_s, now_s) if has_waiting else 0
     return {
-        "waiting_files": found.get("waiting_files"),
-        "waiting_records": found.get("waiting_records"),
+        "waiting_files": _whole(found.get("waiting_files")),
+        "waiting_records": _whole(found.get("waiting_records")),
         "has_waiting": has_waiting,
         "behind_ms": behind_ms if found else None,
         "told_ago_ms": _ago_ms(told_at_s, now_s),
-        "boundary_us": found.get("boundary_us"),
-        "because": found.get("because", ""),
-        "unclaimed": found.get("unclaimed", 0),
+        "boundary_us": _whole(found.get("boundary_us")),
+        "because": str(found.get("because", "")),
+        "unclaimed": _whole(found.get("unclaimed")) or 0,
     }
 
 
+def _whole(value: Any) -> int | None:
+    return value if type(value) is int else None
+
+
 def _ago_ms(at_s: Any, now_s: float) -> int | None:
-    return max(int((now_s - at_s) * 1_000), 0) if isinstance(at_s, int | float) else None
+    is_time = isinstance(at_s, int | float) and math.isfinite(at_s)
+    return max(int((now_s - at_s) * 1_000), 0) if is_time else None
 
 
 def _kind(document: str) -> str:
     try:
         return str(json.loads(document)["kind"])
-    except (ValueError, KeyError, TypeError):
+    except WRONG_FORM:
         return ""
 
 
 def _read(path: Path) -> Mapping[str, Any]:
     try:
         found = json.loads(path.read_text())
-    except (OSError, ValueError):
+    except (OSError, *WRONG_FORM):
         return {}
     return found if isinstance(found, dict) else {}
 

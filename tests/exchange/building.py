@@ -16,6 +16,7 @@ from medusa_core.segments import Producer, SegmentFile, Stability
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.records import Assignment, Deployment, StreamRecord
+from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange, Partner
@@ -162,7 +163,12 @@ class Reader:
         leases.take((self._key(stream), EPOCH) for stream in WRITERS)
         self.now_s = 0.0
         self.importer = Importer(
-            self.catalog, self.copies, exchange, leases, now_s=lambda: self.now_s
+            self.catalog,
+            self.copies,
+            exchange,
+            leases,
+            contents=AnyContents(),
+            now_s=lambda: self.now_s,
         )
 
     @staticmethod

@@ -24,6 +24,7 @@ from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from pipelines.exchange.chooser import Chooser
+from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
@@ -82,7 +83,9 @@ class Loop:
         key = LeaseKey(fragment=IMPORTING, producer=CHOSEN)
         self.leases.take([(key, a.FIRST)])
         copies = FileCopies(self.root / "alpha")
-        self.importer = Importer(self.catalog, copies, self.exchange, self.leases)
+        self.importer = Importer(
+            self.catalog, copies, self.exchange, self.leases, contents=AnyContents()
+        )
         self.chooser = Chooser(self.catalog, self.leases, self.errors.append)
 
     def tick(self) -> int:
@@ -178,7 +181,9 @@ def test_once_a_recall_is_followed_only_what_was_read_again_is_called_safe(
     owner.recall(replace(wanted, follows=2))
     owner.close()
     copies = FileCopies(loop.root / "alpha")
-    loop.importer = Importer(loop.catalog, copies, loop.exchange, loop.leases, segments_max=1)
+    loop.importer = Importer(
+        loop.catalog, copies, loop.exchange, loop.leases, contents=AnyContents(), segments_max=1
+    )
     loop.tick()
     assert {h.from_us for h in beta.holds(a.SUMS)} == {2 * a.WIDTH_US}
     for _ in range(3):

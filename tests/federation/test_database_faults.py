@@ -18,6 +18,7 @@ from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
@@ -334,7 +335,10 @@ def told(federation: Federation) -> Iterator[Importing]:
     with seated(settings, "beta", no_spark) as beta:
         exchange = LocalExchange(Participant("beta"), beta.seat.partners)
         home = beta.seat.home
-        importer = Importer(home.catalog, FileCopies(home.storage), exchange, beta.leases)
+        importer = Importer(
+            home.catalog, FileCopies(home.storage), exchange, beta.leases,
+            contents=FileContents(home.storage, home.catalog),
+        )  # fmt: skip
 
         def poll() -> list[Imported]:
             found: list[Imported] = []

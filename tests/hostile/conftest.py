@@ -11,7 +11,7 @@ import pytest
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.main import main
 from tests.cli.watched import Watched, watched_homes
-from tests.hostile.judging import fit_for_a_terminal, in_time
+from tests.hostile.judging import SECONDS_MAX, fit_for_a_terminal, in_time
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ def run(
     for name in ("MEDUSA_CATALOG_URL", "MEDUSA_METRICS_PORT"):
         monkeypatch.delenv(name, raising=False)
 
-    def once(*words: str) -> Ended:
-        with in_time():
+    def once(*words: str, seconds_max: int = SECONDS_MAX) -> Ended:
+        with in_time(seconds_max):
             try:
                 code = main(list(words))
             except SystemExit as ending:  # argparse's own way

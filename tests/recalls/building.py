@@ -14,6 +14,7 @@ from medusa_core.names import Participant
 from medusa_core.segments import Producer
 from pipelines.catalog.records import Deployment
 from pipelines.catalog.server.embedded_server import EmbeddedServer
+from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
@@ -79,7 +80,17 @@ def a_pair(server: EmbeddedServer, folder: Path) -> Iterator[Pair]:
             leases = LeaseKeeper(beta.catalog, "reader", lease_ms=a.HOUR_MS)
             leases.take([(LeaseKey(fragment=IMPORT, producer=READER), a.FIRST)])
             copies = FileCopies(beta.storage)
-            yield Pair(alpha, beta, Importer(beta.catalog, copies, exchange, leases))
+            yield Pair(
+                alpha,
+                beta,
+                Importer(
+                    beta.catalog,
+                    copies,
+                    exchange,
+                    leases,
+                    contents=FileContents(beta.storage, beta.catalog),
+                ),
+            )
             exchange.close()
 
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 
 from medusa_core.errors import Refused
 from medusa_core.network import Source
-from pipelines.sources import file_limits, parquet_bounds
-from pipelines.sources.file_limits import UNUSABLE_RECORDS_FREE, FileLimits
-from pipelines.sources.parquet_bounds import look_at_pages
-from pipelines.sources.parquet_pages import WrongPages
 from pipelines.sources.recorded import recorded_files
 from pipelines.sources.recorded.reader import read_recorded_file
+from pipelines.storage import file_limits, parquet_bounds
+from pipelines.storage.file_limits import UNUSABLE_RECORDS_FREE, FileLimits
+from pipelines.storage.parquet_bounds import look_at_pages
+from pipelines.storage.parquet_pages import WrongPages
 
 SOURCE = Source(name="s", columns={"ts_us": "bigint", "host": "string"}, time="ts_us")
 HEADER = b"ts_us,host\n"

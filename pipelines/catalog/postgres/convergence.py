@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from medusa_core.errors import Unavailable
 from medusa_core.market.agreements import (
     DocumentTold,
     LetGoTold,
@@ -19,6 +20,7 @@ from medusa_core.market.agreements import (
 from medusa_core.market.converging import Differing, HeldAgreement, Holding
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
+from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.catalog.agreement_store import Judged, Signed, TakenAsTold
 from pipelines.catalog.postgres.statements import NamedStatements
 
@@ -29,7 +31,13 @@ class PostgresConverging(NamedStatements):
     def held(self, envelope_id: int, document: bytes) -> tuple[HeldAgreement, str]:
         """See `Agreements.held`."""
         text = str(self._value("held_agreement", envelope_id=envelope_id, document=document))
-        return HeldAgreement(**json.loads(text)), text
+        try:
+            return HeldAgreement(**json.loads(text)), text
+        except WRONG_FORM as error:
+            raise Unavailable(
+                f"the catalog holds a contract in a form that is not Medusa's "
+                f"({type(error).__name__}): run medusa migrate, or restore the catalog"
+            ) from error
 
     def take_document(
         self,

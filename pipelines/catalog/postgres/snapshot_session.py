@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from sqlalchemy import Connection, text
 
 from medusa_core.names import Participant
+from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.postgres_catalog import SNAPSHOT, PostgresCatalog
 
 
@@ -19,7 +20,8 @@ class HeldCatalog(PostgresCatalog):
 
     def __init__(self, url: str, participant: Participant) -> None:
         super().__init__(url, participant)
-        self.held = self._engine.connect()
+        with errors_of_catalog():
+            self.held = self._engine.connect()
         self.is_open = False
 
     def _connect(self) -> AbstractContextManager[Connection]:
@@ -44,9 +46,9 @@ class PostgresSession:
 
     def __init__(self, url: str, participant: Participant) -> None:
         self._catalog = HeldCatalog(url, participant)
-        self.backend_pid = int(
-            self._catalog.held.execute(text("SELECT pg_backend_pid()")).scalar_one()
-        )
+        with errors_of_catalog():
+            found = self._catalog.held.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        self.backend_pid = int(found)
 
     @property
     def catalog(self) -> PostgresCatalog:

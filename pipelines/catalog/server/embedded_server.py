@@ -213,6 +213,8 @@ class EmbeddedServer:
         runs_as = self._runs_as()
         cluster = self._cluster(runs_as)
         data = cluster / "data"
+        for left in cluster.glob("new-*"):  # of a process that was killed while it made something
+            shutil.rmtree(left, ignore_errors=True)
         if not data.exists():
             self._make_data(cluster, runs_as)
         binaries = reachable_programs(_version_of(data), cluster, runs_as)
@@ -269,6 +271,9 @@ class EmbeddedServer:
                 f"or remove {self._directory} to begin anew."
             )
         if cluster.exists():
+            if runs_as.uid >= 0 and cluster.stat().st_uid == 0:
+                # The process that made the folder was killed before it gave it away.
+                os.chown(cluster, runs_as.uid, runs_as.gid)
             return cluster.resolve()
         if runs_as.can("-x", self._directory):
             _make_private_folder(cluster, runs_as)
@@ -279,8 +284,6 @@ class EmbeddedServer:
         return outside / "cluster"
 
     def _make_data(self, cluster: Path, runs_as: RunsAs) -> None:
-        for left in cluster.glob("new-*"):  # of an initdb that was killed
-            shutil.rmtree(left, ignore_errors=True)
         binaries = reachable_programs(None, cluster, runs_as)
         work = cluster / f"new-{secrets.token_hex(4)}"
         _make_private_folder(work, runs_as)
@@ -341,7 +344,7 @@ class EmbeddedServer:
                 dbname="postgres",
                 connect_timeout=5,
             )
-        except psycopg2.OperationalError as error:
+        except psycopg2.Error as error:
             words = str(error)
             return None if "starting up" in words or "shutting down" in words else False
         try:

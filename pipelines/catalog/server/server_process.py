@@ -15,6 +15,8 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from pipelines.base.foreign_documents import starting
+
 STOP_MS_MAX = 30_000
 # Nothing of the user's PG* variables or locale.
 QUIET_ENVIRONMENT = {"PATH": "/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC", "HOME": "/"}
@@ -53,9 +55,10 @@ class RunsAs:
         if self.uid < 0:
             return os.access(path, {"-r": os.R_OK, "-w": os.W_OK, "-x": os.X_OK}[permission])
         shell = ["/bin/sh", "-c", f'test {permission} "$0"', str(path)]
-        return not subprocess.run(
-            shell, user=self.uid, group=self.gid, extra_groups=[], cwd="/", check=False
-        ).returncode
+        with starting("/bin/sh"):
+            return not subprocess.run(
+                shell, user=self.uid, group=self.gid, extra_groups=[], cwd="/", check=False
+            ).returncode
 
 
 class OwnedProcess:

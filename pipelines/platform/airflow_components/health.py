@@ -6,13 +6,14 @@ Times are milliseconds since the epoch, by Airflow's clock, which is this machin
 from __future__ import annotations
 
 import json
-import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from http.client import HTTPException
 from typing import Any
+
+from pipelines.base.foreign_documents import WRONG_FORM
 
 HEARTBEATS = {
     "scheduler": "latest_scheduler_heartbeat",
@@ -46,7 +47,7 @@ def read_health(url: str) -> Mapping[str, int] | None:
                 heard[component.replace("_", "-")] = int(
                     datetime.fromisoformat(at).timestamp() * 1000
                 )
-            except ValueError:
+            except (ValueError, OverflowError):
                 continue
     return heard
 
@@ -62,13 +63,16 @@ def read_dags(url: str, user: str, password: str) -> Read | None:
     errors = _ask(f"{url}/api/v2/importErrors?limit=1000", timeout_s=DAGS_S_MAX, bearer=bearer)
     if dags is None or errors is None:
         return None
-    return Read(
-        frozenset(str(one.get("relative_fileloc")) for one in dags.get("dags", ())),
-        {
-            str(one.get("filename")): str(one.get("stack_trace", "")).strip().rpartition("\n")[2]
-            for one in errors.get("import_errors", ())
-        },
-    )
+    try:
+        return Read(
+            frozenset(str(one.get("relative_fileloc")) for one in dags.get("dags", ())),
+            {
+                str(e.get("filename")): str(e.get("stack_trace", "")).strip().rpartition("\n")[2]
+                for e in errors.get("import_errors", ())
+            },
+        )
+    except WRONG_FORM:
+        return None  # an answer of another Airflow, or of another program on that port
 
 
 def _ask(
@@ -87,6 +91,6 @@ def _ask(
     try:
         with _direct.open(request, timeout=timeout_s) as answer:
             found = json.loads(answer.read(_ANSWER_BYTES_MAX))
-    except (OSError, HTTPException, ValueError, urllib.error.URLError):
+    except (OSError, HTTPException, ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None

@@ -15,6 +15,7 @@ from typing import NoReturn
 
 from medusa_core.names import Participant
 from pipelines.base import clock
+from pipelines.base.foreign_documents import starting
 from pipelines.base.settings import REPOSITORY, environment
 from pipelines.platform.drills.run_processes import Running
 
@@ -24,15 +25,16 @@ MODULE = "pipelines.platform.drills.resume_later"
 def thaw_later(targets: Sequence[Running], in_s: float) -> subprocess.Popen[bytes]:
     """Start it in a session of its own: what ends the caller does not end it."""
     order = {"in_s": in_s, "processes": [[one.pid, one.started] for one in targets]}
-    return subprocess.Popen(
-        [sys.executable, "-m", MODULE, json.dumps(order)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=REPOSITORY,
-        env={k: v for k, v in environment().items() if not k.startswith("MEDUSA_")},
-        start_new_session=True,
-    )
+    with starting("the process that resumes others"):
+        return subprocess.Popen(
+            [sys.executable, "-m", MODULE, json.dumps(order)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd=REPOSITORY,
+            env={k: v for k, v in environment().items() if not k.startswith("MEDUSA_")},
+            start_new_session=True,
+        )
 
 
 def main(text: str) -> None:

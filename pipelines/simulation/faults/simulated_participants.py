@@ -18,6 +18,7 @@ from medusa_core.network import Port
 from medusa_core.states import Transition
 from pipelines.catalog.interface import Catalog
 from pipelines.exchange.chooser import Chooser
+from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.importer import Imported, Importer, NoImports
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.language.check import CheckedNetwork
@@ -148,6 +149,7 @@ def importer_of(
         MemoryCopies(world.homes[process.participant]),
         SimulatedExchange(world, process),
         leases,
+        contents=AnyContents(),
         segments_max=world.scenario.news_segments_max,
         now_s=lambda: world.now_ms / 1_000,
     )

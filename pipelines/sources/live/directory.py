@@ -31,7 +31,6 @@ import numpy as np
 
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.network import Source
-from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.live.arrivals import Arrivals
 from pipelines.sources.live.handover import Handed, HandOver
 from pipelines.sources.live.lander import Piece
@@ -41,6 +40,7 @@ from pipelines.sources.recorded.reader import LIMITS, read_recorded_file
 from pipelines.sources.recorded.recorded_formats import check_format
 from pipelines.sources.recorded.recorded_rows import Problem, Target
 from pipelines.storage.arrow_schema import columns_of, record_schema
+from pipelines.storage.file_limits import FileLimits
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,11 +18,11 @@ import pyarrow as pa
 
 from medusa_core.errors import Refused
 from medusa_core.network import Source
-from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.generator import SCHEMA, generate_connections
 from pipelines.sources.live.lander import Piece
 from pipelines.sources.recorded.reader import LIMITS, check_named_once, read_recorded_file
 from pipelines.storage.arrow_schema import STIME, columns_of, record_schema
+from pipelines.storage.file_limits import FileLimits
 
 Place = Mapping[str, int]
 BLOCK_RECORDS = 65_536

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from medusa_core.errors import Refused
 from pipelines.base.files import rename, sync_folder, write_atomically
+from pipelines.base.foreign_documents import WRONG_FORM
 from pipelines.sources.live.arrivals import Arrival
 
 BATCHES_PER_GENERATION = 256
@@ -64,7 +65,7 @@ class Handed:
                 handed_ms=int(found["handed_ms"]),
                 folder=(int(device), int(inode)),
             )
-        except (TypeError, KeyError, AttributeError) as error:
+        except WRONG_FORM as error:
             raise ValueError(f"no file that was handed over: {line[:100]}") from error
 
 

@@ -6,7 +6,6 @@ unknown field, or a value of another kind, is refused with the stream, the field
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,9 +14,10 @@ from pathlib import Path
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
 from medusa_core.suggest import did_you_mean
-from pipelines.sources.file_limits import UNPACKED_RATIO_MAX, FileLimits
+from pipelines.base.foreign_documents import parse_json
 from pipelines.sources.live.declared_fields import RECORDS_PER_S_MAX, Fields, Timing, Where
 from pipelines.sources.live.spark_feed import SparkFeed, spark_feed
+from pipelines.storage.file_limits import UNPACKED_RATIO_MAX, FileLimits
 
 RATE_PER_S_MAX = 65_536
 FILES_PER_POLL_MAX = 100_000
@@ -81,10 +81,7 @@ def parse_declaration(
     Raises Refused, naming the stream and the field, for anything that is not one.
     """
     if isinstance(document, str):
-        try:
-            document = json.loads(document)
-        except (ValueError, RecursionError):
-            raise Refused(f"the source of {stream} is no JSON: declare it again") from None
+        document = parse_json(document, f"the source of {stream}", "declare it again")
     if not isinstance(document, Mapping):
         raise Refused(f"the source of {stream} is {document!r}: write a mapping with its kind")
     kind = document.get("kind")

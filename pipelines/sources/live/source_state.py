@@ -17,6 +17,7 @@ from medusa_core.errors import Refused
 from medusa_core.frozen import freeze
 from medusa_core.lateness import LatenessState
 from medusa_core.names import StreamName
+from pipelines.base.foreign_documents import WRONG_FORM
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +91,7 @@ class LiveState:
                 seen_ms=None if found["seen_ms"] is None else int(found["seen_ms"]),
                 at=dict(found["at"]),
             )
-        except (Refused, ValueError, TypeError, KeyError, AttributeError):
+        except (Refused, *WRONG_FORM):
             raise Refused(
                 f"the last landed batch of {stream} carries no state that its source can go on "
                 "from: restore the catalog, or give the stream another name"

@@ -152,7 +152,8 @@ def _parse_carefully(block: Block, layout: Layout) -> Parsed:
         return Parsed(Rows(tuple(values), {}), records, malformed)
     types = [pa.binary()] * len(layout.bound)
     table = _read(_only(block, starts, is_sound), layout, types, True)
-    assert len(table) == len(records), "pyarrow sees other records than we do"
+    if len(table) != len(records):
+        raise pa.ArrowInvalid(f"{len(table)} records where {len(records)} were counted")
     for bound, given in zip(layout.bound, table.columns, strict=True):
         raw = given.combine_chunks()
         if bound.column.name in layout.escaped:

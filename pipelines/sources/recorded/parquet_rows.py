@@ -17,20 +17,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet
 
 from medusa_core.columns import Column
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
-from pipelines.sources.file_limits import VALUE_BYTES, FileLimits
-from pipelines.sources.parquet_bounds import (
-    PagesFound,
-    check_counts,
-    check_footer,
-    look_at_pages,
-)
-from pipelines.sources.parquet_pages import WrongPages
 from pipelines.sources.recorded.arrow_values import (
     can_hold,
     can_tell,
@@ -42,9 +33,15 @@ from pipelines.sources.recorded.bound_columns import Bound, bind_columns
 from pipelines.sources.recorded.event_times import SAMPLE_RECORDS, Int64s
 from pipelines.sources.recorded.instants import settle_unit
 from pipelines.sources.recorded.recorded_rows import Problem, Rows, Target, make_records
-
-_READ_BYTES = 1 << 20
-_PART_BYTES_MAX = 64 << 20
+from pipelines.storage.file_limits import VALUE_BYTES, FileLimits
+from pipelines.storage.parquet_bounds import (
+    PART_BYTES_MAX,
+    check_footer,
+    open_footer,
+    open_pages,
+    text_bytes,
+)
+from pipelines.storage.parquet_pages import WrongPages
 
 TEXT_BYTES_MAX = 2 << 30
 """Of the rows of a chunk, unpacked."""
@@ -62,31 +59,21 @@ def read_parquet(
     """
     try:
         size = check_footer(target.file, stream)
-        # Read through a small buffer: a row group of millions of rows must not be held whole.
-        reader = pyarrow.parquet.ParquetFile(stream, buffer_size=_READ_BYTES, pre_buffer=False)
-        check_counts(target.file, reader.metadata)
+        reader = open_footer(target.file, stream)
         bound = _bind(target, reader.schema_arrow)
         if not reader.metadata.num_rows:
             return
         values = len(bound) * reader.metadata.num_rows
         limits.check_unpacked(target.file, size, VALUE_BYTES * values)
-        columns = {b.name for b in bound}
-        found = look_at_pages(target.file, stream, reader.metadata, columns)
-        if packed := _packed(reader, found):
-            reader = pyarrow.parquet.ParquetFile(
-                stream,
-                metadata=reader.metadata,
-                read_dictionary=packed,
-                buffer_size=_READ_BYTES,
-                pre_buffer=False,
-            )
-        bound, unit = _settle_unit(target, reader, bound, found.batch_rows)
+        columns = [b.name for b in bound]
+        reader, batch_rows = open_pages(target.file, stream, reader, columns)
+        bound, unit = _settle_unit(target, reader, bound, batch_rows)
         reading = _Reading(
             target=target,
             reader=reader,
             bound=bound,
             unit=unit,
-            batch_rows=found.batch_rows,
+            batch_rows=batch_rows,
             check_text=lambda text_bytes: limits.check_unpacked(target.file, size, text_bytes),
         )
         yield from _read_chunks(reading, chunk_records, skip)
@@ -101,34 +88,6 @@ def _damaged(file: Path, reason: str) -> Refused:
         f"{file} is a Parquet file that is damaged or breaks off ({reason}): take it from its "
         "source again; what was read before is not the whole"
     )
-
-
-def _packed(reader: pyarrow.parquet.ParquetFile, found: PagesFound) -> list[str]:
-    """The columns of text that a file keeps each value of once: they are read as they are packed.
-
-    A text of a MiB in each of 65,536 rows is a MiB in the file, and would be 64 GiB at once.
-    """
-    schema = reader.schema_arrow
-    return [name for name in sorted(found.with_dictionary) if _is_bytes(schema.field(name).type)]
-
-
-def _is_bytes(given: pa.DataType) -> bool:
-    kinds = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-    return given in kinds
-
-
-def _text_bytes(batch: pa.RecordBatch) -> int:
-    """How much text there is in a batch once it is unpacked."""
-    total = 0
-    for values in batch.columns:
-        if pa.types.is_dictionary(values.type) and _is_bytes(values.type.value_type):
-            lengths = pc.binary_length(values.dictionary).take(values.indices)
-        elif _is_bytes(values.type):
-            lengths = pc.binary_length(values)
-        else:
-            continue
-        total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
-    return total
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,15 +136,15 @@ def _read_chunks(reading: _Reading, chunk_records: int, skip: int) -> Iterator[R
         offset = 0
         while offset < len(batch):
             part = batch.slice(offset, wanted)
-            part_bytes = _text_bytes(part)
+            part_bytes = text_bytes(part)
             if size + part_bytes > TEXT_BYTES_MAX:
                 raise Refused(
                     f"{reading.target.file} has more than {TEXT_BYTES_MAX >> 30} GiB of text in "
                     f"{chunk_records:,} rows: write it with shorter texts, or as JSON lines"
                 )
-            while part_bytes > _PART_BYTES_MAX and len(part) > 1:
+            while part_bytes > PART_BYTES_MAX and len(part) > 1:
                 part = part.slice(0, len(part) // 2)
-                part_bytes = _text_bytes(part)
+                part_bytes = text_bytes(part)
             size += part_bytes
             whole_size += part_bytes
             reading.check_text(whole_size)

@@ -21,6 +21,7 @@ and sees the same rest.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,15 +30,16 @@ import pyarrow as pa
 from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from medusa_core.network import Source
-from pipelines.sources.file_limits import FileLimits, check_usable
 from pipelines.sources.recorded.event_times import Int64s
 from pipelines.sources.recorded.parquet_rows import read_parquet
 from pipelines.sources.recorded.recorded_files import open_recorded, text_pieces
 from pipelines.sources.recorded.recorded_formats import Format, format_of, read_text
 from pipelines.sources.recorded.recorded_rows import Target
+from pipelines.storage.file_limits import FileLimits, check_usable
 
 CHUNK_RECORDS = 250_000
 LIMITS = FileLimits()
+REASON_LENGTH_MAX = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,7 @@ def read_recorded_file(
     assert chunk_records > 0
     target = Target.of(source, file)
     usable = unusable = 0
-    with open_recorded(file) as (stream, first):
+    with open_recorded(file) as (stream, first), _readable(file):
         if format_of(first) is Format.PARQUET:
             chunks = read_parquet(target, stream, chunk_records, skip, limits)
         else:
@@ -108,3 +110,15 @@ def read_recorded_file(
             unusable += len(quarantined)
             check_usable(file, usable, unusable, quarantined)
             yield Chunk(file, index, records, positions, quarantined)
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Refused for what a parser cannot take and has no sentence of its own for."""
+    try:
+        yield
+    except (pa.ArrowException, UnicodeError, RecursionError) as error:
+        reason = " ".join(str(error).split())[:REASON_LENGTH_MAX] or type(error).__name__
+        raise Refused(
+            f"{file} cannot be read ({reason}): write it again as CSV, JSON lines or Parquet"
+        ) from error

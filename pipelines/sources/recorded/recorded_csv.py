@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from medusa_core.errors import Refused
-from pipelines.sources.file_limits import check_column_count
 from pipelines.sources.recorded.bound_columns import bind_columns, find_columns
 from pipelines.sources.recorded.csv_fields import Layout, Parsed, parse_block
 from pipelines.sources.recorded.csv_records import (
@@ -29,6 +28,7 @@ from pipelines.sources.recorded.event_times import SAMPLE_RECORDS
 from pipelines.sources.recorded.instants import settle_unit
 from pipelines.sources.recorded.recorded_rows import Target
 from pipelines.sources.recorded.text_chunks import Records, read_chunks
+from pipelines.storage.file_limits import check_column_count
 
 _DELIMITERS = (",", "\t", ";")
 

@@ -16,7 +16,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from medusa_core.errors import Refused, Unavailable
-from pipelines.sources.file_limits import LINE_BYTES_MAX, LINES_PER_PIECE_MAX, FileLimits
+from pipelines.storage.file_limits import LINE_BYTES_MAX, LINES_PER_PIECE_MAX, FileLimits
 
 PIECE_BYTES = 8 << 20
 _PACKED_BYTES = 1 << 20

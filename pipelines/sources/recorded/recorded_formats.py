@@ -14,7 +14,6 @@ from pathlib import Path
 
 from medusa_core.errors import Refused
 from medusa_core.network import Source
-from pipelines.sources.file_limits import FileLimits
 from pipelines.sources.recorded.csv_records import RECORD_BYTES_MAX
 from pipelines.sources.recorded.recorded_csv import read_csv
 from pipelines.sources.recorded.recorded_files import PARQUET, open_recorded, text_pieces
@@ -23,6 +22,7 @@ from pipelines.sources.recorded.recorded_rows import Target
 from pipelines.sources.recorded.recorded_zeek import read_zeek
 from pipelines.sources.recorded.text_chunks import Records
 from pipelines.sources.recorded.zeek_header import is_zeek
+from pipelines.storage.file_limits import FileLimits
 
 _BOM = b"\xef\xbb\xbf"
 

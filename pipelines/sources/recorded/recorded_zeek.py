@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 
 from medusa_core.errors import Refused
-from pipelines.sources.file_limits import check_column_count
 from pipelines.sources.recorded.bound_columns import bind_columns
 from pipelines.sources.recorded.csv_fields import Layout, Parsed, parse_block
 from pipelines.sources.recorded.csv_records import STRAY_RETURN, Block
@@ -28,6 +27,7 @@ from pipelines.sources.recorded.text_chunks import Records, read_chunks
 from pipelines.sources.recorded.text_lines import split_lines
 from pipelines.sources.recorded.zeek_header import SEPARATOR_BYTES_MAX, ZeekHeader, header_behind
 from pipelines.storage.arrow_schema import arrow_type
+from pipelines.storage.file_limits import check_column_count
 
 _STAND_IN = b"\x1f"
 """Stands for a separator of several bytes; Zeek writes no such byte itself."""

@@ -14,6 +14,7 @@ from pipelines.sources.live.source_declaration import (
     WatchedDirectory,
     parse_declaration,
 )
+from pipelines.storage.file_limits import UNPACKED_RATIO_MAX
 from tests.sources.live.building import STREAM, Landing, S
 
 
@@ -81,6 +82,11 @@ def test_the_generator_lives_in_the_time_of_the_clock() -> None:
         ({"kind": "directory", "path": "in", "format": "orc"}, "format 'orc': write csv, json"),
         ({"kind": "directory", "path": "in", "files_per_poll": 0}, "files_per_poll 0"),
         ({"kind": "directory", "path": "in", "records_per_s": 1.5}, "records_per_s 1.5"),
+        (
+            {"kind": "directory", "path": "in", "unpacked_ratio_max": 0},
+            "unpacked_ratio_max 0: write a whole number",
+        ),
+        ("[" * 100_000, "nested too deeply"),
         ({"kind": "directory", "path": "in", "disordr": "1s"}, "did you mean 'disorder'"),
         ({"kind": "directory", "path": "in", "zzz": 1}, "'zzz' that is not known: write kind"),
         ({"kind": "directory", "path": "in", "disorder": "soon"}, "disorder 'soon': write a dura"),
@@ -132,3 +138,17 @@ def test_the_storage_of_the_home_cannot_be_watched(landing: Landing, path: str) 
 def test_a_replay_of_a_file_that_is_not_there_is_refused(landing: Landing) -> None:
     with pytest.raises(Refused, match=r"gone\.csv cannot be replayed"):
         landing.open(kind="replay", paths=[str(landing.folder / "gone.csv")])
+
+
+@pytest.mark.parametrize(
+    "document", [{"kind": "directory", "path": "in"}, {"kind": "replay", "paths": ["day.csv"]}]
+)
+def test_how_much_a_file_may_unpack_to_is_declared_with_its_source(
+    document: dict[str, object],
+) -> None:
+    plain = parse_declaration(STREAM, document)
+    raised = parse_declaration(STREAM, document | {"unpacked_ratio_max": 5_000})
+    assert isinstance(plain, WatchedDirectory | PacedReplay)
+    assert isinstance(raised, WatchedDirectory | PacedReplay)
+    assert plain.files.unpacked_ratio_max == UNPACKED_RATIO_MAX
+    assert raised.files.unpacked_ratio_max == 5_000

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-import pyarrow.parquet
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from medusa_core.errors import Refused
-from pipelines.sources.file_limits import (
+from pipelines.storage.file_limits import (
     BATCH_ROWS_MAX,
     FOOTER_BYTES_MAX,
     PAGES_BYTES_MAX,
     ROW_GROUPS_MAX,
     check_column_count,
 )
-from pipelines.sources.parquet_pages import Page, WrongPages, pages_between
+from pipelines.storage.parquet_pages import Page, WrongPages, pages_between
 
+PART_BYTES_MAX = 64 << 20
+"""Of text that is unpacked at once."""
+
+_READ_BYTES = 1 << 20
 _TAIL_BYTES = 8  # the footer's length and the magic number
 
 
@@ -30,6 +36,73 @@ class PagesFound:
 
     with_dictionary: frozenset[str]
     batch_rows: int
+
+
+def open_footer(file: Path, stream: BufferedReader) -> pq.ParquetFile:
+    """A reader of a file of which the footer has been read; Refused for too many columns."""
+    # Read through a small buffer: a row group of millions of rows must not be held whole.
+    reader = pq.ParquetFile(stream, buffer_size=_READ_BYTES, pre_buffer=False)
+    check_counts(file, reader.metadata)
+    return reader
+
+
+def open_pages(
+    file: Path, stream: BufferedReader, reader: pq.ParquetFile, columns: Sequence[str]
+) -> tuple[pq.ParquetFile, int]:
+    """A reader of some columns of the same file, and how many rows may be unpacked at once.
+
+    Raises Refused for pages that ask for more than they may, WrongPages for what is no page.
+    Text of which a file keeps each value once is read as it is packed: a text of a MiB in each of
+    65,536 rows is a MiB in the file, and would be 64 GiB at once.
+    """
+    found = look_at_pages(file, stream, reader.metadata, columns)
+    schema = reader.schema_arrow
+    packed = [name for name in sorted(found.with_dictionary) if is_bytes(schema.field(name).type)]
+    if packed:
+        reader = pq.ParquetFile(
+            stream,
+            metadata=reader.metadata,
+            read_dictionary=packed,
+            buffer_size=_READ_BYTES,
+            pre_buffer=False,
+        )
+    return reader, found.batch_rows
+
+
+def parts_of(
+    reader: pq.ParquetFile, columns: Sequence[str], batch_rows: int
+) -> Iterator[pa.RecordBatch]:
+    """All rows of these columns, in parts whose text is some MiB when it is unpacked."""
+    for batch in reader.iter_batches(batch_rows, columns=list(columns)):
+        yield from _cut(batch)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    if len(batch) < 2 or text_bytes(batch) <= PART_BYTES_MAX:
+        yield batch
+        return
+    half = len(batch) // 2
+    yield from _cut(batch.slice(0, half))
+    yield from _cut(batch.slice(half))
+
+
+def is_bytes(given: pa.DataType) -> bool:
+    """Whether a type is text or bytes, of any length."""
+    return given in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+
+
+def text_bytes(batch: pa.RecordBatch) -> int:
+    """How much text there is in a batch once it is unpacked."""
+    total = 0
+    for values in batch.columns:
+        if pa.types.is_dictionary(values.type) and is_bytes(values.type.value_type):
+            lengths = pc.binary_length(values.dictionary).take(values.indices)
+        elif is_bytes(values.type):
+            lengths = pc.binary_length(values)
+        else:
+            continue
+        total += pc.sum(lengths.cast(pa.int64())).as_py() or 0
+    return total
 
 
 def check_footer(file: Path, stream: BufferedReader) -> int:
@@ -46,7 +119,7 @@ def check_footer(file: Path, stream: BufferedReader) -> int:
     return size
 
 
-def check_counts(file: Path, metadata: pyarrow.parquet.FileMetaData) -> None:
+def check_counts(file: Path, metadata: pq.FileMetaData) -> None:
     """Refused if a file has more columns or row groups than it may."""
     check_column_count(file, metadata.num_columns)
     if metadata.num_row_groups > ROW_GROUPS_MAX:
@@ -59,7 +132,7 @@ def check_counts(file: Path, metadata: pyarrow.parquet.FileMetaData) -> None:
 def look_at_pages(
     file: Path,
     stream: BufferedReader,
-    metadata: pyarrow.parquet.FileMetaData,
+    metadata: pq.FileMetaData,
     columns: Collection[str],
 ) -> PagesFound:
     """What the pages of these columns show; Refused if they take more memory than they may.
@@ -87,7 +160,7 @@ def look_at_pages(
 
 
 def _pages(
-    stream: BufferedReader, metadata: pyarrow.parquet.FileMetaData, columns: Collection[str]
+    stream: BufferedReader, metadata: pq.FileMetaData, columns: Collection[str]
 ) -> Iterator[tuple[str, Page]]:
     paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
     wanted = [number for number, path in enumerate(paths) if path in columns]

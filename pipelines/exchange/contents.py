@@ -1,0 +1,161 @@
+"""What the files of partners hold, compared with what their news tells.
+
+The hash of a copy says that it is the file that was told, not that there are rows in it. Whoever
+reads a line later (a step, a sink, a report) takes its files for what they are called, so each is
+read once when it comes: it must be rows of the stream's columns, as many as were told, each within
+its bucket, and the buckets of a segment must have the digests that the news gives. A file that is
+no such thing is refused, rows other than those that were told are a divergence; both are problems
+of that one line. What a file may ask of memory is bounded as for any other (`file_limits`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from medusa_core.columns import Column, declare_columns
+from medusa_core.digest import EMPTY, Digest
+from medusa_core.errors import Diverged, Refused, Unavailable
+from medusa_core.names import StreamName
+from medusa_core.segments import Segment, SegmentFile
+from pipelines.base.foreign_documents import WRONG_FORM
+from pipelines.base.time_text import iso
+from pipelines.catalog.reading_roles import Lines
+from pipelines.catalog.records import StreamRecord
+from pipelines.storage.arrow_digests import digests_by_bucket
+from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
+from pipelines.storage.parquet_bounds import check_footer, open_footer, open_pages, parts_of
+from pipelines.storage.parquet_pages import WrongPages
+
+FILES_KNOWN_MAX = 64
+"""Files whose digests are kept: a correction names an old file again for what it left as it was."""
+
+REASON_LENGTH_MAX = 200
+
+
+class Contents(Protocol):
+    """What looks into partners' files."""
+
+    def check(self, stream: StreamName, segments: Iterable[Segment]) -> None:
+        """Raise Refused or Diverged unless the files of the segments hold the rows that are told.
+
+        The copies are here, with their size and hash; the segments name them.
+        """
+
+
+class AnyContents:
+    """Takes files for what they are told to be: where they are none, as in a simulation."""
+
+    def check(self, stream: StreamName, segments: Iterable[Segment]) -> None:
+        """See `Contents.check`."""
+
+
+class FileContents:
+    """`Contents` of files under a storage root."""
+
+    def __init__(self, root: Path, lines: Lines) -> None:
+        self._root = root
+        self._lines = lines
+        self._streams: dict[StreamName, StreamRecord] = {}
+        self._known: OrderedDict[tuple[str, str], Mapping[int, Digest]] = OrderedDict()
+
+    def check(self, stream: StreamName, segments: Iterable[Segment]) -> None:
+        """See `Contents.check`."""
+        found: dict[SegmentFile, tuple[Mapping[int, Digest], list[int]]] = {}
+        for segment in segments:
+            total: dict[int, Digest] = {}
+            for file in segment.files:
+                if file not in found:
+                    digests = self._digests(self._stream(stream), file)
+                    found[file] = digests, sorted(digests)
+                digests, starts = found[file]
+                first, past = (
+                    bisect_left(starts, at) for at in (segment.range.from_us, segment.range.to_us)
+                )
+                for at_us in starts[first:past]:
+                    total[at_us] = total.get(at_us, EMPTY) + digests[at_us]
+            if total != dict(segment.buckets):
+                raise _other_rows(segment, total)
+
+    def _stream(self, name: StreamName) -> StreamRecord:
+        """The stream as it is declared here, which never changes."""
+        if name not in self._streams:
+            lines = self._lines.lines(name)
+            if not lines:
+                raise Unavailable(f"{name} is not declared here: apply its contracts")
+            self._streams[name] = lines[0].stream
+        return self._streams[name]
+
+    def _digests(self, stream: StreamRecord, file: SegmentFile) -> Mapping[int, Digest]:
+        key = (stream.name, file.sha256)
+        if key not in self._known:
+            self._known[key] = self._read(stream, file)
+            while len(self._known) > FILES_KNOWN_MAX:
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return self._known[key]
+
+    def _read(self, stream: StreamRecord, file: SegmentFile) -> Mapping[int, Digest]:
+        """The digest of each bucket in a file."""
+        columns = declare_columns(f"stream {stream.name}", stream.columns)
+        try:
+            return _digests_in(self._root / file.path, file, columns, stream.width_us)
+        except (pa.ArrowException, OSError, WrongPages, *WRONG_FORM) as error:
+            reason = " ".join(str(error).split())[:REASON_LENGTH_MAX] or type(error).__name__
+            raise Refused(
+                f"file {file.path} holds no rows of {stream.name} ({reason}): call the operator of "
+                "the partner that it is from"
+            ) from error
+
+
+def _digests_in(
+    path: Path, file: SegmentFile, columns: tuple[Column, ...], width_us: int
+) -> Mapping[int, Digest]:
+    """The digest of each bucket; one of WRONG_FORM if the rows are not what they have to be."""
+    schema = file_schema(columns)
+    found: dict[int, Digest] = {}
+    with path.open("rb") as stream:
+        check_footer(path, stream)
+        reader = open_footer(path, stream)
+        _check_schema(reader.schema_arrow, schema)
+        reader, batch_rows = open_pages(path, stream, reader, schema.names)
+        if reader.metadata.num_rows != file.rows:
+            raise ValueError(f"{reader.metadata.num_rows} rows, {file.rows} told")
+        for part in parts_of(reader, schema.names, batch_rows):
+            rows = pa.Table.from_batches([part]).select(schema.names).cast(schema)
+            buckets, stimes = rows[BUCKET].to_numpy(), rows[STIME].to_numpy()
+            if np.any(stimes - stimes % width_us != buckets):
+                raise ValueError("a row outside of its bucket")
+            for at_us, digest in digests_by_bucket(rows, columns, buckets).items():
+                found[at_us] = found.get(at_us, EMPTY) + digest
+    return found
+
+
+def _check_schema(given: pa.Schema, wanted: pa.Schema) -> None:
+    for field in wanted:
+        types = [_stored(given.field(at).type) for at in given.get_all_field_indices(field.name)]
+        if types != [field.type]:
+            found = ", ".join(map(str, types)) or "missing"
+            raise ValueError(f"column {field.name} is {found}, not {field.type}")
+    if len(given) != len(wanted):
+        raise ValueError(f"{len(given)} columns, not {len(wanted)}")
+
+
+def _stored(given: pa.DataType) -> pa.DataType:
+    """A type, whether or not each value is kept once."""
+    return given.value_type if pa.types.is_dictionary(given) else given
+
+
+def _other_rows(segment: Segment, found: Mapping[int, Digest]) -> Diverged:
+    at_us = min(set(found.items()) ^ set(segment.buckets.items()), key=lambda item: item[0])[0]
+    told, there = segment.buckets.get(at_us, EMPTY), found.get(at_us, EMPTY)
+    return Diverged(
+        f"the files of {segment.stream} by {segment.producer} hold other rows in the bucket at "
+        f"{iso(at_us)} than its news tells ({there.rows} rows, {told.rows} told): call its operator"
+    )
