@@ -216,7 +216,8 @@ def test_nothing_but_the_process_that_was_written_down_is_signalled(
 
 def frozen(supervised: Supervised) -> Job:
     supervised.wants()
-    supervised.turn()
+    # A process of the test before may hold the lane until it is gone.
+    until(lambda: supervised.turn() and supervised.open_job(), "a job is started", SOON_S)
     job = supervised.begun()
     signal_process(job, signal.SIGSTOP)
     until(lambda: see(job) is Seen.FROZEN, "it stands still")
