@@ -40,7 +40,7 @@ class PublishedHome:
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        """See `Catalog.line_news`."""
+        """See `Readers.line_news`."""
         values = {
             "stream": stream,
             "participant": producer.participant,
@@ -56,7 +56,7 @@ class PublishedHome:
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
                     limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
-        """See `Catalog.acknowledge`."""
+        """See `Readers.acknowledge`."""
         values = {
             "stream": stream,
             "reader": reader,
