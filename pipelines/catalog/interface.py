@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pipelines.catalog.processing_roles import (
+    ContractPresence,
     Deployments,
     Guarantees,
     Imports,
@@ -34,6 +35,7 @@ from pipelines.catalog.reading_roles import (
 
 
 class Catalog(
+    ContractPresence,
     Deployments,
     Guarantees,
     Leases,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from medusa_core.errors import Refused
+from medusa_core.loads import LoadSample, Recorded
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import LoadSample, Recorded
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.store import Table, Transaction
 

@@ -29,8 +29,8 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile

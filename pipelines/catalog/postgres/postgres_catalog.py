@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, text
 from sqlalchemy.engine import URL
@@ -37,8 +37,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
-from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
+from medusa_core.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -53,7 +52,7 @@ from pipelines.catalog.postgres import certificates as certified
 from pipelines.catalog.postgres import choices, many, rows
 from pipelines.catalog.postgres.costs import step_costs_of
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.loads import declared_of, recorded_of, sample_document
+from pipelines.catalog.postgres.loads import recorded_of, sample_document
 from pipelines.catalog.postgres.news import import_document, news_of
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.recalls import recall_document, recalled_of
@@ -70,6 +69,9 @@ from pipelines.catalog.records import (
     StreamStatus,
 )
 from pipelines.catalog.server.migrations import check_connection
+
+if TYPE_CHECKING:
+    from medusa_core.market.declared import DeclaredCost
 
 CONNECT_S_MAX = 10
 SNAPSHOT = text("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -630,6 +632,8 @@ class PostgresCatalog(Catalog):
 
     def declared_cost(self) -> DeclaredCost | None:
         """See `LoadLog.declared_cost`."""
+        from pipelines.catalog.postgres.declared_costs import declared_of
+
         found = self._rows("declared_cost")
         return declared_of(found[0]) if found else None
 
@@ -643,6 +647,12 @@ class PostgresCatalog(Catalog):
     def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
         """See `Recalls.recalls`."""
         return tuple(recalled_of(row) for row in self._rows("recalls", stream=stream))
+
+    # the market
+
+    def has_contracts(self) -> bool:
+        """See `ContractPresence.has_contracts`."""
+        return bool(self._value("has_contracts"))
 
     # the exchange
 
