@@ -17,7 +17,7 @@ from statistics import median
 from bench.product import ONE_WINDOW, PARTICIPANT, Site
 from bench.sliding import scratch
 from bench.workload import Workload, start_us
-from medusa_core.market.loads import Kind, Work
+from medusa_core.loads import Kind, Work
 from pipelines.base.cpu_meter import CpuMeter
 from pipelines.base.process_tree import RESCAN_S, ProcessTree
 from pipelines.base.settings import Settings

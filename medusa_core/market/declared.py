@@ -11,8 +11,8 @@ from math import isfinite
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
+from medusa_core.loads import Load
 from medusa_core.market.costs import PiecewiseLinear, Queue, marginal_cost_of_removing
-from medusa_core.market.loads import Load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

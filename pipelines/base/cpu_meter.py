@@ -17,7 +17,7 @@ from typing import Protocol
 
 from medusa_core.commits import Lane
 from medusa_core.errors import MedusaError, OutcomeUnknown, Unavailable
-from medusa_core.market.loads import Kind, LoadSample, Span, Work, shares_of
+from medusa_core.loads import Kind, LoadSample, Span, Work, shares_of
 from pipelines.base import clock
 from pipelines.base.process_tree import ProcessTree
 

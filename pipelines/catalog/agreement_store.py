@@ -146,21 +146,12 @@ class Judged:
     held: str
 
 
-class Agreements(Protocol):
-    """A home's agreements. Calls raise Refused, Conflict and Unavailable as the catalog's do."""
+class Contracts(Protocol):
+    """The contracts of a home: proposed, signed, in force."""
 
     @property
     def participant(self) -> Participant:
         """Whose home this is."""
-
-    def keys(self) -> Mapping[Participant, bytes]:
-        """By which key each participant is known here, itself included."""
-
-    def known_keys(self) -> Mapping[Participant, KnownKeys]:
-        """All keys of each participant that were not disowned."""
-
-    def learn_key(self, participant: Participant, public_key: bytes, because: str) -> bool:
-        """Note a first key; whether it is new. Another one than the known is refused."""
 
     def propose(self, document: bytes, because: str, lasts_ms: int = PROPOSAL_LASTS_MS) -> Revision:
         """Propose a document's terms; Conflict if it is not the contract's next revision."""
@@ -177,9 +168,6 @@ class Agreements(Protocol):
     def own_proposals(self, because: str | None = None) -> Mapping[ContractName, OwnProposal]:
         """What this home proposed last of each contract; of what it did for that reason."""
 
-    def has_work(self, *, to_all: bool = False) -> bool:
-        """Whether a turn might have anything to do; `to_all`: see `to_deliver`."""
-
     def expire(self) -> int:
         """Close proposals whose time has passed; how many."""
 
@@ -189,11 +177,34 @@ class Agreements(Protocol):
     def sign(self, revision: Revision, signature: bytes, public_key: bytes) -> bool:
         """Keep this home's signature; False if there is nothing to sign any more."""
 
+    def statements_due(self, statements_max: int) -> tuple[str, ...]:
+        """What this home is to state and sign now."""
+
+    def state(self, statement: str, signature: bytes, public_key: bytes) -> bool:
+        """Keep a statement that this home has signed; False if it was not to."""
+
+    def tell_standings(self) -> int:
+        """Tell each partner one hash of what is agreed with it; how many."""
+
+
+class Keys(Protocol):
+    """Partners' public keys, as this home has learned them."""
+
+    def keys(self) -> Mapping[Participant, bytes]:
+        """By which key each participant is known here, itself included."""
+
+    def known_keys(self) -> Mapping[Participant, KnownKeys]:
+        """All keys of each participant that were not disowned."""
+
+    def learn_key(self, participant: Participant, public_key: bytes, because: str) -> bool:
+        """Note a first key; whether it is new. Another one than the known is refused."""
+
+
+class Inbox(Protocol):
+    """What partners have sent, until it is taken or refused."""
+
     def received(self, envelopes_max: int) -> tuple[Received, ...]:
         """What came and is not verified yet, in order; what is no envelope is refused here."""
-
-    def verified(self, kind: EnvelopeKind, envelopes_max: int) -> tuple[Received, ...]:
-        """Verified envelopes of a kind that wait to be handled, in order."""
 
     def held(self, envelope_id: int, document: bytes) -> tuple[HeldAgreement, str]:
         """What is held here where a document belongs that an envelope brings; also as text, which
@@ -227,26 +238,35 @@ class Agreements(Protocol):
     def take_holdings(self, envelope_id: int, differing: Sequence[Differing]) -> str:
         """Tell a partner what it lacks, and ask for what is lacking here."""
 
-    def tell_standings(self) -> int:
-        """Tell each partner one hash of what is agreed with it; how many."""
-
-    def statements_due(self, statements_max: int) -> tuple[str, ...]:
-        """What this home is to state and sign now."""
-
-    def state(self, statement: str, signature: bytes, public_key: bytes) -> bool:
-        """Keep a statement that this home has signed; False if it was not to."""
-
     def verify(self, envelope_id: int) -> bool:
         """An envelope of another kind is its sender's."""
 
     def handle(self, envelope_id: int) -> bool:
         """A verified envelope has been handled; False if it was before."""
 
+    def keep(self, envelope_id: int, reason: str) -> None:
+        """An envelope waits for something, and for what."""
+
+
+class RoundEnvelopes(Protocol):
+    """The rounds of the market, and the verified envelopes that belong to them."""
+
+    def open_round(self, round_ms: int, because: str = "the time has passed") -> int | None:
+        """Open the next round if `round_ms` have passed since the last (0: in any case).
+
+        Its number; None if it is not time, or somebody else has just opened it. What is agreed is
+        active from it on.
+        """
+
+    def verified(self, kind: EnvelopeKind, envelopes_max: int) -> tuple[Received, ...]:
+        """Verified envelopes of a kind that wait to be handled, in order."""
+
     def refuse(self, envelope_id: int, reason: str) -> bool:
         """An envelope counts for nothing, and why."""
 
-    def keep(self, envelope_id: int, reason: str) -> None:
-        """An envelope waits for something, and for what."""
+
+class Outbox(Protocol):
+    """What partners are to receive, until they have acknowledged it."""
 
     def put(self, receiver: Participant, kind: EnvelopeKind, about: str, body: bytes) -> int | None:
         """Tell a partner something; None if the same `about` still waits."""
@@ -271,19 +291,19 @@ class Agreements(Protocol):
     def resume(self, partner: Participant) -> None:
         """A partner's inbox takes messages."""
 
-    def tidy(self, open_ms: int) -> int:
-        """A piece of housekeeping: what is older than kept goes, and sessions of partners that
-        have a transaction open for longer than `open_ms` are ended; how much went."""
 
-    def open_round(self, round_ms: int, because: str = "the time has passed") -> int | None:
-        """Open the next round if `round_ms` have passed since the last (0: in any case).
+class Agreements(Contracts, Keys, Inbox, RoundEnvelopes, Outbox, Protocol):
+    """A home's agreements. Calls raise Refused, Conflict and Unavailable as the catalog's do."""
 
-        Its number; None if it is not time, or somebody else has just opened it. What is agreed is
-        active from it on.
-        """
+    def has_work(self, *, to_all: bool = False) -> bool:
+        """Whether a turn might have anything to do; `to_all`: see `to_deliver`."""
 
     def last_round(self) -> Round | None:
         """The round that is open."""
+
+    def tidy(self, open_ms: int) -> int:
+        """A piece of housekeeping: what is older than kept goes, and sessions of partners that
+        have a transaction open for longer than `open_ms` are ended; how much went."""
 
     def verify_audit(self) -> str | None:
         """The first line of the audit that is missing or altered; None if it is whole."""

@@ -1,8 +1,8 @@
 """The whole catalog of a home: the sum of its roles, as `open_home` holds it.
 
-A home's catalog is its only truth about its progress. Two implementations behave alike, kept so by
-one suite: `postgres` (the product) and `memory` (for tests and simulation). Code that is given a
-catalog names the roles it needs (`processing_roles`, `reading_roles`), not the sum.
+A home's catalog is its only truth about its progress. Code that is given a catalog names the roles
+it needs (`processing_roles`, `reading_roles`), not the sum. `postgres` implements all of them;
+`memory` implements those that are simulated or faked in tests, and one suite keeps both alike.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pipelines.catalog.processing_roles import (
+    ContractPresence,
     Deployments,
     Guarantees,
     Imports,
@@ -34,6 +35,7 @@ from pipelines.catalog.reading_roles import (
 
 
 class Catalog(
+    ContractPresence,
     Deployments,
     Guarantees,
     Leases,

@@ -91,6 +91,14 @@ class Guarantees(Protocol):
         """The streams of which more than one producer must agree, by name, and how many must."""
 
 
+class ContractPresence(Protocol):
+    """Whether the market concerns this home."""
+
+    def has_contracts(self) -> bool:
+        """Whether a bilateral contract was ever proposed here, or a partner sent a message about
+        one."""
+
+
 class Leases(Protocol):
     """Who may write which fragment, and until when."""
 

@@ -6,15 +6,14 @@ Errors: Refused (the input is wrong), Unavailable (cannot be reached).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from medusa_core.certificates import Certificate, LineEvent
 from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import Cause, QuarantinedRecord
 from medusa_core.cursors import Cursor
 from medusa_core.grid import Range
-from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
+from medusa_core.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Producer, Read, Segment
 from medusa_core.sinks import Delivered, SinkRecord
@@ -27,6 +26,9 @@ from pipelines.catalog.records import (
     StepRecord,
     StreamStatus,
 )
+
+if TYPE_CHECKING:
+    from medusa_core.market.declared import DeclaredCost
 
 
 class Lines(HomeClock, Protocol):
@@ -140,7 +142,7 @@ class LoadLog(Protocol):
         """
 
     def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
-        """The samples that reach into the window that ends now; `medusa_core.market.loads.load_of`
+        """The samples that reach into the window that ends now; `medusa_core.loads.load_of`
         makes the load of them."""
 
     def declared_cost(self) -> DeclaredCost | None:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from medusa_core.loads import Recorded
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.knowledge import ContractInForce, Wanted
-from medusa_core.market.loads import Recorded
 from medusa_core.market.messages import Answer, Item, Offer
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from medusa_core.exchange import LineNews
-from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
+
+if TYPE_CHECKING:
+    from medusa_core.market.envelopes import Envelope
 
 
 class Exchange(Protocol):

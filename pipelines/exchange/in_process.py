@@ -10,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from medusa_core.errors import Unavailable
 from medusa_core.exchange import LineNews
-from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.postgres.published import PublishedHome
 from pipelines.exchange.copies import checked_pieces, write_copy
+
+if TYPE_CHECKING:
+    from medusa_core.market.envelopes import Envelope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,15 +12,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from medusa_core.errors import Unavailable
 from medusa_core.exchange import LineNews
-from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
 from pipelines.exchange.exchange_port import Exchange, Post
+
+if TYPE_CHECKING:
+    from medusa_core.market.envelopes import Envelope
 
 MOMENT_S = 0.5
 FETCH_S = 2.0

@@ -25,7 +25,6 @@ from pipelines.exchange.in_process import LocalExchange
 from pipelines.exchange.nonblocking import PatientExchange
 from pipelines.homes.lease_keeper import LeaseKeeper
 from pipelines.homes.network_files import network_of_plan
-from pipelines.market.rounds.round_assembly import turns_beside
 from pipelines.participant.assigned_plans import (
     Work,
     check_in_force,
@@ -37,6 +36,7 @@ from pipelines.participant.driver import Driver
 from pipelines.participant.home_session import Seat
 from pipelines.participant.housekeeper import Housekeeper
 from pipelines.participant.loop import Inputs, ParticipantLoop, Said, Workers
+from pipelines.participant.market_door import MarketDoor, Turns
 from pipelines.platform.drills.fault_injected_links import DrilledWays
 from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.closing import BucketCloser
@@ -161,14 +161,26 @@ def loop_of(
                 said=said,
                 meter=meter,
             ),
-            agreements=turns_beside(
-                seat.home.directory, seat.home.participant, seat.urls[0], seat.partners, said.error
-            ),
+            market=market_of(seat, said),
         ),
         meter=meter,
     )
     stack.callback(loop.close)
     return loop
+
+
+def market_of(seat: Seat, said: Said) -> MarketDoor:
+    """The door to the market, which is loaded when the home has a contract."""
+
+    def opens() -> Turns | None:
+        from pipelines.market.rounds.round_assembly import turns_beside
+
+        home = seat.home
+        return turns_beside(
+            home.directory, home.participant, seat.urls[0], seat.partners, said.error
+        )
+
+    return MarketDoor(seat.home.catalog, opens)
 
 
 def sources_of(

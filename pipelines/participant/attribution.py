@@ -9,7 +9,7 @@ from medusa_core.commits import Cause, Commit
 from medusa_core.decide import CloseBuckets, ComputeStep, Promote
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
-from medusa_core.market.loads import Work, WorkKey
+from medusa_core.loads import Work, WorkKey
 from medusa_core.names import StreamName
 from pipelines.sources.live.live_source import Polled
 

@@ -18,7 +18,7 @@ from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, U
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
-from medusa_core.market.loads import Kind
+from medusa_core.loads import Kind
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Port
 from medusa_core.paths import paths_ms

@@ -18,7 +18,7 @@ from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.fragments import landing_fragment
-from medusa_core.market.loads import Kind
+from medusa_core.loads import Kind
 from medusa_core.names import StreamName
 from medusa_core.wait_budget import Patience, together
 from pipelines.base import clock
@@ -33,6 +33,7 @@ from pipelines.participant.attribution import import_works, landing_works
 from pipelines.participant.driver import Applied, Driver
 from pipelines.participant.driver import Said as DriverSaid
 from pipelines.participant.housekeeper import Housekeeper, TrimmedLine
+from pipelines.participant.market_door import MarketDoor
 from pipelines.participant.retries import RETRIES
 from pipelines.sources.live.live_source import LiveSource, Polled
 
@@ -55,13 +56,6 @@ class Said(DriverSaid, Protocol):
     def trimmed(self, line: TrimmedLine) -> None: ...
     def headroom(self, headrooms: Sequence[Headroom]) -> None: ...
     def error(self, error: Exception) -> None: ...
-
-
-class Beside(Protocol):
-    """What goes on beside the loop: it is looked at, and never waited for."""
-
-    def look(self) -> None: ...
-    def close(self) -> None: ...
 
 
 class Deliveries(Protocol):
@@ -104,7 +98,7 @@ class Workers:
 
     housekeeper: Housekeeper | None = None
     deliveries: Deliveries | None = None
-    agreements: Beside | None = None
+    market: MarketDoor | None = None
 
 
 NO_WORKERS = Workers()
@@ -136,7 +130,7 @@ class ParticipantLoop:
         self._assignments = assignments
         self._housekeeper = workers.housekeeper
         self._deliveries = workers.deliveries
-        self._agreements = workers.agreements
+        self._market = workers.market
         self.meter = meter
         self._now_s = now_s
         self._turn_began_s: float | None = None
@@ -311,8 +305,8 @@ class ParticipantLoop:
         if self._deliveries is not None:
             self._deliveries.look()
             self.meter.did(kind=Kind.DELIVERY)
-        if self._agreements is not None:
-            self._agreements.look()
+        if self._market is not None:
+            self._market.look()
         has_more = self._keep_house(is_idle=ticked.is_idle)
         self.meter.did(kind=Kind.HOUSEKEEPING)
         return has_more or not ticked.is_idle
@@ -334,8 +328,8 @@ class ParticipantLoop:
 
     def close(self) -> None:
         """Let go of sources, sinks and what goes on beside."""
-        if self._agreements is not None:
-            self._agreements.close()
+        if self._market is not None:
+            self._market.close()
         if self._deliveries is not None:
             self._deliveries.close()
         for source in self._sources.values():

@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from medusa_core.errors import MedusaError
-from medusa_core.market.loads import WINDOW_MS, Kind, Load, Recorded, load_of
+from medusa_core.loads import WINDOW_MS, Kind, Load, Recorded, load_of
 from medusa_core.segments import Producer
 from medusa_core.sinks import SinkRecord
 from medusa_core.states import State, Transition

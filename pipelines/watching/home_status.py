@@ -15,13 +15,11 @@ from medusa_core.decide import explain
 from medusa_core.names import Participant
 from medusa_core.states import State, Transition
 from pipelines.base.time_text import iso
-from pipelines.catalog.postgres.rounds import PostgresRounds
 from pipelines.catalog.records import Assignment, LeaseRecord, StepRecord, StreamStatus
 from pipelines.exchange.chooser import choices_of
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.headroom_file import bound_facts
 from pipelines.homes.home import Home
-from pipelines.market.rounds.round_report import market_facts
 from pipelines.sinks.sink_facts import SinkFacts, sink_facts
 from pipelines.watching.alarms import alarm_facts
 from pipelines.watching.backlog import backlog_facts
@@ -83,7 +81,7 @@ def home_status(home: Home) -> dict[str, Any]:
         "steps_by_cause": {cause.value: n for cause, n in counts.items()},
         "last_step": _step(last[-1], clock_ms) if last else None,
         "load": load_facts(catalog, clock_ms),
-        "market": market_facts(PostgresRounds(catalog.engine, home.participant)),
+        "market": _market(home),
         "storage_bytes": _stored_bytes(home.storage),
         "next": [*choices_of(catalog), *explain(decisions_of(catalog))],
     }
@@ -124,6 +122,14 @@ def _lease(record: LeaseRecord) -> Mapping[str, Any]:
         "is_held": record.is_held,
         "expires_in_ms": record.expires_in_ms,
     }
+
+
+def _market(home: Home) -> Mapping[str, Any] | None:
+    # Loops load this module for their metrics; the market is loaded where it is shown.
+    from pipelines.catalog.postgres.rounds import PostgresRounds
+    from pipelines.market.rounds.round_report import market_facts
+
+    return market_facts(PostgresRounds(home.catalog.engine, home.participant))
 
 
 def fragment_states(

@@ -7,11 +7,13 @@ facts are for the owner of the home alone.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from medusa_core.market.declared import DeclaredCost, marginal_costs
-from medusa_core.market.loads import Kind, Load, load_of
+from medusa_core.loads import Kind, Load, load_of
 from pipelines.catalog.reading_roles import LoadLog
+
+if TYPE_CHECKING:
+    from medusa_core.market.declared import DeclaredCost
 
 
 def load_facts(catalog: LoadLog, clock_ms: int) -> Mapping[str, Any] | None:
@@ -19,6 +21,8 @@ def load_facts(catalog: LoadLog, clock_ms: int) -> Mapping[str, Any] | None:
 
     `declared` and every `marginal_cost` are None where the owner has declared no cost function.
     """
+    from medusa_core.market.declared import marginal_costs
+
     load = load_of(catalog.loads_since(), clock_ms)
     if load is None:
         return None

@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 
 from medusa_core.commits import Lane
-from medusa_core.market.loads import Kind, LoadSample, Shares
+from medusa_core.loads import Kind, LoadSample, Shares
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.market.sync.contract_sync import settle

@@ -37,17 +37,22 @@ def watcher(postgres_server: EmbeddedServer, home_urls: HomeUrls) -> Iterator[En
         yield engine
 
 
-@pytest.fixture(params=["memory", "postgres"])
-def home(request: pytest.FixtureRequest) -> Iterator[HomeUnderTest]:
-    """A home where nothing is deployed, in memory and in Postgres."""
-    if request.param == "memory":
-        yield MemoryHome()
-        return
-    watcher = request.getfixturevalue("watcher")
+@pytest.fixture
+def postgres_home(watcher: Engine, home_urls: HomeUrls) -> Iterator[PostgresHome]:
+    """A home where nothing is deployed, in Postgres: for roles that are not in memory."""
     wipe(watcher)
-    found = PostgresHome(request.getfixturevalue("home_urls"), watcher)
+    found = PostgresHome(home_urls, watcher)
     yield found
     found.close()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def home(request: pytest.FixtureRequest) -> HomeUnderTest:
+    """A home where nothing is deployed, in memory and in Postgres."""
+    if request.param == "memory":
+        return MemoryHome()
+    found: PostgresHome = request.getfixturevalue("postgres_home")
+    return found
 
 
 @pytest.fixture

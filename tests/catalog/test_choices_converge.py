@@ -14,6 +14,7 @@ from medusa_core.segments import Producer, Stability
 from medusa_core.wait_budget import Patience
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
+from pipelines.catalog.memory.tables import LINES, SegmentRow
 from tests.catalog import building as a
 from tests.catalog.producing import CHOSEN, PRODUCERS, Reading, S, T, digests_of
 
@@ -128,23 +129,30 @@ def test_any_order_of_arrival_ends_in_the_same_content(
     (line,) = (ln for ln in reading.catalog.lines(a.SUMS) if ln.producer == CHOSEN)
     assert line.boundary_us == FOREVER_US
     assert reading.catalog.divergences() == ()
+    history = _rows_ever(reading)
     chosen = Counter(
         at_us
-        for event in reading.catalog.history(a.SUMS, CHOSEN, a.buckets(0, BUCKETS))
-        if event.committed_at_ms
-        for at_us in range(event.range.from_us, event.range.to_us, a.WIDTH_US)
-        if not _is_left(reading, event, at_us)
+        for row in history
+        for at_us in range(row.segment.range.from_us, row.segment.range.to_us, a.WIDTH_US)
+        if not _is_left(history, row, at_us)
     )
     assert max(chosen.values()) <= 2, "a bucket is chosen twice at most (S12)"
 
 
-def _is_left(reading: Reading, event: Any, at_us: int) -> bool:
+def _rows_ever(reading: Reading) -> list[SegmentRow]:
+    """Every row that the import's line has or had, as the memory keeps it."""
+    assert isinstance(reading.catalog, MemoryCatalog)
+    line = reading.catalog.run(lambda work: work.get(LINES, (a.SUMS, CHOSEN)))
+    assert line is not None
+    return [*line.live, *line.superseded]
+
+
+def _is_left(history: list[SegmentRow], row: SegmentRow, at_us: int) -> bool:
     """Whether a row is what a later choice left of an earlier one: the same content."""
-    history = reading.catalog.history(a.SUMS, CHOSEN, a.buckets(0, BUCKETS))
     return any(
-        other.end_version == event.begin_version
-        and other.range.from_us <= at_us < other.range.to_us
-        and other.stability is event.stability
+        other.end_version == row.begin_version
+        and other.segment.range.from_us <= at_us < other.segment.range.to_us
+        and other.segment.stability is row.segment.stability
         for other in history
     )
 

@@ -1,4 +1,4 @@
-"""Cursors, versions and differences in the catalog: both catalogs alike."""
+"""Cursors, versions and differences in the catalog, which are in Postgres alone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from medusa_core.segments import Producer, Stability
 from medusa_core.states import State, Transition
 from pipelines.catalog.interface import Catalog
 from tests.catalog import building as a
-from tests.catalog.homes_under_test import HomeUnderTest
+from tests.catalog.homes_under_test import HomeUnderTest, PostgresHome
 
 LIMIT_MS = a.HOUR_MS
 TENTATIVE = Stability.TENTATIVE
 EVERYTHING = Range(BEGINNING_US, FOREVER_US)
+
+
+@pytest.fixture
+def home(postgres_home: PostgresHome) -> HomeUnderTest:
+    return postgres_home
 
 
 def write(catalog: Catalog, begin: int, end: int, stability: Stability = Stability.STABLE,

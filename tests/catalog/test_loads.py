@@ -6,7 +6,7 @@ import pytest
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import Refused
-from medusa_core.market.loads import Kind, LoadSample, Shares, WorkKey, load_of
+from medusa_core.loads import Kind, LoadSample, Shares, WorkKey, load_of
 from pipelines.catalog.interface import Catalog
 from tests.catalog import building as a
 

@@ -231,6 +231,7 @@ def test_a_step_under_way_leaves_no_row_behind_the_frontier_of_a_recall(
     assert line(catalog).boundary_us == 4 * WIDTH
 
 
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
 def test_holds_of_those_who_read_again_move_back(catalog: Catalog, owner: Catalog) -> None:
     catalog.commit(a.a_commit(sums(0, 4)))
     catalog.acknowledge(a.SUMS, BETA, 4 * WIDTH, a.HOUR_MS)
@@ -246,6 +247,7 @@ def test_holds_of_those_who_read_again_move_back(catalog: Catalog, owner: Catalo
     assert holds["changes"] == 2, "what changed behind the cursor's version is kept for it"
 
 
+@pytest.mark.parametrize("home", ["postgres"], indirect=True)
 def test_changes_go_over_a_recall_as_over_any_version(catalog: Catalog, owner: Catalog) -> None:
     catalog.commit(a.a_commit(sums(0, 3)))
     owner.recall(wanted(1))

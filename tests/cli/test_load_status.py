@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from medusa_core.commits import Cause, Lane
+from medusa_core.loads import Kind, Load, LoadSample, Shares, WorkKey
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost, marginal_costs
-from medusa_core.market.loads import Kind, Load, LoadSample, Shares, WorkKey
 from pipelines.cli.main import main
 from pipelines.homes.home import open_home
 from tests.catalog import building as a

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
-from medusa_core.market.costs import PiecewiseLinear, Queue
-from medusa_core.market.declared import DeclaredCost, marginal_costs
-from medusa_core.market.loads import (
+from medusa_core.loads import (
     Kind,
     Load,
     Recorded,
@@ -23,6 +21,8 @@ from medusa_core.market.loads import (
     load_of,
     shares_of,
 )
+from medusa_core.market.costs import PiecewiseLinear, Queue
+from medusa_core.market.declared import DeclaredCost, marginal_costs
 
 HEAVY = WorkKey("net.heavy", 0, Cause.NORMAL)
 LIGHT = WorkKey("net.light", 0, Cause.NORMAL)

@@ -16,7 +16,7 @@ import yaml
 from prometheus_client.metrics_core import Metric
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.market.loads import LoadSample, Shares, WorkKey
+from medusa_core.loads import LoadSample, Shares, WorkKey
 from pipelines.watching import jvm
 from pipelines.watching.metrics import Metrics
 from tests.catalog import building as a

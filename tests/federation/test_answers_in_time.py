@@ -12,7 +12,7 @@ from sqlalchemy import create_engine, text
 
 from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep
-from medusa_core.market.loads import load_of
+from medusa_core.loads import load_of
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State

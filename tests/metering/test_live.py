@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from medusa_core.commits import Cause
-from medusa_core.market.loads import Kind, Load, load_of
+from medusa_core.loads import Kind, Load, load_of
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.sources.generated_files import write_generated

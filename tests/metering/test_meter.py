@@ -10,7 +10,7 @@ import pytest
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import OutcomeUnknown, Refused, Unavailable
-from medusa_core.market.loads import Kind, LoadSample, Work, WorkKey
+from medusa_core.loads import Kind, LoadSample, Work, WorkKey
 from medusa_core.names import StreamName
 from pipelines.base.cpu_meter import PENDING_MAX, CpuMeter
 from pipelines.participant.attribution import import_works, landing_works

@@ -1,4 +1,4 @@
-"""Certificates and the history of a line in the catalog, in memory and in Postgres alike."""
+"""Certificates and the history of a line in the catalog."""
 
 from __future__ import annotations
 
@@ -14,10 +14,15 @@ from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from tests.catalog import building as a
 from tests.catalog.conftest import catalog as catalog
-from tests.catalog.conftest import home as home
 from tests.catalog.conftest import home_urls as home_urls
+from tests.catalog.conftest import postgres_home as postgres_home
 from tests.catalog.conftest import watcher as watcher
-from tests.catalog.homes_under_test import HomeUnderTest
+from tests.catalog.homes_under_test import HomeUnderTest, PostgresHome
+
+
+@pytest.fixture
+def home(postgres_home: PostgresHome) -> HomeUnderTest:
+    return postgres_home
 
 
 def a_certificate(**given: Any) -> Certificate:

@@ -11,8 +11,8 @@ from typing import Any
 from sqlalchemy import Engine
 
 from medusa_core.commits import Cause, Lane
+from medusa_core.loads import LoadSample, Shares, WorkKey
 from medusa_core.market.documents import document_of
-from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from medusa_core.market.terms import ContractName, PriceRange, Terms
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog

@@ -8,9 +8,9 @@ from itertools import count
 from typing import Any, cast
 
 from medusa_core.commits import Cause
+from medusa_core.loads import Recorded, Shares, WorkKey
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import Recorded, Shares, WorkKey
 from medusa_core.market.terms import Terms
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import Agreements

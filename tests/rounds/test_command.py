@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from medusa_core.commits import Cause, Lane
+from medusa_core.loads import LoadSample, Shares, WorkKey
 from medusa_core.market.documents import document_of
-from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from medusa_core.market.terms import Terms
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer

@@ -9,8 +9,8 @@ from math import inf
 
 import pytest
 
+from medusa_core.loads import WorkKey
 from medusa_core.market.learning import PASSED_ROUNDS
-from medusa_core.market.loads import WorkKey
 from medusa_core.market.messages import Nonce
 from pipelines.catalog.round_store import MarketFacts
 from pipelines.market.rounds.round_knowledge import knowledge_of

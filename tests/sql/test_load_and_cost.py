@@ -13,9 +13,9 @@ from sqlalchemy import text
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import Refused
+from medusa_core.loads import LoadSample, Shares, WorkKey
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import LoadSample, Shares, WorkKey
 from pipelines.catalog.postgres.database_errors import error_of
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.queries import query

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from medusa_core.commits import Cause, Lane
+from medusa_core.loads import Kind, LoadSample, Shares, WorkKey
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import Kind, LoadSample, Shares, WorkKey
 from pipelines.watching.watcher import Watcher
 from tests.catalog import building as a
 from tests.watching.homes import World

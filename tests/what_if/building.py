@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.market.loads import LoadSample, Shares, WorkKey
+from medusa_core.loads import LoadSample, Shares, WorkKey
 from pipelines.market.what_if.analysis import WhatIf, ask_what_if
 from pipelines.market.what_if.edits import parse_edit
 from tests.rounds.building import FORGET, PERIOD_MS, Trader, parts

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
+from medusa_core.loads import Kind, Recorded, Shares, WorkKey, load_between, load_of
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import Kind, Recorded, Shares, WorkKey, load_between, load_of
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.what_if import with_what_lay
 from pipelines.catalog.round_store import MarketFacts, Trading

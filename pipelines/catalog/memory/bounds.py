@@ -18,7 +18,7 @@ _COMPUTED = (Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION)
 
 
 def declare_bound(work: Transaction, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
-    """See `Catalog.declare_bound`."""
+    """See `Guarantees.declare_bound`."""
     if work.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: deploy its network first")
     if lag_ms < 0:
@@ -27,7 +27,7 @@ def declare_bound(work: Transaction, stream: StreamName, bound: Bound | None, la
 
 
 def bounds(work: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
-    """See `Catalog.bounds`."""
+    """See `Guarantees.bounds`."""
     declared = dict(work.rows(tables.BOUNDS))
     promised = (*work.rows(tables.RETENTIONS), *work.rows(VERIFIES))
     kept: dict[StreamName, tuple[Bound | None, int]] = dict.fromkeys(promised, (None, 0))
@@ -35,7 +35,7 @@ def bounds(work: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
 
 
 def step_costs(work: Transaction) -> dict[str, Cost]:
-    """See `Catalog.step_costs`."""
+    """See `Deployments.step_costs`."""
     steps: dict[str, list[MeasuredStep]] = {}
     for row in sorted(work.rows(tables.COMMITS).values(), key=lambda r: -r.number):
         commit = row.commit
@@ -48,7 +48,7 @@ def step_costs(work: Transaction) -> dict[str, Cost]:
 
 
 def record_transition(work: Transaction, transition: Transition) -> bool:
-    """See `Catalog.record_transition`."""
+    """See `Steps.record_transition`."""
     if work.get(tables.FRAGMENTS, transition.fragment) is None:
         raise Refused(f"fragment {transition.fragment} is not deployed here: deploy it first")
     work.lock_row(tables.FRAGMENTS, transition.fragment)
@@ -65,13 +65,13 @@ def record_transition(work: Transaction, transition: Transition) -> bool:
 
 
 def states(work: Transaction) -> tuple[Transition, ...]:
-    """See `Catalog.states`."""
+    """See `StepHistory.states`."""
     rows = sorted(work.rows(tables.TRANSITIONS).items())
     newest = {(row.fragment, row.partition, row.producer): row for _, row in rows}
     return tuple(row for _, row in sorted(newest.items(), key=lambda item: item[0]))
 
 
 def transitions(work: Transaction, limit: int | None) -> tuple[Transition, ...]:
-    """See `Catalog.transitions`."""
+    """See `StepHistory.transitions`."""
     found = [row for _, row in sorted(work.rows(tables.TRANSITIONS).items())]
     return tuple(found if limit is None else found[len(found) - limit :])

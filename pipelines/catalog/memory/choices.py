@@ -35,7 +35,7 @@ COMPARED: Table[tuple[StreamName, Producer], int] = Table("stream_producer_compa
 
 
 def declare_verify(work: Transaction, stream: StreamName, count: int) -> None:
-    """See `Catalog.declare_verify`."""
+    """See `Guarantees.declare_verify`."""
     if work.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: deploy its network first")
     if count < 1:
@@ -44,18 +44,18 @@ def declare_verify(work: Transaction, stream: StreamName, count: int) -> None:
 
 
 def verifies(work: Transaction) -> dict[StreamName, int]:
-    """See `Catalog.verifies`."""
+    """See `Guarantees.verifies`."""
     return {stream: n for stream, n in sorted(work.rows(VERIFIES).items()) if n > 1}
 
 
 def divergences(work: Transaction, stream: StreamName | None = None) -> tuple[Divergence, ...]:
-    """See `Catalog.divergences`."""
+    """See `Imports.divergences`."""
     found = [d for _, d in sorted(work.rows(DIVERGENCES).items())]
     return tuple(d for d in found if stream in (None, d.stream))
 
 
 def disputed(work: Transaction) -> dict[StreamName, int]:
-    """See `Catalog.disputed`."""
+    """See `Imports.disputed`."""
     found: dict[StreamName, int] = {}
     waiting = [(d.stream, d.bucket_us) for d in divergences(work)]
     while waiting:
@@ -78,7 +78,7 @@ def _width_us(work: Transaction, stream: StreamName) -> int:
 def read_imports(
     work: Transaction, here: Participant, limits: Limits
 ) -> tuple[ImportKnowledge, ...]:
-    """See `Catalog.read_imports`."""
+    """See `Imports.read_imports`."""
     found: list[ImportKnowledge] = []
     for standing in _standings(work, here, limits):
         ids = {p.producer: number for number, p in enumerate(standing.producers)}
@@ -172,7 +172,7 @@ def _may_be_final(lines: Sequence[LineRow], part: Range, verify: int) -> bool:
 
 
 def commit_choice(work: Transaction, lease: Lease, chosen: ChosenRows) -> Committed | None:
-    """See `Catalog.commit_choice`."""
+    """See `Imports.commit_choice`."""
     stream, producer = chosen.stream, lease.key.producer
 
     # 1 Lock the lease, which is of this stream's import.

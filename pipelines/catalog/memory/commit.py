@@ -1,4 +1,4 @@
-"""The commit in memory, in the numbered order of `Catalog.commit`: the model of the SQL function.
+"""The commit in memory, in the numbered order of `Steps.commit`: the model of the SQL function.
 
 Written from the interface's words and not from the SQL, so that driving both with one sequence of
 commands compares two readings of the same promise.
@@ -84,7 +84,7 @@ def check_writes(work: Transaction, fragment: str, stream: StreamName) -> None:
 
 
 def commit_step(work: Transaction, commit: Commit) -> Committed:
-    """See `Catalog.commit`."""
+    """See `Steps.commit`."""
     lease = commit.lease
 
     # 1 The same key committed before? Its answer again.

@@ -17,7 +17,7 @@ _STREAM_NAME = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)?")
 
 
 def deploy(work: Transaction, here: Participant, deployment: Deployment) -> None:
-    """See `Catalog.deploy`."""
+    """See `Deployments.deploy`."""
     work.lock_name(tables.HOME, "only")
     for record in deployment.streams:
         _declare(work, record)

@@ -1,5 +1,5 @@
 """The exchange in memory: news of a line, and bringing a partner's in; written from the words of
-`Catalog.line_news` and `Catalog.import_line`, not from the SQL."""
+`Readers.line_news` and `Imports.import_line`, not from the SQL."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from pipelines.catalog.records import Assignment
 
 
 def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
-    """See `Catalog.imports`."""
+    """See `Imports.imports`."""
     log = work.rows(tables.ASSIGNMENTS)
 
     def make() -> dict[str, Assignment]:
@@ -74,7 +74,7 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
 def line_news(
     work: Transaction, stream: StreamName, producer: Producer, after: Version, segments_max: int
 ) -> LineNews:
-    """See `Catalog.line_news`."""
+    """See `Readers.line_news`."""
     line = work.get(tables.LINES, (stream, producer))
     if line is None:
         raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
@@ -181,7 +181,7 @@ def _plan(work: Transaction, plan: PlanId) -> PublishedPlan:
 def import_line(
     work: Transaction, here: Participant, lease: Lease, news: LineNews, plan: PlanId
 ) -> bool:
-    """See `Catalog.import_line`."""
+    """See `Imports.import_line`."""
     # 1 The same news brought before?
     if work.get(tables.IMPORTS, news.key) is not None:
         return False

@@ -38,7 +38,7 @@ from pipelines.catalog.records import Assignment
 def read_knowledge(
     work: Transaction, participant: Participant, fragments: Mapping[str, Fragment], limits: Limits
 ) -> Knowledge:
-    """See `Catalog.read_knowledge`; at many looks nothing has changed but the time."""
+    """See `Deployments.read_knowledge`; at many looks nothing has changed but the time."""
     apart = work.as_before("corrected apart", _held_apart(work))
     fragments = work.as_before("fragments", dict(fragments))
 

@@ -16,7 +16,7 @@ from pipelines.catalog.memory.tables import BatchRow
 
 
 def land(work: Transaction, lease: Lease, batch: LandedBatch) -> bool:
-    """See `Catalog.land`."""
+    """See `Landing.land`."""
     stream, producer = batch.stream, lease.key.producer
     key = (stream, batch.query_id, batch.batch_id)
     commit.check_lease(work, lease)
@@ -45,7 +45,7 @@ def land(work: Transaction, lease: Lease, batch: LandedBatch) -> bool:
 
 
 def land_many(work: Transaction, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
-    """See `Catalog.land_many`."""
+    """See `Landing.land_many`."""
     files = {batch.file for _, batch in landed if batch.file}
     if len(files) > 1:
         raise Refused("batches that land together are in one file: write one")
@@ -64,7 +64,7 @@ def land_many(work: Transaction, landed: Sequence[tuple[Lease, LandedBatch]]) ->
 
 
 def promise(work: Transaction, promise: SourcePromise) -> None:
-    """See `Catalog.promise`."""
+    """See `Landing.promise`."""
     lease, stream, origin_us, end_us = (
         promise.lease, promise.stream, promise.origin_us, promise.end_us
     )  # fmt: skip
@@ -118,7 +118,7 @@ def landed_counts(work: Transaction, stream: StreamName, producer: Producer) -> 
 
 
 def landed_batches(work: Transaction, stream: StreamName, query_id: str) -> Mapping[int, int]:
-    """See `Catalog.landed_batches`."""
+    """See `LandedFiles.landed_batches`."""
     batches = work.rows(tables.BATCHES)
 
     def make() -> dict[int, int]:

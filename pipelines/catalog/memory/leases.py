@@ -14,7 +14,7 @@ from pipelines.catalog.memory.tables import LeaseRow
 
 
 def acquire(work: Transaction, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
-    """See `Catalog.acquire_lease`."""
+    """See `Leases.acquire_lease`."""
     if work.get(tables.FRAGMENTS, key.fragment) is None:
         raise Refused(f"fragment {key.fragment} is not deployed here: deploy it first")
     work.lock_name(tables.LEASES, key)
@@ -28,7 +28,7 @@ def acquire(work: Transaction, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms:
 
 
 def renew(work: Transaction, lease: Lease, ttl_ms: int) -> Lease:
-    """See `Catalog.renew_lease`."""
+    """See `Leases.renew_lease`."""
     check_lease(work, lease)
     row = LeaseRow(lease.epoch, lease.holder, work.store.clock.now_ms + ttl_ms)
     work.put(tables.LEASES, lease.key, row)
@@ -36,7 +36,7 @@ def renew(work: Transaction, lease: Lease, ttl_ms: int) -> Lease:
 
 
 def release(work: Transaction, lease: Lease) -> None:
-    """See `Catalog.release_lease`."""
+    """See `Leases.release_lease`."""
     held = work.lock_row(tables.LEASES, lease.key)
     if held and (held.holder, held.epoch) == (lease.holder, lease.epoch):
         ends_ms = min(held.expires_at_ms, work.store.clock.now_ms)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from medusa_core.errors import Refused
+from medusa_core.loads import LoadSample, Recorded
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import LoadSample, Recorded
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.store import Table, Transaction
 
@@ -13,7 +13,7 @@ COSTS: Table[int, DeclaredCost] = Table("cost_function")
 
 
 def record(work: Transaction, sample: LoadSample) -> bool:
-    """See `Catalog.record_load`."""
+    """See `LoadLog.record_load`."""
     if sample.length_ms <= 0:
         raise Refused(f"a period of {sample.length_ms} ms has no load: let it last longer")
     for key in sample.shares.works:
@@ -28,7 +28,7 @@ def record(work: Transaction, sample: LoadSample) -> bool:
 
 
 def since(work: Transaction, window_ms: int) -> tuple[Recorded, ...]:
-    """See `Catalog.loads_since`."""
+    """See `LoadLog.loads_since`."""
     begins_ms = work.store.clock.now_ms - window_ms
     return tuple(row for row in work.rows(SAMPLES).values() if row.to_ms > begins_ms)
 
@@ -39,6 +39,6 @@ def declare(work: Transaction, declared: DeclaredCost) -> None:
 
 
 def declared_cost(work: Transaction) -> DeclaredCost | None:
-    """See `Catalog.declared_cost`."""
+    """See `LoadLog.declared_cost`."""
     found = work.rows(COSTS)
     return found[max(found)] if found else None

@@ -1,4 +1,4 @@
-"""The catalog in memory: the same calls, answers, errors and waits as the one in Postgres.
+"""The catalog in memory: the same answers, errors and waits as the one in Postgres.
 
 For tests, and for the simulation, whose clock it takes as an argument. It is the model too: one
 suite and one machine of random commands hold the two against each other.
@@ -11,8 +11,6 @@ from functools import partial
 from typing import TypeVar
 
 from medusa_core.bounds import Bound
-from medusa_core.certificates import Certificate, LineEvent
-from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
     Cause,
     Commit,
@@ -24,7 +22,6 @@ from medusa_core.commits import (
     QuarantinedRecord,
     SourcePromise,
 )
-from medusa_core.cursors import Cursor
 from medusa_core.divergence import Divergence
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.exchange import ImportStanding, LineNews
@@ -32,8 +29,8 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
+from medusa_core.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version, check_name
 from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -42,9 +39,7 @@ from medusa_core.states import Transition
 from medusa_core.step_costs import Cost
 from medusa_core.trims import Trimmed
 from pipelines.catalog.memory import bounds as memory_bounds
-from pipelines.catalog.memory import certificates as memory_certificates
 from pipelines.catalog.memory import (
-    changes,
     choices,
     exchange,
     knowledge,
@@ -79,7 +74,9 @@ T = TypeVar("T")
 
 
 class MemoryCatalog:
-    """A `Catalog` of values. Calls are transactions of their own unless a session holds one open.
+    """The roles of a catalog that are simulated, or faked in tests; Postgres alone has the others.
+
+    Calls are transactions of their own unless a session holds one open.
 
     A call that would wait for a session's lock raises `Waiting`.
     """
@@ -101,155 +98,146 @@ class MemoryCatalog:
     def close(self) -> None:
         """Nothing to give back."""
 
-    def _work(self) -> Call:
-        """A call in the transaction that a session holds open, else in one of its own."""
-        if self._open is not None:
-            return Call(self._open, ends=False)
-        return Call(Transaction(self._store), ends=True)
+    def run(self, call: Callable[[Transaction], T]) -> T:
+        """Make a call in the transaction that a session holds open, else in one of its own."""
+        is_open = self._open is not None
+        with Call(self._open or Transaction(self._store), ends=not is_open) as work:
+            return call(work)
 
     # deploying and leases
 
     def read_clock_ms(self) -> int:
         """The catalog's clock."""
-        with self._work() as work:
-            return work.store.clock.now_ms
+        return self.run(lambda work: work.store.clock.now_ms)
 
     def deploy(self, deployment: Deployment) -> None:
-        """See `Catalog.deploy`."""
-        with self._work() as work:
-            memory_deploy.deploy(work, self._participant, deployment)
+        """See `Deployments.deploy`."""
+        self.run(lambda work: memory_deploy.deploy(work, self._participant, deployment))
 
     def declare_source(self, stream: StreamName, document: str) -> None:
-        """See `Catalog.declare_source`."""
-        with self._work() as work:
+        """See `Landing.declare_source`."""
+
+        def call(work: Transaction) -> None:
             record = work.get(tables.STREAMS, stream)
             if record is None or record.kind != "source":
                 raise Refused(f"{stream} is no source that is deployed here: deploy it first")
             work.lock_name(tables.SOURCES, stream)
             work.put(tables.SOURCES, stream, document)
 
+        self.run(call)
+
     def sources(self) -> Mapping[StreamName, str]:
-        """See `Catalog.sources`."""
-        with self._work() as work:
-            return dict(sorted(work.rows(tables.SOURCES).items()))
+        """See `Landing.sources`."""
+        return self.run(lambda work: dict(sorted(work.rows(tables.SOURCES).items())))
 
     def declare_retention(self, stream: StreamName, retention_ms: int | None) -> None:
-        """See `Catalog.declare_retention`."""
-        with self._work() as work:
-            memory_trim.declare_retention(work, stream, retention_ms)
+        """See `Trims.declare_retention`."""
+        self.run(lambda work: memory_trim.declare_retention(work, stream, retention_ms))
 
     def retentions(self) -> Mapping[StreamName, int]:
-        """See `Catalog.retentions`."""
-        with self._work() as work:
+        """See `Trims.retentions`."""
+
+        def call(work: Transaction) -> Mapping[StreamName, int]:
             found = sorted(work.rows(tables.RETENTIONS).items())
             return {stream: kept_ms for stream, (kept_ms,) in found if kept_ms is not None}
 
+        return self.run(call)
+
     def declare_bound(self, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
-        """See `Catalog.declare_bound`."""
-        with self._work() as work:
-            memory_bounds.declare_bound(work, stream, bound, lag_ms)
+        """See `Guarantees.declare_bound`."""
+        self.run(lambda work: memory_bounds.declare_bound(work, stream, bound, lag_ms))
 
     def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
-        """See `Catalog.bounds`."""
-        with self._work() as work:
-            return memory_bounds.bounds(work)
+        """See `Guarantees.bounds`."""
+        return self.run(lambda work: memory_bounds.bounds(work))
 
     def declare_verify(self, stream: StreamName, count: int) -> None:
-        """See `Catalog.declare_verify`."""
-        with self._work() as work:
-            choices.declare_verify(work, stream, count)
+        """See `Guarantees.declare_verify`."""
+        self.run(lambda work: choices.declare_verify(work, stream, count))
 
     def verifies(self) -> Mapping[StreamName, int]:
-        """See `Catalog.verifies`."""
-        with self._work() as work:
-            return choices.verifies(work)
+        """See `Guarantees.verifies`."""
+        return self.run(lambda work: choices.verifies(work))
 
     def step_costs(self) -> Mapping[str, Cost]:
-        """See `Catalog.step_costs`."""
-        with self._work() as work:
-            return memory_bounds.step_costs(work)
+        """See `Deployments.step_costs`."""
+        return self.run(lambda work: memory_bounds.step_costs(work))
 
     def record_transition(self, transition: Transition) -> bool:
-        """See `Catalog.record_transition`."""
-        with self._work() as work:
-            return memory_bounds.record_transition(work, transition)
+        """See `Steps.record_transition`."""
+        return self.run(lambda work: memory_bounds.record_transition(work, transition))
 
     def states(self) -> tuple[Transition, ...]:
-        """See `Catalog.states`."""
-        with self._work() as work:
-            return memory_bounds.states(work)
+        """See `StepHistory.states`."""
+        return self.run(lambda work: memory_bounds.states(work))
 
     def transitions(self, limit: int | None = None) -> tuple[Transition, ...]:
-        """See `Catalog.transitions`."""
-        with self._work() as work:
-            return memory_bounds.transitions(work, limit)
+        """See `StepHistory.transitions`."""
+        return self.run(lambda work: memory_bounds.transitions(work, limit))
 
     def assignments(self) -> tuple[Assignment, ...]:
-        """See `Catalog.assignments`."""
-        with self._work() as work:
-            return status.assignments(work)
+        """See `Deployments.assignments`."""
+        return self.run(lambda work: status.assignments(work))
 
     def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
-        """See `Catalog.plans`."""
-        with self._work() as work:
-            return status.plans(work, superseded=superseded)
+        """See `Deployments.plans`."""
+        return self.run(lambda work: status.plans(work, superseded=superseded))
 
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
-        """See `Catalog.acquire_lease`."""
+        """See `Leases.acquire_lease`."""
         (lease,) = self.acquire_leases([(key, epoch)], holder, ttl_ms)
         return lease
 
     def acquire_leases(
         self, wanted: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
     ) -> tuple[Lease, ...]:
-        """See `Catalog.acquire_leases`."""
-        with self._work() as work:
-            return tuple(
+        """See `Leases.acquire_leases`."""
+        return self.run(
+            lambda work: tuple(
                 memory_leases.acquire(work, key, epoch, holder, ttl_ms) for key, epoch in wanted
             )
+        )
 
     def renew_lease(self, lease: Lease, ttl_ms: int) -> Lease:
-        """See `Catalog.renew_lease`."""
-        with self._work() as work:
-            return memory_leases.renew(work, lease, ttl_ms)
+        """See `Leases.renew_lease`."""
+        return self.run(lambda work: memory_leases.renew(work, lease, ttl_ms))
 
     def release_lease(self, lease: Lease) -> None:
-        """See `Catalog.release_lease`."""
-        with self._work() as work:
-            memory_leases.release(work, lease)
+        """See `Leases.release_lease`."""
+        self.run(lambda work: memory_leases.release(work, lease))
 
     def renew_leases(self, leases: Sequence[Lease], ttl_ms: int) -> tuple[Lease | MedusaError, ...]:
-        """See `Catalog.renew_leases`."""
+        """See `Leases.renew_leases`."""
         return tuple(_answer(partial(self.renew_lease, lease, ttl_ms)) for lease in leases)
 
     def release_leases(self, leases: Sequence[Lease]) -> None:
-        """See `Catalog.release_leases`."""
-        with self._work() as work:
+        """See `Leases.release_leases`."""
+
+        def call(work: Transaction) -> None:
             for lease in leases:
                 memory_leases.release(work, lease)
 
+        self.run(call)
+
     def leases(self) -> tuple[LeaseRecord, ...]:
-        """See `Catalog.leases`."""
-        with self._work() as work:
-            return status.leases(work)
+        """See `Leases.leases`."""
+        return self.run(lambda work: status.leases(work))
 
     # landing
 
     def land(self, lease: Lease, batch: LandedBatch) -> bool:
-        """See `Catalog.land`."""
-        with self._work() as work:
-            return landing.land(work, lease, batch)
+        """See `Landing.land`."""
+        return self.run(lambda work: landing.land(work, lease, batch))
 
     def land_many(self, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
-        """See `Catalog.land_many`."""
-        with self._work() as work:
-            return landing.land_many(work, landed)
+        """See `Landing.land_many`."""
+        return self.run(lambda work: landing.land_many(work, landed))
 
     def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
                 end_us: int | None) -> None:  # fmt: skip
-        """See `Catalog.promise`."""
-        with self._work() as work:
-            landing.promise(
+        """See `Landing.promise`."""
+        self.run(
+            lambda work: landing.promise(
                 work,
                 SourcePromise(
                     lease=lease,
@@ -259,16 +247,21 @@ class MemoryCatalog:
                     end_us=end_us,
                 ),
             )
+        )
 
     def promise_many(self, promises: Sequence[SourcePromise]) -> None:
-        """See `Catalog.promise_many`."""
-        with self._work() as work:
+        """See `Landing.promise_many`."""
+
+        def call(work: Transaction) -> None:
             for promise in sorted(promises, key=lambda p: p.lease.key.fragment):
                 landing.promise(work, promise)
 
+        self.run(call)
+
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
-        """See `Catalog.landed_files`."""
-        with self._work() as work:
+        """See `LandedFiles.landed_files`."""
+
+        def call(work: Transaction) -> tuple[SegmentFile, ...]:
             record = work.get(tables.STREAMS, stream)
             width_us = record.width_us if record else 0
             batches = [
@@ -279,20 +272,22 @@ class MemoryCatalog:
             ]
             return tuple(b.file for b in sorted(batches, key=lambda b: b.number) if b.file)
 
+        return self.run(call)
+
     def landed_files_of(
         self, parts: Sequence[tuple[StreamName, Range]]
     ) -> tuple[tuple[SegmentFile, ...], ...]:
-        """See `Catalog.landed_files_of`."""
+        """See `LandedFiles.landed_files_of`."""
         return tuple(self.landed_files(stream, part) for stream, part in parts)
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
-        """See `Catalog.landed_batches`."""
-        with self._work() as work:
-            return landing.landed_batches(work, stream, query_id)
+        """See `LandedFiles.landed_batches`."""
+        return self.run(lambda work: landing.landed_batches(work, stream, query_id))
 
     def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
-        """See `Catalog.landed_state`."""
-        with self._work() as work:
+        """See `Landing.landed_state`."""
+
+        def call(work: Transaction) -> tuple[int, str | None] | None:
             found = {
                 batch_id: batch.state
                 for (name, query, batch_id), batch in work.rows(tables.BATCHES).items()
@@ -300,22 +295,28 @@ class MemoryCatalog:
             }
             return (max(found), found[max(found)]) if found else None
 
+        return self.run(call)
+
     def landed_states(
         self, streams: Sequence[StreamName], query_id: str
     ) -> Mapping[StreamName, tuple[int, str | None]]:
-        """See `Catalog.landed_states`."""
+        """See `Landing.landed_states`."""
         found = {stream: self.landed_state(stream, query_id) for stream in streams}
         return {stream: state for stream, state in found.items() if state is not None}
 
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
-        """See `Catalog.landed_queries`."""
-        with self._work() as work:
+        """See `LandedFiles.landed_queries`."""
+
+        def call(work: Transaction) -> tuple[str, ...]:
             found = {query for name, query, _ in work.rows(tables.BATCHES) if name == stream}
             return tuple(sorted(found))
 
+        return self.run(call)
+
     def landed_extent(self, stream: StreamName) -> tuple[int, int] | None:
-        """See `Catalog.landed_extent`."""
-        with self._work() as work:
+        """See `Landing.landed_extent`."""
+
+        def call(work: Transaction) -> tuple[int, int] | None:
             starts = [
                 at_us
                 for (name, _, _), batch in work.rows(tables.BATCHES).items()
@@ -324,69 +325,46 @@ class MemoryCatalog:
             ]
             return (min(starts), max(starts)) if starts else None
 
+        return self.run(call)
+
     def landed_extents(self, streams: Sequence[StreamName]) -> Mapping[StreamName, tuple[int, int]]:
-        """See `Catalog.landed_extents`."""
+        """See `Landing.landed_extents`."""
         found = {stream: self.landed_extent(stream) for stream in streams}
         return {stream: extent for stream, extent in found.items() if extent is not None}
 
     # committing
 
     def commit(self, commit: Commit) -> Committed:
-        """See `Catalog.commit`."""
-        with self._work() as work:
-            return memory_commit.commit_step(work, commit)
+        """See `Steps.commit`."""
+        return self.run(lambda work: memory_commit.commit_step(work, commit))
 
     def commit_many(self, commits: Sequence[Commit]) -> tuple[Committed | MedusaError, ...]:
-        """See `Catalog.commit_many`."""
+        """See `Steps.commit_many`."""
         return tuple(_answer(partial(self.commit, commit)) for commit in commits)
 
     # reading
 
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
-        """See `Catalog.read_knowledge`."""
-        with self._work() as work:
-            return knowledge.read_knowledge(work, self._participant, fragments, limits)
+        """See `Deployments.read_knowledge`."""
+        return self.run(
+            lambda work: knowledge.read_knowledge(work, self._participant, fragments, limits)
+        )
 
     def segments(self, stream: StreamName, part: Range | None = None, *,
                  producer: Producer | None = None,
                  as_of: Version | None = None) -> tuple[Segment, ...]:  # fmt: skip
-        """See `Catalog.segments`."""
-        with self._work() as work:
+        """See `Lines.segments`."""
+
+        def call(work: Transaction) -> tuple[Segment, ...]:
             rows = memory_reading.segment_rows(work, stream, part, producer, as_of)
             return tuple(row.segment for row in rows)
 
-    def line_version(self, stream: StreamName, producer: Producer,
-                     version: Version) -> LineVersion | None:  # fmt: skip
-        """See `Catalog.line_version`."""
-        with self._work() as work:
-            return changes.line_version(work, stream, producer, version)
-
-    def line_versions(self, stream: StreamName, producer: Producer, *, after: Version,
-                      until: Version | None = None,
-                      limit: int) -> tuple[LineVersion, ...]:  # fmt: skip
-        """See `Catalog.line_versions`."""
-        with self._work() as work:
-            found = changes.versions(work, stream, producer)
-            return tuple(
-                v for v in found if v.version > after and (until is None or v.version <= until)
-            )[:limit]
-
-    def version_at(self, stream: StreamName, producer: Producer, at_ms: int) -> Version:
-        """See `Catalog.version_at`."""
-        with self._work() as work:
-            found = changes.versions(work, stream, producer)
-            return max((v.version for v in found if (v.made_at_ms or 0) <= at_ms),
-                       default=Version(0))  # fmt: skip
-
-    def difference(self, stream: StreamName, producer: Producer, since: Version, until: Version,
-                   part: Range) -> Difference:  # fmt: skip
-        """See `Catalog.difference`."""
-        with self._work() as work:
-            return changes.difference(work, stream, producer, since, until, part)
+        return self.run(call)
 
     def lineage(self, segment: Segment) -> tuple[Read, ...]:
-        """See `Catalog.lineage`."""
-        with self._work() as work:
+        """See `StepHistory.lineage`."""
+
+        def call(work: Transaction) -> tuple[Read, ...]:
             line = work.get(tables.LINES, (segment.stream, segment.producer))
             for row in (*line.live, *line.superseded) if line else ():
                 same = row.segment.version == segment.version
@@ -394,41 +372,47 @@ class MemoryCatalog:
                     return memory_reading.lineage_of(work, row)
             return ()
 
+        return self.run(call)
+
     def lines(self, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
-        """See `Catalog.lines`."""
-        with self._work() as work:
-            return memory_reading.line_statuses(work, stream)
+        """See `Lines.lines`."""
+        return self.run(lambda work: memory_reading.line_statuses(work, stream))
 
     def streams(self) -> tuple[StreamStatus, ...]:
-        """See `Catalog.streams`."""
-        with self._work() as work:
-            return memory_reading.stream_statuses(work)
+        """See `Lines.streams`."""
+        return self.run(lambda work: memory_reading.stream_statuses(work))
 
     def steps(self, limit: int | None = None) -> tuple[StepRecord, ...]:
-        """See `Catalog.steps`."""
-        with self._work() as work:
+        """See `StepHistory.steps`."""
+
+        def call(work: Transaction) -> tuple[StepRecord, ...]:
             made = sorted(work.rows(tables.COMMITS).values(), key=lambda row: row.number)
             if limit is not None:
                 made = made[max(len(made) - limit, 0) :]
             return tuple(memory_reading.step_of(row) for row in made)
 
+        return self.run(call)
+
     def step_counts(self) -> Mapping[Cause, int]:
-        """See `Catalog.step_counts`."""
-        with self._work() as work:
-            return status.step_counts(work)
+        """See `StepHistory.step_counts`."""
+        return self.run(lambda work: status.step_counts(work))
 
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
-        """See `Catalog.quarantined`."""
-        with self._work() as work:
+        """See `Quarantine.quarantined`."""
+
+        def call(work: Transaction) -> tuple[QuarantinedRecord, ...]:
             rows = sorted(work.rows(tables.QUARANTINE).items(), key=lambda item: item[0])
             return tuple(record for _, record in rows[:limit])
+
+        return self.run(call)
 
     def quarantine_entries(
         self, stream: StreamName | None = None, *, after: int = 0,
         numbers: Sequence[int] | None = None, limit: int | None = None,
     ) -> tuple[QuarantineEntry, ...]:  # fmt: skip
-        """See `Catalog.quarantine_entries`."""
-        with self._work() as work:
+        """See `Quarantine.quarantine_entries`."""
+
+        def call(work: Transaction) -> tuple[QuarantineEntry, ...]:
             found = sorted(work.rows(tables.QUARANTINE).items(), key=lambda item: item[0])
             return tuple(
                 QuarantineEntry(
@@ -440,81 +424,64 @@ class MemoryCatalog:
                 and (numbers is None or number in numbers)
             )[:limit]
 
+        return self.run(call)
+
     def quarantine_count(self, stream: StreamName | None = None) -> int:
-        """See `Catalog.quarantine_count`."""
-        with self._work() as work:
+        """See `Quarantine.quarantine_count`."""
+
+        def call(work: Transaction) -> int:
             records = work.rows(tables.QUARANTINE).values()
             return sum(stream in (None, record.stream) for record in records)
 
+        return self.run(call)
+
     def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
-        """See `Catalog.quarantine_reasons`."""
-        with self._work() as work:
-            return status.quarantine_reasons(work, limit)
-
-    # certificates
-
-    def history(self, stream: StreamName, producer: Producer,
-                part: Range) -> tuple[LineEvent, ...]:  # fmt: skip
-        """See `Catalog.history`."""
-        with self._work() as work:
-            return memory_certificates.history(work, stream, producer, part)
-
-    def record_certificate(self, certificate: Certificate) -> int:
-        """See `Catalog.record_certificate`."""
-        with self._work() as work:
-            return memory_certificates.record(work, certificate)
-
-    def certificates(self, stream: StreamName | None = None, *,
-                     limit: int | None = None) -> tuple[Certificate, ...]:  # fmt: skip
-        """See `Catalog.certificates`."""
-        with self._work() as work:
-            return memory_certificates.certificates(work, stream, limit)
+        """See `Quarantine.quarantine_reasons`."""
+        return self.run(lambda work: status.quarantine_reasons(work, limit))
 
     # load
 
     def record_load(self, sample: LoadSample) -> bool:
-        """See `Catalog.record_load`."""
-        with self._work() as work:
-            return loads.record(work, sample)
+        """See `LoadLog.record_load`."""
+        return self.run(lambda work: loads.record(work, sample))
 
     def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
-        """See `Catalog.loads_since`."""
-        with self._work() as work:
-            return loads.since(work, window_ms)
+        """See `LoadLog.loads_since`."""
+        return self.run(lambda work: loads.since(work, window_ms))
 
     def declared_cost(self) -> DeclaredCost | None:
-        """See `Catalog.declared_cost`."""
-        with self._work() as work:
-            return loads.declared_cost(work)
+        """See `LoadLog.declared_cost`."""
+        return self.run(lambda work: loads.declared_cost(work))
 
     def declare_cost(self, declared: DeclaredCost) -> None:
         """What the owner does by SQL in Postgres."""
-        with self._work() as work:
-            loads.declare(work, declared)
+        self.run(lambda work: loads.declare(work, declared))
 
     # the exchange
 
     def imports(self) -> tuple[ImportStanding, ...]:
-        """See `Catalog.imports`."""
-        with self._work() as work:
-            return exchange.imports(work, self._participant)
+        """See `Imports.imports`."""
+        return self.run(lambda work: exchange.imports(work, self._participant))
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        """See `Catalog.line_news`."""
-        with self._work() as work:
-            return exchange.line_news(work, stream, producer, after, segments_max)
+        """See `Readers.line_news`."""
+        return self.run(
+            lambda work: exchange.line_news(work, stream, producer, after, segments_max)
+        )
 
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
-        """See `Catalog.import_line`."""
-        with self._work() as work:
-            return exchange.import_line(work, self._participant, lease, news, plan)
+        """See `Imports.import_line`."""
+        return self.run(
+            lambda work: exchange.import_line(work, self._participant, lease, news, plan)
+        )
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
                     limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
-        """See `Catalog.acknowledge`."""
+        """See `Readers.acknowledge`."""
         check_name("reader", reader)
-        with self._work() as work:
+
+        def call(work: Transaction) -> None:
             if work.get(tables.STREAMS, stream) is None:
                 raise Refused(f"stream {stream} is not deployed here: acknowledge one that is")
             if not 1 <= limit_ms <= READER_LIMIT_MS_MAX:
@@ -531,122 +498,106 @@ class MemoryCatalog:
                         limit_ms=limit_ms, path_ms=path_ms)  # fmt: skip
             memory_trim.place_hold(work, hold)
 
+        self.run(call)
+
     # several producers of one stream
 
     def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
-        """See `Catalog.read_imports`."""
-        with self._work() as work:
-            return choices.read_imports(work, self._participant, limits)
+        """See `Imports.read_imports`."""
+        return self.run(lambda work: choices.read_imports(work, self._participant, limits))
 
     def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
-        """See `Catalog.commit_choice`."""
-        with self._work() as work:
-            return choices.commit_choice(work, lease, chosen)
+        """See `Imports.commit_choice`."""
+        return self.run(lambda work: choices.commit_choice(work, lease, chosen))
 
     def divergences(self, stream: StreamName | None = None) -> tuple[Divergence, ...]:
-        """See `Catalog.divergences`."""
-        with self._work() as work:
-            return choices.divergences(work, stream)
+        """See `Imports.divergences`."""
+        return self.run(lambda work: choices.divergences(work, stream))
 
     def disputed(self) -> Mapping[StreamName, int]:
-        """See `Catalog.disputed`."""
-        with self._work() as work:
-            return choices.disputed(work)
+        """See `Imports.disputed`."""
+        return self.run(lambda work: choices.disputed(work))
 
     # recalls
 
     def recall(self, wanted: RecallWanted, *, explain: bool = False) -> tuple[Recalled, ...]:
-        """See `Catalog.recall`."""
-        with self._work() as work:
+        """See `Recalls.recall`."""
+
+        def call(work: Transaction) -> tuple[Recalled, ...]:
             before = {name: dict(rows) for name, rows in work.changes.items()}
             told = memory_recalls.recall(work, self._participant, wanted)
             if explain:
                 work.changes = before
             return told
 
+        return self.run(call)
+
     def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
-        """See `Catalog.recalls`."""
-        with self._work() as work:
-            return recalled.recalls(work, stream)
+        """See `Recalls.recalls`."""
+        return self.run(lambda work: recalled.recalls(work, stream))
 
     # holds
 
     def place_hold(self, hold: Hold) -> None:
-        """See `Catalog.place_hold`."""
-        with self._work() as work:
-            memory_trim.place_hold(work, hold)
+        """See `Readers.place_hold`."""
+        self.run(lambda work: memory_trim.place_hold(work, hold))
 
     def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
-        """See `Catalog.release_hold`."""
-        with self._work() as work:
+        """See `Readers.release_hold`."""
+
+        def call(work: Transaction) -> None:
             if work.lock_row(tables.HOLDS, (stream, holder, purpose)) is not None:
                 work.remove(tables.HOLDS, (stream, holder, purpose))
 
+        self.run(call)
+
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
-        """See `Catalog.holds`."""
-        with self._work() as work:
+        """See `Readers.holds`."""
+
+        def call(work: Transaction) -> tuple[Hold, ...]:
             rows = work.rows(tables.HOLDS).values()
             found = [row.hold for row in rows if row.hold.stream == stream]
             return tuple(sorted(found, key=lambda h: (h.from_us, h.holder, h.purpose)))
 
-    # cursors
-
-    def place_cursor(self, stream: StreamName, name: str, producer: Producer, *, from_us: int,
-                     limit_ms: int) -> None:  # fmt: skip
-        """See `Catalog.place_cursor`."""
-        with self._work() as work:
-            changes.place_cursor(work, stream, name, producer, from_us, limit_ms)
-
-    def move_cursor(self, stream: StreamName, name: str, version: Version, limit_ms: int) -> None:
-        """See `Catalog.move_cursor`."""
-        with self._work() as work:
-            changes.move_cursor(work, stream, name, version, limit_ms)
-
-    def drop_cursor(self, stream: StreamName, name: str) -> None:
-        """See `Catalog.drop_cursor`."""
-        with self._work() as work:
-            changes.drop_cursor(work, stream, name)
-
-    def cursors(self) -> tuple[Cursor, ...]:
-        """See `Catalog.cursors`."""
-        with self._work() as work:
-            return changes.cursors(work)
+        return self.run(call)
 
     # sinks
 
     def declare_sink(self, stream: StreamName, name: str, document: str, *, from_us: int,
                      through_us: int | None, limit_ms: int) -> None:  # fmt: skip
-        """See `Catalog.declare_sink`."""
-        with self._work() as work:
-            memory_sinks.declare_sink(work, stream, name, document, from_us, through_us, limit_ms)
+        """See `Sinks.declare_sink`."""
+        self.run(
+            lambda work: memory_sinks.declare_sink(
+                work, stream, name, document, from_us, through_us, limit_ms
+            )
+        )
 
     def withdraw_sink(self, stream: StreamName, name: str) -> None:
-        """See `Catalog.withdraw_sink`."""
-        with self._work() as work:
-            memory_sinks.withdraw_sink(work, stream, name)
+        """See `Sinks.withdraw_sink`."""
+        self.run(lambda work: memory_sinks.withdraw_sink(work, stream, name))
 
     def sinks(self) -> tuple[SinkRecord, ...]:
-        """See `Catalog.sinks`."""
-        with self._work() as work:
-            return tuple(row for _, row in sorted(work.rows(tables.SINKS).items()))
+        """See `Sinks.sinks`."""
+        return self.run(
+            lambda work: tuple(row for _, row in sorted(work.rows(tables.SINKS).items()))
+        )
 
     def record_delivery(self, sink: SinkRecord, delivered: Delivered, limit_ms: int) -> None:
-        """See `Catalog.record_delivery`."""
-        with self._work() as work:
-            memory_sinks.record_delivery(work, sink, delivered, limit_ms)
+        """See `Sinks.record_delivery`."""
+        self.run(lambda work: memory_sinks.record_delivery(work, sink, delivered, limit_ms))
 
     def record_sink_problem(self, sink: SinkRecord, problem: str | None) -> None:
-        """See `Catalog.record_sink_problem`."""
-        with self._work() as work:
-            memory_sinks.record_sink_problem(work, sink, problem)
+        """See `Sinks.record_sink_problem`."""
+        self.run(lambda work: memory_sinks.record_sink_problem(work, sink, problem))
 
     # trimming
 
     def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
              needed: Mapping[str, int], segments_max: int,
              explain: bool = False) -> Trimmed:  # fmt: skip
-        """See `Catalog.trim`."""
-        with self._work() as work:
+        """See `Trims.trim`."""
+
+        def call(work: Transaction) -> Trimmed:
             before = {name: dict(rows) for name, rows in work.changes.items()}
             answer = memory_trim.trim(
                 work, self._participant, stream, producer, before_us, needed, segments_max
@@ -655,16 +606,20 @@ class MemoryCatalog:
                 work.changes = before
             return answer
 
+        return self.run(call)
+
     def compact(self, stream: StreamName, producer: Producer, segments: Sequence[Segment],
                 file: SegmentFile) -> tuple[SegmentFile, ...]:  # fmt: skip
-        """See `Catalog.compact`."""
-        with self._work() as work:
-            return memory_trim.compact(work, stream, producer, segments, file)
+        """See `Trims.compact`."""
+        return self.run(lambda work: memory_trim.compact(work, stream, producer, segments, file))
 
     def named_files(self, paths: Collection[str]) -> frozenset[str]:
-        """See `Catalog.named_files`."""
-        with self._work() as work:
-            return frozenset(path for path in paths if work.get(tables.FILES, path) is not None)
+        """See `Trims.named_files`."""
+        return self.run(
+            lambda work: frozenset(
+                path for path in paths if work.get(tables.FILES, path) is not None
+            )
+        )
 
 
 def _answer(call: Callable[[], T]) -> T | MedusaError:

@@ -14,7 +14,7 @@ Line = tuple[StreamName, Producer]
 
 
 def recalls(work: Transaction, stream: StreamName | None) -> tuple[Recalled, ...]:
-    """See `Catalog.recalls`."""
+    """See `Recalls.recalls`."""
     found = sorted(work.rows(RECALLS).items())
     return tuple(recall for (name, _, _), recall in found if stream in (None, name))
 
@@ -32,11 +32,3 @@ def check_commit(work: Transaction, commit: Commit) -> None:
             if recall.from_us < read.range.to_us:
                 raise Conflict(f"{read.input} was recalled from {recall.from_us} on since it was "
                                "read: read again and decide anew")  # fmt: skip
-
-
-def stable_before_us(
-    work: Transaction, line: Line, version: Version, stable_us: int | None
-) -> int | None:
-    """Where what was final at a version, and still is, ended."""
-    ends = [recall.from_us for recall in recalls_after(work, line, version)]
-    return None if stable_us is None else min([stable_us, *ends])

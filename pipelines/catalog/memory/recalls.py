@@ -1,4 +1,4 @@
-"""Recalls in memory, written from the words of `Catalog.recall` and not from the SQL."""
+"""Recalls in memory, written from the words of `Recalls.recall` and not from the SQL."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ FOLLOWS: Table[tuple[StreamName, Producer, int], FollowRow] = Table("recall_foll
 
 
 def recall(work: Transaction, here: Participant, wanted: RecallWanted) -> tuple[Recalled, ...]:
-    """See `Catalog.recall`; to explain it, the caller forgets what was done."""
+    """See `Recalls.recall`; to explain it, the caller forgets what was done."""
     # 1 May it be?
     line = work.get(tables.LINES, (wanted.stream, wanted.producer))
     if line is None:

@@ -14,11 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused
+from medusa_core.loads import Recorded
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.knowledge import ContractInForce, contract_in_force
-from medusa_core.market.loads import Recorded
 from medusa_core.market.messages import (
     Answer,
     Item,

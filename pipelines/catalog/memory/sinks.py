@@ -1,4 +1,4 @@
-"""Sinks in memory, written from the words of `Catalog.declare_sink` and those that follow it."""
+"""Sinks in memory, written from the words of `Sinks.declare_sink` and those that follow it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def declare_sink(
     through_us: int | None,
     limit_ms: int,
 ) -> None:
-    """See `Catalog.declare_sink`."""
+    """See `Sinks.declare_sink`."""
     check_name("sink", name)
     if work.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: deliver one that is")
@@ -49,7 +49,7 @@ def declare_sink(
 
 
 def withdraw_sink(work: Transaction, stream: StreamName, name: str) -> None:
-    """See `Catalog.withdraw_sink`."""
+    """See `Sinks.withdraw_sink`."""
     if work.lock_row(tables.SINKS, (stream, name)) is not None:
         work.remove(tables.SINKS, (stream, name))
     hold = (stream, holder_of(name), HOLD_PURPOSE)
@@ -60,7 +60,7 @@ def withdraw_sink(work: Transaction, stream: StreamName, name: str) -> None:
 def record_delivery(
     work: Transaction, sink: SinkRecord, delivered: Delivered, limit_ms: int
 ) -> None:
-    """See `Catalog.record_delivery`."""
+    """See `Sinks.record_delivery`."""
     stands = work.lock_row(tables.SINKS, (sink.stream, sink.name))
     if stands is None or stands.document != sink.document:
         raise Conflict(
@@ -86,7 +86,7 @@ def record_delivery(
 
 
 def record_sink_problem(work: Transaction, sink: SinkRecord, problem: str | None) -> None:
-    """See `Catalog.record_sink_problem`."""
+    """See `Sinks.record_sink_problem`."""
     stands = work.lock_row(tables.SINKS, (sink.stream, sink.name))
     if stands is not None and stands.document == sink.document:
         text = None if problem is None else problem[:2000]

@@ -15,7 +15,7 @@ _LANES = list(Lane)
 
 
 def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
-    """See `Catalog.leases`."""
+    """See `Leases.leases`."""
     found = [
         LeaseRecord(
             lease=Lease(
@@ -37,7 +37,7 @@ def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
 
 
 def assignments(work: Transaction) -> tuple[Assignment, ...]:
-    """See `Catalog.assignments`."""
+    """See `Deployments.assignments`."""
     newest = newest_assignments(work)
     return work.made_of(
         "assignments", (newest,), lambda: tuple(newest[of] for of in sorted(newest))
@@ -45,7 +45,7 @@ def assignments(work: Transaction) -> tuple[Assignment, ...]:
 
 
 def plans(work: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:
-    """See `Catalog.plans`."""
+    """See `Deployments.plans`."""
     found: list[PlanRecord] = []
     lines = work.rows(tables.ASSIGNMENTS).values() if superseded else assignments(work)
     for plan in {a.plan for a in lines}:
@@ -57,13 +57,13 @@ def plans(work: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:
 
 
 def step_counts(work: Transaction) -> dict[Cause, int]:
-    """See `Catalog.step_counts`."""
+    """See `StepHistory.step_counts`."""
     counts = Counter(row.commit.cause for row in work.rows(tables.COMMITS).values())
     return {cause: counts[cause] for cause in Cause if cause in counts}
 
 
 def quarantine_reasons(work: Transaction, limit: int | None) -> tuple[QuarantineReason, ...]:
-    """See `Catalog.quarantine_reasons`."""
+    """See `Quarantine.quarantine_reasons`."""
     counts = Counter((r.stream, r.reason) for r in work.rows(tables.QUARANTINE).values())
     found = [
         QuarantineReason(stream=stream, reason=reason, records=records)

@@ -1,4 +1,4 @@
-"""Trimming and compaction in memory, written from the words of `Catalog.trim` and `Catalog.compact`
+"""Trimming and compaction in memory, written from the words of `Trims.trim` and `Trims.compact`
 and not from the SQL."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def place_hold(work: Transaction, hold: Hold) -> None:
 
 
 def declare_retention(work: Transaction, stream: StreamName, retention_ms: int | None) -> None:
-    """See `Catalog.declare_retention`."""
+    """See `Trims.declare_retention`."""
     if work.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: deploy its network first")
     if retention_ms is not None and not 0 < retention_ms <= FOREVER_US:
@@ -55,7 +55,7 @@ def trim(
     needed: Mapping[str, int],
     segments_max: int,
 ) -> Trimmed:
-    """See `Catalog.trim`; to explain it, the caller forgets what was done."""
+    """See `Trims.trim`; to explain it, the caller forgets what was done."""
     # 1 Wait until no hold is being placed, so that none is meanwhile; only then lock the line.
     if work.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: trim one that is")
@@ -215,7 +215,7 @@ def compact(
     segments: Sequence[Segment],
     file: SegmentFile,
 ) -> tuple[SegmentFile, ...]:
-    """See `Catalog.compact`."""
+    """See `Trims.compact`."""
     line = lock_line(work, stream, producer)
     wanted = {(s.range, s.version) for s in segments}
     chosen = [

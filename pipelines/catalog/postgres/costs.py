@@ -11,7 +11,7 @@ from pipelines.catalog.postgres.queries import query
 
 
 def step_costs_of(connection: Connection, participant: str) -> Mapping[str, Cost]:
-    """See `Catalog.step_costs`."""
+    """See `Deployments.step_costs`."""
     steps: dict[str, list[MeasuredStep]] = {}
     values = {"participant": participant, "steps_max": STEPS_PER_COST}
     for row in connection.execute(query("step_costs"), values).mappings():

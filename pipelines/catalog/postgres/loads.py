@@ -1,4 +1,4 @@
-"""Samples of load, and what load costs, as Postgres takes and answers them."""
+"""Samples of load, as Postgres takes and answers them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from medusa_core.commits import Cause
-from medusa_core.market.costs import PiecewiseLinear, Queue
-from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import Kind, LoadSample, Recorded, Shares, WorkKey
+from medusa_core.loads import Kind, LoadSample, Recorded, Shares, WorkKey
 
 WORK = "work"
 
@@ -63,16 +61,4 @@ def recorded_of(rows: Iterable[RowMapping]) -> tuple[Recorded, ...]:
             shares=Shares(works=works.get(of, {}), kinds=kinds.get(of, {})),
         )
         for of, (from_ms, to_ms) in periods.items()
-    )
-
-
-def declared_of(row: RowMapping) -> DeclaredCost:
-    """The cost function in force."""
-    cost: Queue | PiecewiseLinear
-    if row["kind"] == "queue":
-        cost = Queue(capacity=row["capacity"], scale=row["scale"])
-    else:
-        cost = PiecewiseLinear(tuple((load, cost) for load, cost in row["points"]))
-    return DeclaredCost(
-        cost=cost, threshold=row["threshold"], currency=row["currency"], number=row["number"]
     )

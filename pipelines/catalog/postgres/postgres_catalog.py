@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, text
 from sqlalchemy.engine import URL
@@ -37,8 +37,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
-from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.loads import WINDOW_MS, LoadSample, Recorded
+from medusa_core.loads import WINDOW_MS, LoadSample, Recorded
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.recalls import Recalled, RecallWanted
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
@@ -48,11 +47,12 @@ from medusa_core.step_costs import Cost
 from medusa_core.trims import Trimmed
 from pipelines.catalog import import_rows as imported
 from pipelines.catalog import knowledge_rows as stands
+from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres import certificates as certified
 from pipelines.catalog.postgres import choices, many, rows
 from pipelines.catalog.postgres.costs import step_costs_of
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.loads import declared_of, recorded_of, sample_document
+from pipelines.catalog.postgres.loads import recorded_of, sample_document
 from pipelines.catalog.postgres.news import import_document, news_of
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.recalls import recall_document, recalled_of
@@ -69,6 +69,9 @@ from pipelines.catalog.records import (
     StreamStatus,
 )
 from pipelines.catalog.server.migrations import check_connection
+
+if TYPE_CHECKING:
+    from medusa_core.market.declared import DeclaredCost
 
 CONNECT_S_MAX = 10
 SNAPSHOT = text("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -101,7 +104,7 @@ def catalog_engine(
     )
 
 
-class PostgresCatalog:
+class PostgresCatalog(Catalog):
     """A `Catalog` in a Postgres database that `medusa migrate` has prepared."""
 
     def __init__(self, url: str, participant: Participant) -> None:
@@ -170,27 +173,27 @@ class PostgresCatalog:
         return int(self._value("read_clock"))
 
     def deploy(self, deployment: Deployment) -> None:
-        """See `Catalog.deploy`."""
+        """See `Deployments.deploy`."""
         self._value("deploy", request=rows.deployment_document(deployment))
 
     def declare_source(self, stream: StreamName, document: str) -> None:
-        """See `Catalog.declare_source`."""
+        """See `Landing.declare_source`."""
         self._value("declare_source", stream=stream, document=document)
 
     def sources(self) -> Mapping[StreamName, str]:
-        """See `Catalog.sources`."""
+        """See `Landing.sources`."""
         return {row["stream"]: row["document"] for row in self._rows("sources")}
 
     def declare_retention(self, stream: StreamName, retention_ms: int | None) -> None:
-        """See `Catalog.declare_retention`."""
+        """See `Trims.declare_retention`."""
         self._value("declare_retention", stream=stream, retention_ms=retention_ms)
 
     def retentions(self) -> Mapping[StreamName, int]:
-        """See `Catalog.retentions`."""
+        """See `Trims.retentions`."""
         return {row["stream"]: row["retention_ms"] for row in self._rows("retentions")}
 
     def declare_bound(self, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
-        """See `Catalog.declare_bound`."""
+        """See `Guarantees.declare_bound`."""
         self._value(
             "declare_bound",
             stream=stream,
@@ -202,24 +205,24 @@ class PostgresCatalog:
         )
 
     def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
-        """See `Catalog.bounds`."""
+        """See `Guarantees.bounds`."""
         return {row["stream"]: rows.promise_of(row) for row in self._rows("bounds")}
 
     def declare_verify(self, stream: StreamName, count: int) -> None:
-        """See `Catalog.declare_verify`."""
+        """See `Guarantees.declare_verify`."""
         self._value("declare_verify", stream=stream, verify_count=count)
 
     def verifies(self) -> Mapping[StreamName, int]:
-        """See `Catalog.verifies`."""
+        """See `Guarantees.verifies`."""
         return {row["stream"]: row["verify_count"] for row in self._rows("verifies")}
 
     def step_costs(self) -> Mapping[str, Cost]:
-        """See `Catalog.step_costs`."""
+        """See `Deployments.step_costs`."""
         with errors_of_catalog(), self._snapshot() as connection:
             return step_costs_of(connection, self._participant)
 
     def record_transition(self, transition: Transition) -> bool:
-        """See `Catalog.record_transition`."""
+        """See `Steps.record_transition`."""
         made: bool = self._value(
             "record_transition",
             fragment=transition.fragment,
@@ -232,41 +235,41 @@ class PostgresCatalog:
         return made
 
     def transitions(self, limit: int | None = None) -> tuple[Transition, ...]:
-        """See `Catalog.transitions`."""
+        """See `StepHistory.transitions`."""
         return tuple(rows.transition_of(row) for row in self._rows("transitions", limit=limit))
 
     def states(self) -> tuple[Transition, ...]:
-        """See `Catalog.states`."""
+        """See `StepHistory.states`."""
         return tuple(rows.transition_of(row) for row in self._rows("states"))
 
     def assignments(self) -> tuple[Assignment, ...]:
-        """See `Catalog.assignments`."""
+        """See `Deployments.assignments`."""
         return tuple(rows.assignment_of(row) for row in self._rows("assignments"))
 
     def plans(self, *, superseded: bool = False) -> tuple[PlanRecord, ...]:
-        """See `Catalog.plans`."""
+        """See `Deployments.plans`."""
         return tuple(PlanRecord(**row) for row in self._rows("plans", superseded=superseded))
 
     def acquire_lease(self, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
-        """See `Catalog.acquire_lease`."""
+        """See `Leases.acquire_lease`."""
         ends_ms = self._value(
             "acquire_lease", **rows.key_fields(key), epoch=epoch, holder=holder, ttl_ms=ttl_ms
         )
         return Lease(key=key, epoch=epoch, holder=holder, expires_at_ms=ends_ms)
 
     def renew_lease(self, lease: Lease, ttl_ms: int) -> Lease:
-        """See `Catalog.renew_lease`."""
+        """See `Leases.renew_lease`."""
         ends_ms = self._value("renew_lease", **many.lease_fields(lease), ttl_ms=ttl_ms)
         return Lease(key=lease.key, epoch=lease.epoch, holder=lease.holder, expires_at_ms=ends_ms)
 
     def release_lease(self, lease: Lease) -> None:
-        """See `Catalog.release_lease`."""
+        """See `Leases.release_lease`."""
         self._value("release_lease", **many.lease_fields(lease))
 
     def acquire_leases(
         self, wanted: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
     ) -> tuple[Lease, ...]:
-        """See `Catalog.acquire_leases`."""
+        """See `Leases.acquire_leases`."""
         asked = many.wanted_document(wanted)
         ends_ms = self._value("acquire_leases", asked=asked, holder=holder, ttl_ms=ttl_ms)
         return tuple(
@@ -275,28 +278,28 @@ class PostgresCatalog:
         )
 
     def renew_leases(self, leases: Sequence[Lease], ttl_ms: int) -> tuple[Lease | MedusaError, ...]:
-        """See `Catalog.renew_leases`."""
+        """See `Leases.renew_leases`."""
         answers = self._value("renew_leases", asked=many.leases_document(leases), ttl_ms=ttl_ms)
         return tuple(map(many.renewed_of, leases, answers))
 
     def release_leases(self, leases: Sequence[Lease]) -> None:
-        """See `Catalog.release_leases`."""
+        """See `Leases.release_leases`."""
         self._value("release_leases", asked=many.leases_document(leases))
 
     def leases(self) -> tuple[LeaseRecord, ...]:
-        """See `Catalog.leases`."""
+        """See `Leases.leases`."""
         return tuple(rows.lease_of(row) for row in self._rows("leases"))
 
     # landing
 
     def land(self, lease: Lease, batch: LandedBatch) -> bool:
-        """See `Catalog.land`."""
+        """See `Landing.land`."""
         document = rows.landing_document(many.lease_fields(lease), batch)
         return bool(self._value("land", request=document))
 
     def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
                 end_us: int | None) -> None:  # fmt: skip
-        """See `Catalog.promise`."""
+        """See `Landing.promise`."""
         self._value(
             "promise",
             **many.lease_fields(lease),
@@ -307,22 +310,22 @@ class PostgresCatalog:
         )
 
     def land_many(self, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
-        """See `Catalog.land_many`."""
+        """See `Landing.land_many`."""
         return bool(self._value("land_many", request=many.landing_document_of_many(landed)))
 
     def promise_many(self, promises: Sequence[SourcePromise]) -> None:
-        """See `Catalog.promise_many`."""
+        """See `Landing.promise_many`."""
         self._value("promise_many", asked=many.promises_document(promises))
 
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
-        """See `Catalog.landed_files`."""
+        """See `LandedFiles.landed_files`."""
         found = self._rows("landed_files", stream=stream, from_us=part.from_us, to_us=part.to_us)
         return tuple(rows.file_of(*row.values()) for row in found)
 
     def landed_files_of(
         self, parts: Sequence[tuple[StreamName, Range]]
     ) -> tuple[tuple[SegmentFile, ...], ...]:
-        """See `Catalog.landed_files_of`."""
+        """See `LandedFiles.landed_files_of`."""
         found: list[list[SegmentFile]] = [[] for _ in parts]
         for row in self._rows(
             "landed_files_of",
@@ -336,40 +339,40 @@ class PostgresCatalog:
         return tuple(map(tuple, found))
 
     def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
-        """See `Catalog.landed_batches`."""
+        """See `LandedFiles.landed_batches`."""
         found = self._rows("landed_batches", stream=stream, query_id=query_id)
         return {row["batch_id"]: row["records"] for row in found}
 
     def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
-        """See `Catalog.landed_state`."""
+        """See `Landing.landed_state`."""
         found = self._rows("landed_state", stream=stream, query_id=query_id)
         return (found[0]["batch_id"], found[0]["source_state"]) if found else None
 
     def landed_states(
         self, streams: Sequence[StreamName], query_id: str
     ) -> Mapping[StreamName, tuple[int, str | None]]:
-        """See `Catalog.landed_states`."""
+        """See `Landing.landed_states`."""
         found = self._rows("landed_states", streams=list(streams), query_id=query_id)
         return {row["stream"]: (row["batch_id"], row["source_state"]) for row in found}
 
     def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
-        """See `Catalog.landed_queries`."""
+        """See `LandedFiles.landed_queries`."""
         return tuple(row["query_id"] for row in self._rows("landed_queries", stream=stream))
 
     def landed_extent(self, stream: StreamName) -> tuple[int, int] | None:
-        """See `Catalog.landed_extent`."""
+        """See `Landing.landed_extent`."""
         (row,) = self._rows("landed_extent", stream=stream)
         return None if row["first_us"] is None else (row["first_us"], row["last_us"])
 
     def landed_extents(self, streams: Sequence[StreamName]) -> Mapping[StreamName, tuple[int, int]]:
-        """See `Catalog.landed_extents`."""
+        """See `Landing.landed_extents`."""
         found = self._rows("landed_extents", streams=list(streams))
         return {row["stream"]: (row["first_us"], row["last_us"]) for row in found}
 
     # committing
 
     def commit(self, commit: Commit) -> Committed:
-        """See `Catalog.commit`: the numbers are in `medusa.commit_step`."""
+        """See `Steps.commit`: the numbers are in `medusa.commit_step`."""
         answer = self._value("commit_step", committing=True, request=rows.commit_document(commit))
         return Committed(
             versions=answer["versions"],
@@ -378,7 +381,7 @@ class PostgresCatalog:
         )
 
     def commit_many(self, commits: Sequence[Commit]) -> tuple[Committed | MedusaError, ...]:
-        """See `Catalog.commit_many`."""
+        """See `Steps.commit_many`."""
         requests = many.commits_document(commits)
         answers = self._value("commit_steps", committing=True, requests=requests)
         return tuple(map(many.committed_of, answers))
@@ -386,7 +389,7 @@ class PostgresCatalog:
     # reading
 
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
-        """See `Catalog.read_knowledge`: two strides in one snapshot, more if something is owed."""
+        """See `Deployments.read_knowledge`: one snapshot, two strides, more where rows are owed."""
         with errors_of_catalog(), self._snapshot() as connection:
             standing = self._standing(connection, fragments, limits)
             tentative = self._tentative(connection, standing, limits)
@@ -474,7 +477,7 @@ class PostgresCatalog:
     def segments(self, stream: StreamName, part: Range | None = None, *,
                  producer: Producer | None = None,
                  as_of: Version | None = None) -> tuple[Segment, ...]:  # fmt: skip
-        """See `Catalog.segments`."""
+        """See `Lines.segments`."""
         values: dict[str, Any] = {
             "stream": stream,
             "from_us": part.from_us if part else BEGINNING_US,
@@ -490,27 +493,27 @@ class PostgresCatalog:
 
     def line_version(self, stream: StreamName, producer: Producer,
                      version: Version) -> LineVersion | None:  # fmt: skip
-        """See `Catalog.line_version`."""
+        """See `LineVersions.line_version`."""
         found = self._rows("line_version", **_line(stream, producer), version=version)
         return next((LineVersion(**row) for row in found), None)
 
     def line_versions(self, stream: StreamName, producer: Producer, *, after: Version,
                       until: Version | None = None,
                       limit: int) -> tuple[LineVersion, ...]:  # fmt: skip
-        """See `Catalog.line_versions`."""
+        """See `LineVersions.line_versions`."""
         found = self._rows(
             "line_versions", **_line(stream, producer), after=after, until=until, limit=limit
         )
         return tuple(LineVersion(**row) for row in found)
 
     def version_at(self, stream: StreamName, producer: Producer, at_ms: int) -> Version:
-        """See `Catalog.version_at`."""
+        """See `LineVersions.version_at`."""
         found = self._rows("version_at", **_line(stream, producer), at_ms=at_ms)
         return Version(next((row["version"] for row in found), 0))
 
     def difference(self, stream: StreamName, producer: Producer, since: Version, until: Version,
                    part: Range) -> Difference:  # fmt: skip
-        """See `Catalog.difference`."""
+        """See `LineVersions.difference`."""
         sides: dict[bool, list[Segment]] = {False: [], True: []}
         found = self._rows(
             "line_difference",
@@ -532,7 +535,7 @@ class PostgresCatalog:
         )
 
     def lineage(self, segment: Segment) -> tuple[Read, ...]:
-        """See `Catalog.lineage`."""
+        """See `StepHistory.lineage`."""
         found = self._rows(
             "lineage",
             stream=segment.stream,
@@ -545,32 +548,32 @@ class PostgresCatalog:
         return tuple(rows.read_of(row) for row in found)
 
     def lines(self, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
-        """See `Catalog.lines`."""
+        """See `Lines.lines`."""
         if stream is not None and not _is_text(stream):
             return ()  # no database holds such a name
         return tuple(rows.line_of(row) for row in self._rows("lines", stream=stream))
 
     def streams(self) -> tuple[StreamStatus, ...]:
-        """See `Catalog.streams`."""
+        """See `Lines.streams`."""
         return tuple(rows.status_of(row) for row in self._rows("streams"))
 
     def steps(self, limit: int | None = None) -> tuple[StepRecord, ...]:
-        """See `Catalog.steps`."""
+        """See `StepHistory.steps`."""
         return tuple(rows.step_of(row) for row in self._rows("steps", limit=limit))
 
     def step_counts(self) -> Mapping[Cause, int]:
-        """See `Catalog.step_counts`."""
+        """See `StepHistory.step_counts`."""
         return {Cause(row["cause"]): row["steps"] for row in self._rows("step_counts")}
 
     def quarantined(self, limit: int | None = None) -> tuple[QuarantinedRecord, ...]:
-        """See `Catalog.quarantined`."""
+        """See `Quarantine.quarantined`."""
         return tuple(QuarantinedRecord(**row) for row in self._rows("quarantined", limit=limit))
 
     def quarantine_entries(
         self, stream: StreamName | None = None, *, after: int = 0,
         numbers: Sequence[int] | None = None, limit: int | None = None,
     ) -> tuple[QuarantineEntry, ...]:  # fmt: skip
-        """See `Catalog.quarantine_entries`."""
+        """See `Quarantine.quarantine_entries`."""
         return tuple(
             rows.quarantine_entry_of(row)
             for row in self._rows(
@@ -583,18 +586,18 @@ class PostgresCatalog:
         )
 
     def quarantine_count(self, stream: StreamName | None = None) -> int:
-        """See `Catalog.quarantine_count`."""
+        """See `Quarantine.quarantine_count`."""
         return int(self._value("quarantine_count", stream=stream))
 
     def quarantine_reasons(self, limit: int | None = None) -> tuple[QuarantineReason, ...]:
-        """See `Catalog.quarantine_reasons`."""
+        """See `Quarantine.quarantine_reasons`."""
         return tuple(QuarantineReason(**r) for r in self._rows("quarantine_reasons", limit=limit))
 
     # certificates
 
     def history(self, stream: StreamName, producer: Producer,
                 part: Range) -> tuple[LineEvent, ...]:  # fmt: skip
-        """See `Catalog.history`."""
+        """See `LineVersions.history`."""
         found = self._rows(
             "line_history",
             stream=stream,
@@ -606,47 +609,55 @@ class PostgresCatalog:
         return tuple(certified.event_of(row) for row in found)
 
     def record_certificate(self, certificate: Certificate) -> int:
-        """See `Catalog.record_certificate`."""
+        """See `Certificates.record_certificate`."""
         document = certified.certificate_document(certificate)
         return int(self._value("record_certificate", request=document))
 
     def certificates(self, stream: StreamName | None = None, *,
                      limit: int | None = None) -> tuple[Certificate, ...]:  # fmt: skip
-        """See `Catalog.certificates`."""
+        """See `Certificates.certificates`."""
         found = self._rows("certificates", stream=stream, limit=limit)
         return tuple(certified.certificate_of(row) for row in found)
 
     # load
 
     def record_load(self, sample: LoadSample) -> bool:
-        """See `Catalog.record_load`."""
+        """See `LoadLog.record_load`."""
         made: bool = self._value("record_load", committing=True, request=sample_document(sample))
         return made
 
     def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
-        """See `Catalog.loads_since`."""
+        """See `LoadLog.loads_since`."""
         return recorded_of(self._rows("loads_since", window_ms=window_ms))
 
     def declared_cost(self) -> DeclaredCost | None:
-        """See `Catalog.declared_cost`."""
+        """See `LoadLog.declared_cost`."""
+        from pipelines.catalog.postgres.declared_costs import declared_of
+
         found = self._rows("declared_cost")
         return declared_of(found[0]) if found else None
 
     # recalls
 
     def recall(self, wanted: RecallWanted, *, explain: bool = False) -> tuple[Recalled, ...]:
-        """See `Catalog.recall`."""
+        """See `Recalls.recall`."""
         document = recall_document(wanted, explain=explain)
         return tuple(recalled_of(row) for row in self._value("recall", request=document))
 
     def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
-        """See `Catalog.recalls`."""
+        """See `Recalls.recalls`."""
         return tuple(recalled_of(row) for row in self._rows("recalls", stream=stream))
+
+    # the market
+
+    def has_contracts(self) -> bool:
+        """See `ContractPresence.has_contracts`."""
+        return bool(self._value("has_contracts"))
 
     # the exchange
 
     def imports(self) -> tuple[ImportStanding, ...]:
-        """See `Catalog.imports`."""
+        """See `Imports.imports`."""
         return tuple(
             ImportStanding(
                 stream=StreamName(row["stream"]),
@@ -666,7 +677,7 @@ class PostgresCatalog:
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        """See `Catalog.line_news`."""
+        """See `Readers.line_news`."""
         document = self._value(
             "line_news",
             stream=stream,
@@ -678,13 +689,13 @@ class PostgresCatalog:
         return news_of(document, stream, producer, after)
 
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
-        """See `Catalog.import_line`: the numbers are in `medusa.import_line`."""
+        """See `Imports.import_line`: the numbers are in `medusa.import_line`."""
         request = import_document(many.lease_fields(lease), news, plan)
         return bool(self._value("import_line", committing=True, request=request))
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
                     limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
-        """See `Catalog.acknowledge`."""
+        """See `Readers.acknowledge`."""
         self._value(
             "acknowledge",
             stream=stream,
@@ -697,7 +708,7 @@ class PostgresCatalog:
     # several producers of one stream
 
     def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
-        """See `Catalog.read_imports`: two strides in one snapshot, one where nothing is new."""
+        """See `Imports.read_imports`: two strides in one snapshot, one where nothing is new."""
         found: list[ImportKnowledge] = []
         with errors_of_catalog(), self._snapshot() as connection:
             values = {
@@ -714,23 +725,23 @@ class PostgresCatalog:
         return tuple(found)
 
     def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
-        """See `Catalog.commit_choice`: the numbers are in `medusa.commit_choice`."""
+        """See `Imports.commit_choice`: the numbers are in `medusa.commit_choice`."""
         request = choices.choice_document(lease, chosen)
         answer = self._value("commit_choice", committing=True, request=request)
         return None if answer is None else Committed(**answer)
 
     def divergences(self, stream: StreamName | None = None) -> tuple[Divergence, ...]:
-        """See `Catalog.divergences`."""
+        """See `Imports.divergences`."""
         return tuple(choices.divergence_of(row) for row in self._rows("divergences", stream=stream))
 
     def disputed(self) -> Mapping[StreamName, int]:
-        """See `Catalog.disputed`."""
+        """See `Imports.disputed`."""
         return {row["stream"]: row["from_us"] for row in self._rows("disputed")}
 
     # holds
 
     def place_hold(self, hold: Hold) -> None:
-        """See `Catalog.place_hold`."""
+        """See `Readers.place_hold`."""
         self._value(
             "place_hold",
             stream=hold.stream,
@@ -741,18 +752,18 @@ class PostgresCatalog:
         )
 
     def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
-        """See `Catalog.release_hold`."""
+        """See `Readers.release_hold`."""
         self._value("release_hold", stream=stream, holder=holder, purpose=purpose)
 
     def holds(self, stream: StreamName) -> tuple[Hold, ...]:
-        """See `Catalog.holds`."""
+        """See `Readers.holds`."""
         return tuple(Hold(**row) for row in self._rows("holds", stream=stream))
 
     # cursors
 
     def place_cursor(self, stream: StreamName, name: str, producer: Producer, *, from_us: int,
                      limit_ms: int) -> None:  # fmt: skip
-        """See `Catalog.place_cursor`."""
+        """See `Cursors.place_cursor`."""
         self._value(
             "place_cursor",
             **_line(stream, producer),
@@ -762,22 +773,22 @@ class PostgresCatalog:
         )
 
     def move_cursor(self, stream: StreamName, name: str, version: Version, limit_ms: int) -> None:
-        """See `Catalog.move_cursor`."""
+        """See `Cursors.move_cursor`."""
         self._value("move_cursor", stream=stream, cursor=name, version=version, limit_ms=limit_ms)
 
     def drop_cursor(self, stream: StreamName, name: str) -> None:
-        """See `Catalog.drop_cursor`."""
+        """See `Cursors.drop_cursor`."""
         self._value("drop_cursor", stream=stream, cursor=name)
 
     def cursors(self) -> tuple[Cursor, ...]:
-        """See `Catalog.cursors`."""
+        """See `Cursors.cursors`."""
         return tuple(rows.cursor_of(row) for row in self._rows("cursors"))
 
     # sinks
 
     def declare_sink(self, stream: StreamName, name: str, document: str, *, from_us: int,
                      through_us: int | None, limit_ms: int) -> None:  # fmt: skip
-        """See `Catalog.declare_sink`."""
+        """See `Sinks.declare_sink`."""
         self._value(
             "declare_sink",
             stream=stream,
@@ -789,15 +800,15 @@ class PostgresCatalog:
         )
 
     def withdraw_sink(self, stream: StreamName, name: str) -> None:
-        """See `Catalog.withdraw_sink`."""
+        """See `Sinks.withdraw_sink`."""
         self._value("withdraw_sink", stream=stream, sink=name)
 
     def sinks(self) -> tuple[SinkRecord, ...]:
-        """See `Catalog.sinks`."""
+        """See `Sinks.sinks`."""
         return tuple(SinkRecord(**row) for row in self._rows("sinks"))
 
     def record_delivery(self, sink: SinkRecord, delivered: Delivered, limit_ms: int) -> None:
-        """See `Catalog.record_delivery`."""
+        """See `Sinks.record_delivery`."""
         self._value(
             "record_delivery",
             stream=sink.stream,
@@ -811,7 +822,7 @@ class PostgresCatalog:
         )
 
     def record_sink_problem(self, sink: SinkRecord, problem: str | None) -> None:
-        """See `Catalog.record_sink_problem`."""
+        """See `Sinks.record_sink_problem`."""
         self._value(
             "record_sink_problem",
             stream=sink.stream,
@@ -825,7 +836,7 @@ class PostgresCatalog:
     def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
              needed: Mapping[str, int], segments_max: int,
              explain: bool = False) -> Trimmed:  # fmt: skip
-        """See `Catalog.trim`: the numbers are in `medusa.trim_line`."""
+        """See `Trims.trim`: the numbers are in `medusa.trim_line`."""
         answer = self._value(
             "trim_line",
             stream=stream,
@@ -840,7 +851,7 @@ class PostgresCatalog:
 
     def compact(self, stream: StreamName, producer: Producer, segments: Sequence[Segment],
                 file: SegmentFile) -> tuple[SegmentFile, ...]:  # fmt: skip
-        """See `Catalog.compact`."""
+        """See `Trims.compact`."""
         released = self._value(
             "compact_line",
             committing=True,
@@ -852,7 +863,7 @@ class PostgresCatalog:
         return tuple(rows.file_of(*found) for found in released)
 
     def named_files(self, paths: Collection[str]) -> frozenset[str]:
-        """See `Catalog.named_files`."""
+        """See `Trims.named_files`."""
         return frozenset(row["path"] for row in self._rows("named_files", paths=list(paths)))
 
 

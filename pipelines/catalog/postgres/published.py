@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from medusa_core.exchange import LineNews
-from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
 from pipelines.base.foreign_documents import foreign_form, of_declared_types
 from pipelines.catalog.postgres.database_errors import errors_of_partner
-from pipelines.catalog.postgres.envelope_rows import answers_of, envelopes_document
 from pipelines.catalog.postgres.news import news_of
 from pipelines.catalog.postgres.postgres_catalog import catalog_engine
 from pipelines.catalog.postgres.queries import query
+
+if TYPE_CHECKING:
+    from medusa_core.market.envelopes import Envelope
 
 PATIENCE = {
     "connect_timeout": 3,
@@ -40,7 +41,7 @@ class PublishedHome:
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
-        """See `Catalog.line_news`."""
+        """See `Readers.line_news`."""
         values = {
             "stream": stream,
             "participant": producer.participant,
@@ -56,7 +57,7 @@ class PublishedHome:
 
     def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
                     limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
-        """See `Catalog.acknowledge`."""
+        """See `Readers.acknowledge`."""
         values = {
             "stream": stream,
             "reader": reader,
@@ -68,6 +69,8 @@ class PublishedHome:
 
     def deliver(self, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
         """See `Post.deliver`."""
+        from pipelines.catalog.postgres.envelope_rows import answers_of, envelopes_document
+
         answers = self._answer("take_envelopes", {"envelopes": envelopes_document(envelopes)})
         return answers_of(answers, len(envelopes), self._partner)
 

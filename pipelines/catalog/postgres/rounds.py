@@ -8,14 +8,15 @@ from typing import Any
 
 from sqlalchemy import Engine, RowMapping
 
+from medusa_core.loads import WINDOW_MS
 from medusa_core.market.documents import terms_of
 from medusa_core.market.knowledge import ContractInForce, Wanted, contract_in_force
-from medusa_core.market.loads import WINDOW_MS
 from medusa_core.market.messages import Item, Nonce, answer_from, offer_from
 from medusa_core.market.terms import ContractName, Kind, Revision
 from medusa_core.names import FragmentName, Participant
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.loads import declared_of, recorded_of
+from pipelines.catalog.postgres.declared_costs import declared_of
+from pipelines.catalog.postgres.loads import recorded_of
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.statements import NamedStatements, patient_engine
 from pipelines.catalog.round_store import (

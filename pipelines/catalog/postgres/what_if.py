@@ -11,9 +11,9 @@ from typing import Any
 
 from sqlalchemy import RowMapping
 
+from medusa_core.loads import Recorded
 from medusa_core.market.documents import terms_of
 from medusa_core.market.estimating import Asked, Priced, Word
-from medusa_core.market.loads import Recorded
 from medusa_core.market.messages import offer_from
 from medusa_core.market.terms import ContractName, Terms
 from medusa_core.names import Participant

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import inf
 
+from medusa_core.loads import Load, load_of
 from medusa_core.market.costs import Queue
 from medusa_core.market.knowledge import (
     Accepted,
@@ -22,7 +23,6 @@ from medusa_core.market.knowledge import (
     in_order,
 )
 from medusa_core.market.learning import is_passed_over, lowest_taken, told_by
-from medusa_core.market.loads import Load, load_of
 from medusa_core.market.messages import Answer, Item, Nonce
 from medusa_core.names import Participant
 from pipelines.catalog.round_store import MarketFacts, OpenOffer

@@ -20,6 +20,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from medusa_core.errors import Conflict, Refused
 from medusa_core.market.decide import decide_answers, decide_offers
@@ -30,11 +31,11 @@ from medusa_core.market.messages import Answer, Item, Nonce, answer_from, offer_
 from medusa_core.market.relaying import offers_on
 from medusa_core.market.shedding import handed_over
 from pipelines.base.failpoints import reached
-from pipelines.catalog.agreement_store import Agreements, Received
+from pipelines.catalog.agreement_store import Received, RoundEnvelopes
 from pipelines.catalog.round_store import MarketFacts, Rounds
 from pipelines.market.rounds.round_documents import declined_instead, declined_unweighed, request_of
 from pipelines.market.rounds.round_knowledge import knowledge_of, own_offer, received
-from pipelines.market.sync.contract_sync import AgreementDesk, Turn
+from pipelines.market.sync.contract_sync import Turn
 
 ENVELOPES_MAX = 128
 TRIES = 4
@@ -65,13 +66,19 @@ class MarketTurn:
         return self.agreements.waiting
 
 
+class ContractDesk(Protocol):
+    """Takes what partners sent about contracts, and delivers; `AgreementDesk`."""
+
+    def turn(self) -> Turn: ...
+
+
 class MarketTurns:
     """Makes a participant's turns; `told` hears what is refused."""
 
     def __init__(
         self,
-        desk: AgreementDesk,
-        agreements: Agreements,
+        desk: ContractDesk,
+        agreements: RoundEnvelopes,
         rounds: Rounds,
         told: Callable[[Exception], None] = lambda error: None,
         *,

@@ -85,9 +85,9 @@ class Turn:
 class AgreementDesk:
     """Makes a participant's turns; `told` hears what is refused and who is away.
 
-    `draw_jitter`: see `Deliveries`. `now_s` is a clock that never goes back. A command is `to_all`:
-    its user waits for the answer of partners that are left alone otherwise (see `Deliveries`). A
-    loop greets: in its first turn it tells partners what is agreed with them, as one hash.
+    `draw_jitter`: see `Deliveries`. A command is `to_all`: its user waits for the answer of
+    partners that are left alone otherwise (see `Deliveries`). A loop greets: in its first turn it
+    tells partners what is agreed with them, as one hash.
     """
 
     def __init__(
@@ -102,7 +102,6 @@ class AgreementDesk:
         greets: bool = False,
         to_all: bool = False,
         draw_jitter: Callable[[], float] = random.random,
-        now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
         self._agreements = agreements
         self._key = key
@@ -113,8 +112,7 @@ class AgreementDesk:
         self._deliveries = Deliveries(
             agreements, post, told, to_all=to_all, draw_jitter=draw_jitter
         )
-        self._now_s = now_s
-        self._tidies_s = now_s()
+        self._tidies_s = clock.monotonic_s()
         self._greets = greets
 
     @property
@@ -140,9 +138,9 @@ class AgreementDesk:
         return Turn(expired, taken, refused, signed, sent, kept + left)
 
     def _keep_house(self) -> None:
-        if self._now_s() >= self._tidies_s:
+        if clock.monotonic_s() >= self._tidies_s:
             self._agreements.tidy(OPEN_MS_MAX)
-            self._tidies_s = self._now_s() + TIDIES_S
+            self._tidies_s = clock.monotonic_s() + TIDIES_S
 
     # ------------------------------------------------------------ the inbox
 

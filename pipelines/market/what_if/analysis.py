@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from medusa_core.errors import Refused
+from medusa_core.loads import WINDOW_MS
 from medusa_core.market.documents import document_of, revision_of
 from medusa_core.market.estimating import PayerEstimate, ProviderEstimate
 from medusa_core.market.knowledge import ContractInForce, contract_in_force
-from medusa_core.market.loads import WINDOW_MS
 from medusa_core.market.outcomes import LargestChange, Outcome, largest_change
 from medusa_core.market.terms import ContractName, Kind, Terms
 from medusa_core.market.what_if import Partners, replay_both

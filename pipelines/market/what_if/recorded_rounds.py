@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from medusa_core.errors import Refused
-from medusa_core.market.loads import WINDOW_MS, Recorded, load_between
+from medusa_core.loads import WINDOW_MS, Recorded, load_between
 from medusa_core.market.messages import Nonce
 from medusa_core.market.what_if import RecordedRound
 from pipelines.catalog.round_store import MarketFacts

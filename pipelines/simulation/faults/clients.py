@@ -8,7 +8,7 @@ holds no lock. What is short is one event. Around every write under a lease, S8 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from medusa_core.commits import Commit, Committed, LandedBatch, Lease
 from medusa_core.errors import Diverged, MedusaError, OutcomeUnknown, Refused
@@ -20,7 +20,7 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Producer
 from medusa_core.trims import Trimmed
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
-from pipelines.catalog.memory.store import Waiting
+from pipelines.catalog.memory.store import Transaction, Waiting
 from pipelines.catalog.memory.tables import LineRow
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.simulated_homes import Flight, LineKey, SimulatedHome
@@ -35,28 +35,27 @@ SERVER_MS = (2, 30)
 READ_MS, REPLY_MS = 4, 2
 
 
-class CatalogClient:
+class CatalogClient(MemoryCatalog):
     """The catalog of a process's own home; what is not written out below is a short call.
 
     `knowledge` is what was last read through it, `seen` what was committed then.
     """
 
     def __init__(self, world: World, process: Process) -> None:
+        home = world.homes[process.participant]
+        super().__init__(process.participant, home.clock, home.store)
         self._world = world
         self._process = process
-        self._home = world.homes[process.participant]
-        self.participant = process.participant
+        self._home = home
         self.seen: Mapping[LineKey, LineRow] = {}
         self.knowledge: Knowledge | None = None
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def call(*given: Any, **named: Any) -> Any:
-            return short(self._world, lambda: getattr(self._home.reach(), name)(*given, **named))
-
-        return call
+    def run(self, call: Callable[[Transaction], T]) -> T:
+        """A call that is one event; Unavailable while the home does not answer."""
+        return short(self._world, lambda: self._home.reach().run(call))
 
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
-        """See `Catalog.read_knowledge` (1)."""
+        """See `Deployments.read_knowledge` (1)."""
         knowledge = short(self._world, lambda: self._home.reach().read_knowledge(fragments, limits))
         self.knowledge, self.seen = knowledge, self._home.lines()
         self._world.emit(self._process.name, "read")
@@ -64,7 +63,7 @@ class CatalogClient:
         return knowledge
 
     def commit(self, commit: Commit) -> Committed:
-        """See `Catalog.commit` (5); S5 is looked at before it."""
+        """See `Steps.commit` (5); S5 is looked at before it."""
         world, process = self._world, self._process
         world.laws.check_lineage(process.participant, commit, self.seen)
         committed = self._write(commit.lease, lambda c: c.commit(commit))
@@ -75,14 +74,14 @@ class CatalogClient:
         return committed
 
     def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
-        """See `Catalog.read_imports`."""
+        """See `Imports.read_imports`."""
         found = short(self._world, lambda: self._home.reach().read_imports(limits))
         self.seen = self._home.lines()
         self._world.rest(READ_MS, gap=READ)
         return found
 
     def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
-        """See `Catalog.commit_choice`; S5 is looked at before it, and what was passed by."""
+        """See `Imports.commit_choice`; S5 is looked at before it, and what was passed by."""
         world, process = self._world, self._process
         for commit in commits_of(lease, chosen):
             world.laws.check_lineage(process.participant, commit, self.seen)
@@ -93,7 +92,7 @@ class CatalogClient:
         return committed
 
     def land(self, lease: Lease, batch: LandedBatch) -> bool:
-        """See `Catalog.land`."""
+        """See `Landing.land`."""
         is_new = self._write(lease, lambda c: c.land(lease, batch))
         why = f"{sum(batch.counts.values())} records" if is_new else "landed before"
         self._world.emit(self._process.name, "land", f"{batch.stream} {batch.batch_id}", why)
@@ -101,7 +100,7 @@ class CatalogClient:
 
     def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
                 end_us: int | None) -> None:  # fmt: skip
-        """See `Catalog.promise`."""
+        """See `Landing.promise`."""
         world, home = self._world, self._home
 
         def call() -> None:
@@ -118,7 +117,7 @@ class CatalogClient:
         world.rest(REPLY_MS)
 
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
-        """See `Catalog.import_line`."""
+        """See `Imports.import_line`."""
         try:
             is_new = self._write(lease, lambda c: c.import_line(lease, news, plan))
         except (Refused, Diverged) as error:
@@ -135,7 +134,7 @@ class CatalogClient:
     def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
              needed: Mapping[str, int], segments_max: int,
              explain: bool = False) -> Trimmed:  # fmt: skip
-        """See `Catalog.trim`."""
+        """See `Trims.trim`."""
         return transaction(
             self._world,
             self._process,

@@ -14,8 +14,8 @@ from medusa_core.fragments import landing_fragment
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog
 from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.simulation.faults.clients import CatalogClient
 from pipelines.simulation.faults.engine import SimulatedEngine
 from pipelines.simulation.faults.scenario import FeedBatch, bucket_of
 from pipelines.sources.landing import LANDED, log_batch
@@ -34,7 +34,7 @@ class SimulatedSource:
         self,
         world: World,
         stream: StreamName,
-        catalog: Catalog,
+        catalog: CatalogClient,
         leases: LeaseKeeper,
         engine: SimulatedEngine,
     ) -> None:

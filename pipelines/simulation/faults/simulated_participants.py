@@ -6,7 +6,7 @@ is what they call: the catalog's client, the exchange, the engine, sources and t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from medusa_core.commits import Lane
 from medusa_core.decide import Decision
@@ -16,7 +16,6 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Port
 from medusa_core.states import Transition
-from pipelines.catalog.interface import Catalog
 from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.importer import Imported, Importer, NoImports
@@ -48,8 +47,7 @@ TAKE_AGAIN_MS = 250
 
 def run(world: World, process: Process) -> NoReturn:
     """Run a participant's loop as `medusa run` does, for ever; raises Ended where that ends."""
-    client = CatalogClient(world, process)
-    catalog = cast("Catalog", client)
+    catalog = CatalogClient(world, process)
     bell = bell_of(world, process)
     said = Teller(world, process)
     is_live = process.lane is Lane.LIVE
@@ -113,7 +111,7 @@ def take_leases(world: World, process: Process, keeper: LaneKeeper, said: Teller
 
 
 def drivers_of(
-    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper, said: Teller
+    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper, said: Teller
 ) -> list[Driver]:
     """The product's driver, in the lane of the process."""
     scenario = world.scenario
@@ -139,7 +137,7 @@ def drivers_of(
 
 
 def importer_of(
-    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
+    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper
 ) -> Importer | NoImports:
     """The product's importer; who corrects does not import."""
     if process.lane is not Lane.LIVE:
@@ -156,7 +154,7 @@ def importer_of(
 
 
 def chooser_of(
-    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper, said: Teller
+    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper, said: Teller
 ) -> Chooser | None:
     """The product's choice among several producers; who corrects does not choose.
 
@@ -169,7 +167,7 @@ def chooser_of(
 
 
 def sources_of(
-    world: World, process: Process, catalog: Catalog, leases: LeaseKeeper
+    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper
 ) -> dict[StreamName, LiveSource]:
     """The sources that a participant lands."""
     engine = SimulatedEngine(world, process, catalog)
@@ -183,7 +181,7 @@ def sources_of(
 class LaneKeeper(LeaseKeeper):
     """The product's leases, in the lane of a process."""
 
-    def __init__(self, catalog: Catalog, process: Process) -> None:
+    def __init__(self, catalog: CatalogClient, process: Process) -> None:
         super().__init__(catalog, process.name, lease_ms=LEASE_MS, lane=process.lane)
         self.catalog = catalog
 

@@ -7,11 +7,10 @@ committed; a crash in between leaves orphans.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn
 
 from medusa_core.errors import OutcomeUnknown, Unavailable
 from pipelines.base.failpoints import reached
-from pipelines.catalog.interface import Catalog
 from pipelines.catalog.records import LineStatus
 from pipelines.exchange import first_holds
 from pipelines.participant import trimming
@@ -28,7 +27,7 @@ RETRY_MS = 700
 
 def keep_house(world: World, process: Process) -> NoReturn:
     """Trim every line of a home, again and again."""
-    catalog = cast("Catalog", CatalogClient(world, process))
+    catalog = CatalogClient(world, process)
     while True:
         world.rest(world.chance.randint(*world.scenario.shape.trim_every_ms), is_timer=True)
         if not world.is_trimmed:
@@ -43,7 +42,11 @@ def keep_house(world: World, process: Process) -> NoReturn:
 
 
 def trim(
-    world: World, process: Process, catalog: Catalog, status: LineStatus, needs: trimming.Needs
+    world: World,
+    process: Process,
+    catalog: CatalogClient,
+    status: LineStatus,
+    needs: trimming.Needs,
 ) -> None:
     """Trim one line by its retention, and remove what nothing names any more."""
     home = world.homes[process.participant]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from medusa_core.commits import Cause
 from medusa_core.errors import OutcomeUnknown, Unavailable
+from medusa_core.loads import WINDOW_MS, Kind, Recorded, Shares, WorkKey
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.envelopes import EnvelopeKind
-from medusa_core.market.loads import WINDOW_MS, Kind, Recorded, Shares, WorkKey
 from medusa_core.market.messages import Item
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import Received

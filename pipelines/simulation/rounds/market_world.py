@@ -14,14 +14,11 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from random import Random
-from typing import cast
 
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import FragmentName, Participant
-from pipelines.catalog.agreement_store import Agreements
 from pipelines.catalog.memory.round_rows import MoveRow, MoveState
 from pipelines.market.rounds.round_tick import MarketTurns
-from pipelines.market.sync.contract_sync import AgreementDesk
 from pipelines.simulation.faults.events import Event, Violation
 from pipelines.simulation.faults.fibers import Killed
 from pipelines.simulation.faults.simulated_links import Links
@@ -110,10 +107,9 @@ class MarketWorld:
         """A new process, which knows what lies in its home."""
         home = self.homes[participant]
         client = HomeClient(home, self)
-        # A desk and agreements in memory do what turns ask of the ones in Postgres, and no more.
         turns = MarketTurns(
-            cast(AgreementDesk, Desk(home, client, self)),
-            cast(Agreements, client),
+            Desk(home, client, self),
+            client,
             client,
             draw_nonce=lambda: f"{self.chance.getrandbits(128):032x}",
         )

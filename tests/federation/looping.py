@@ -1,0 +1,93 @@
+"""A participant's loop in a process of its own that tells what it has loaded and sent.
+
+    python -m tests.federation.looping FOLDER PARTICIPANT SECONDS [open]
+
+It prints a line of JSON after so many seconds: modules of the market that are loaded, how often
+each statement was sent, turns of the loop, and CPU seconds. With `open` the market is open from the
+beginning, as if the home had a contract. A line at its input lets it go on for as long again; it
+ends with its input.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NoReturn
+
+from sqlalchemy import Engine, event
+
+from medusa_core.knowledge import Limits
+from medusa_core.names import Participant
+from pipelines.base.settings import Settings
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
+from pipelines.exchange.notification_listener import Bell
+from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.participant.assembly import loop_of, wait_for_leases
+from pipelines.participant.home_session import take_seat
+from pipelines.watching.watcher import watcher_of
+
+POLL_MS = 500
+
+
+def no_session() -> NoReturn:
+    raise AssertionError("there is nothing to compute")
+
+
+class Sent:
+    """How often this process sends each statement."""
+
+    def __init__(self) -> None:
+        self.statements: Counter[str] = Counter()
+        event.listen(Engine, "before_cursor_execute", self._note)
+
+    def _note(self, connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+        text = " ".join(line for line in statement.splitlines() if not line.startswith("--"))
+        self.statements[text] += 1
+
+
+def main(folder: Path, name: str, seconds: float, is_open: bool) -> None:
+    settings = replace(Settings.from_environment({}), directory=folder)
+    participant = Participant(name)
+    if is_open:
+        PostgresCatalog.has_contracts = lambda self: True  # type: ignore[method-assign]
+    with ExitStack() as stack:
+        seat = stack.enter_context(take_seat(settings, participant))
+        said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
+        leases = stack.enter_context(LeaseKeeper(seat.home.catalog, "looping"))
+        wait_for_leases(seat, leases, 10_000, said)
+        loop = loop_of(seat, leases, no_session, said, stack, Limits())
+        bell = Bell(seat.urls)
+        stack.callback(bell.close)
+        while True:
+            sent, turns = Sent(), Counter[str]()
+            ends_s, began_s = time.monotonic() + seconds, time.process_time()
+
+            def wait(limit_ms: int | None, turns: Counter[str] = turns) -> None:
+                turns["turns"] += 1
+                bell.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
+
+            loop.run(
+                is_done=lambda ends_s=ends_s: time.monotonic() > ends_s,
+                wait=wait,
+                recover=lambda error: None,
+            )
+            said_now = {
+                "modules": sorted(m for m in sys.modules if m.startswith(WING)),
+                "statements": sent.statements,
+                "turns": turns["turns"],
+                "cpu_s": time.process_time() - began_s,
+            }
+            print(json.dumps(said_now), flush=True)
+            if not sys.stdin.readline():
+                return
+
+
+WING = ("pipelines.market", "medusa_core.market")
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], float(sys.argv[3]), sys.argv[4:] == ["open"])

@@ -1,0 +1,115 @@
+"""Without a bilateral contract a loop neither loads the market nor sends its statements."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from medusa_core.names import Participant
+from pipelines.catalog.server.home_databases import home_urls
+from pipelines.homes.home import known_homes
+from tests.agreements.building import INSERT, Login
+from tests.federation.building import write_replicated
+from tests.federation.processes import Installation, installation, kill
+from tests.waiting import until
+
+SECONDS = 7.0
+"""Longer than a door waits before it asks again."""
+
+OWN_KEY = "SELECT public_key FROM medusa_api.party_keys WHERE participant = 'alpha'"
+OF_METERS = "record_load"
+"""Samples of load are recorded in the market's schema, with or without a market."""
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Installation]:
+    """Beta counts what alpha lands, and alpha does not run: there is nothing to compute."""
+    with installation(write_replicated(tmp_path, counting=("beta",))) as installed:
+        yield installed
+
+
+class Looping:
+    """A loop of a participant in a process of its own."""
+
+    def __init__(self, installed: Installation, name: str) -> None:
+        command = [sys.executable, "-m", "tests.federation.looping"]
+        self.process = subprocess.Popen(
+            [*command, str(installed.folder), name, str(SECONDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        kill(self.process)
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    def report(self) -> Mapping[str, Any]:
+        assert self.process.stdout is not None
+        found: Mapping[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def go_on(self) -> None:
+        assert self.process.stdin is not None
+        print(file=self.process.stdin)
+        self.process.stdin.flush()
+
+
+def edit_a_contract(installed: Installation) -> None:
+    """What the owner of beta's home does in psql."""
+    admin_url, databases = installed.server.superuser_url(), known_homes(installed.folder)
+    alpha, beta = (
+        Login(home_urls(admin_url, name, databases[name]).owner)
+        for name in map(Participant, ("alpha", "beta"))
+    )
+    try:
+        ((key,),) = alpha(OWN_KEY)
+        beta("SELECT medusa_api.learn_key('alpha', %s)", key)
+        beta(INSERT)
+    finally:
+        alpha.connection.close()
+        beta.connection.close()
+
+
+def of_the_market(report: Mapping[str, Any]) -> dict[str, int]:
+    return {
+        text: count
+        for text, count in report["statements"].items()
+        if "medusa_market" in text and OF_METERS not in text
+    }
+
+
+def test_a_loop_opens_the_market_with_its_first_contract_and_not_before(
+    installed: Installation,
+) -> None:
+    looping = Looping(installed, "beta")
+    try:
+        closed = looping.report()
+        assert closed["turns"] > 3
+        assert closed["modules"] == []
+        ((statement, times),) = of_the_market(closed).items()
+        assert "contract_revision" in statement
+        assert times <= 3, "once at the beginning, and every five seconds"
+
+        edit_a_contract(installed)
+
+        def is_open() -> bool:
+            looping.go_on()
+            report = looping.report()
+            sent = " ".join(of_the_market(report))
+            return "pipelines.market.rounds.round_tick" in report["modules"] and (
+                "medusa_market.outbox" in sent
+            )
+
+        until(is_open, "the edit of a contract opens the market", 60)
+    finally:
+        looping.close()
