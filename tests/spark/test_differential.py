@@ -75,6 +75,7 @@ def never_verified(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Verification, "run", run)
     patch.setattr(Verification, "may_answer", True)
+    patch.setattr(Verification, "is_trial_due", False)
 
 
 # modes; each but the first is one of a network's several
