@@ -87,7 +87,7 @@ class FragmentJobs:
             )
             self.compiled = replace(self.compiled, fallible=fallible)
         self._prepared: PreparedFragment | None = None
-        self._is_preparable = True
+        self.is_preparable = True
         boxes = keeps_panes(fragment, folded)
         # Outputs lie in the same slots either way.
         self._to_prepare = compile_fragment(fragment, checked, boxes) if boxes else self.compiled
@@ -134,12 +134,12 @@ class FragmentJobs:
 
     def prepare(self, columns: Mapping[StreamName, Sequence[Column]]) -> bool:
         """Prepare the job, unless that was done; False if it must be planned at each step."""
-        if self._prepared is None and self._is_preparable:
+        if self._prepared is None and self.is_preparable:
             try:
                 self._prepared = PreparedFragment(self.session, self._to_prepare, columns)
             except NotPreparable:
-                self._is_preparable = False
-        return self._is_preparable
+                self.is_preparable = False
+        return self.is_preparable
 
     def verification(self, form: str = OVER_RECORDS) -> Verification:
         """The verification of the job in the form in which it is given its records."""

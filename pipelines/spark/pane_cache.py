@@ -86,6 +86,7 @@ class KeptJobs:
             self._kept = kept_panes(checked, fragment)
         self._files = PaneFiles(root, fragment.id)
         self._has_answers = False
+        self._is_verifiable = True
         self._rows_per_record = ROWS_PER_RECORD_GUESS
         self._without = 0
         if self._kept is not None:
@@ -119,12 +120,15 @@ class KeptJobs:
         kept = self._kept.kept
         columns = {**self._columns, **{own: self._columns[s] for s, own in kept.items()}}
         self._has_answers = False
-        return self._giving.warm_up(columns, plain, {own: s for s, own in kept.items()})
+        verified = self._giving.warm_up(columns, plain, {own: s for s, own in kept.items()})
+        self._is_verifiable = verified is not None
+        return verified
 
     @property
     def is_verification_due(self) -> bool:
         """Whether an answer came for which the plan of answers was not compared, or long ago."""
-        return self._has_answers and self._giving.verification().is_trial_due
+        is_wanted = self._has_answers and self._giving.is_preparable and self._is_verifiable
+        return is_wanted and self._giving.verification().is_trial_due
 
     def _to_give(self, step: ComputeStep, kept: KeptPanes) -> Way | None:
         if self._without:
@@ -140,7 +144,8 @@ class KeptJobs:
         if held < RECORDS_MIN:
             return None
         self._has_answers = True
-        if not self._giving.verification().may_answer:
+        # A plan that is made for each answer needs no verification.
+        if self._giving.is_preparable and not self._giving.verification().may_answer:
             return None
         given = []
         for name, records in inputs.items():

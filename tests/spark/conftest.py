@@ -17,6 +17,7 @@ def never_verified(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(Verification, "run", run)
     patch.setattr(Verification, "may_answer", True)
+    patch.setattr(Verification, "is_trial_due", False)
 
 
 @pytest.fixture(autouse=True)

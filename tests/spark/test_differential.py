@@ -95,7 +95,9 @@ def by_answers_and_corrections(trial: Trial) -> None:
     with pytest.MonkeyPatch.context() as patch:
         never_verified(patch)
         trial.answers_and_corrections(trial.world())
-    if trial.net.kind == "foldable":
+    is_whole = trial.net.cut == len(trial.net.boxes)
+    if trial.net.kind == "foldable" and is_whole:
+        # Where the folds are in the second fragment, the first one has nothing to leave.
         assert trial.taken["panes of an answer"], trial.id
 
 
