@@ -23,10 +23,10 @@ from pipelines.base.foreign_documents import starting
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.fault import render
-from pipelines.cli.init import write_project
 from pipelines.homes.home import SERVER
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.operations.fault_injection import CutRequest, HealRequest, inject_fault
+from pipelines.operations.project_files import write_project
 from pipelines.platform.drills.run_processes import running_in
 from pipelines.report.next_steps import near
 
@@ -60,9 +60,9 @@ class DemoFederation:
     def start(self, participant: Participant, *more: str) -> None:
         """Run a participant from now on."""
         medusa = [sys.executable, "-P", "-m", "pipelines.cli.main", "run"]
-        environment = {**os.environ, "MEDUSA_DIR": str(self.settings.directory)}
+        variables = self.settings.environment_of_child()
         # One port cannot serve the metrics of three.
-        environment.pop("MEDUSA_METRICS_PORT", None)
+        variables.pop("MEDUSA_METRICS_PORT", None)
         with self.log(participant).open("ab") as log, starting("medusa run"):
             self.running[participant] = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *medusa,
@@ -71,7 +71,7 @@ class DemoFederation:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=environment,
+                env=variables,
             )  # fmt: skip
 
     def log(self, participant: Participant) -> Path:

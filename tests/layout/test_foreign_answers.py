@@ -69,7 +69,7 @@ READ_BY_CALLERS: Mapping[str, str] = {
     "pipelines/catalog/postgres/choices.py:choice_document": OWN,
     "pipelines/catalog/postgres/postgres_catalog.py:_connect": "its callers do",
     "pipelines/catalog/postgres/statements.py:_snapshot": "its callers do",
-    "pipelines/cli/doctor_homes.py:_listens": "its caller does, in `_connected`",
+    "pipelines/operations/home_checks.py:_listens": "its caller does, in `_connected`",
     "pipelines/contracts/data_contract_text.py:_standard": OWN,
     "pipelines/exchange/notification_listener.py:listening": "`Bell` tries again later",
     "pipelines/homes/network_files.py:network_of_plan": OWN,
