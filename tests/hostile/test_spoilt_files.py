@@ -69,6 +69,8 @@ def fuzz(spoiling: Spoiling, examples: int, number: int | None = None) -> None:
     def once(data: bytes) -> None:
         feed(spoiling.target, data)
 
+    for data in (*spoiling.seeds, b"", NESTED):
+        feed(spoiling.target, data)
     (once if number is None else seed(number)(once))()
 
 
