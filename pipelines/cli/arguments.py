@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from medusa_core.errors import Refused
+from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
+from pipelines.base.time_text import parse_time_us
+
 WHOSE_HOME = "whose home (default: the only one)"
 
 
@@ -71,3 +75,12 @@ def add_contracts(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contracts", type=Path, default=Path("contracts"), metavar="DIR", help=folder
     )
+
+
+def event_times(from_: str | None, to: str | None) -> Range:
+    """The event times of `--from` and `--to`; Refused for an invalid time or an empty range."""
+    from_us = BEGINNING_US if from_ is None else parse_time_us("--from", from_)
+    to_us = FOREVER_US if to is None else parse_time_us("--to", to)
+    if from_us >= to_us:
+        raise Refused(f"--from {from_} is not before --to {to}: --to is exclusive")
+    return Range(from_us, to_us)

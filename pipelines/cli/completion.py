@@ -17,8 +17,23 @@ from pipelines.cli.completion_names import Names
 from pipelines.cli.completion_words import suggest
 from pipelines.cli.usage import UsageParser
 
+HELP = "print the completion script of a shell"
+SHELLS = ("bash", "zsh", "fish")
 FILES = ":files"
 _SCRIPTS = Path(__file__).with_name("templates") / "completion"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa completion`."""
+    parser.add_argument("shell", nargs="?", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    parser.add_argument("--words", nargs="*", help=argparse.SUPPRESS)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print the script of a shell, or the candidates for a word."""
+    from pipelines.cli.main import parser
+
+    return run_completion(parser(), settings, shell=options.shell, words=options.words)
 
 
 def run_completion(
@@ -35,20 +50,3 @@ def run_completion(
     lines = [*suggested.words, *([FILES] if suggested.files else [])]
     print("".join(f"{line}\n" for line in lines), end="")
     return 0
-
-
-HELP = "print the completion script of a shell"
-SHELLS = ("bash", "zsh", "fish")
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `medusa completion`."""
-    parser.add_argument("shell", nargs="?", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
-    parser.add_argument("--words", nargs="*", help=argparse.SUPPRESS)
-
-
-def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Print the script of a shell, or the candidates for a word."""
-    from pipelines.cli.main import parser
-
-    return run_completion(parser(), settings, shell=options.shell, words=options.words)

@@ -1,55 +1,56 @@
-"""`medusa contract check`: what each bilateral contract says, or all that is wrong with them.
-
-Once nothing is, the rest of the folder is looked at as `medusa apply` would.
-"""
+"""`medusa contract check`: the bilateral contracts of a folder, or every error in them."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from medusa_core.errors import Refused
-from medusa_core.market.documents import fields_of, revision_of
-from medusa_core.market.terms import Content, Movement, Suggested, Terms, plain
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import table
 from pipelines.base.time_text import counted, iso
 from pipelines.cli.arguments import add_contracts, add_json
 
 if TYPE_CHECKING:
-    from pipelines.contracts.participants import ParticipantContract
-    from pipelines.market.contracts.bilateral import BilateralContract, Examined
+    from medusa_core.market.terms import Terms
+    from pipelines.market.contracts.bilateral import BilateralContract
     from pipelines.market.contracts.bilateral_findings import Finding
+    from pipelines.operations.bilateral_check import BilateralCheck
 
+HELP = "check bilateral contracts and print their prices"
 FINDINGS_SHOWN_MAX = 100
 REVISION_SHOWN = 12
 COLUMNS = ("contract", "kind", "payer -> provider", "price", "valid", "revision")
 
 
-def check_contracts(settings: Settings, directory: Path, *, as_json: bool) -> int:
-    """Print one line for each contract; 2 with every error if anything is wrong."""
-    from pipelines.contracts.folder import check_folder
-    from pipelines.market.contracts.bilateral import examine_bilateral
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa contract check`."""
+    add_contracts(parser)
+    add_json(parser)
 
-    check_folder(directory)
-    participants, findings = _participants(directory)
-    examined = examine_bilateral(directory, participants)
-    wrong = (*findings, *examined.findings) or _elsewhere(settings, directory)
-    if as_json:
-        print(json.dumps(_document(examined, wrong), indent=1))
-    elif wrong:
-        _tell(wrong)
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print one line for each contract; 2 with every error if anything is wrong."""
+    from pipelines.operations.bilateral_check import check_bilateral
+
+    check = check_bilateral(settings, options.contracts)
+    if options.json:
+        print(json.dumps(document(check), indent=1))
+    elif check.findings:
+        _print_findings(check.findings)
     else:
-        _show(examined, directory)
-    return Refused.exit_code if wrong else 0
+        print(render(check, options.contracts))
+    return Refused.exit_code if check.findings else 0
 
 
 def price_of(terms: Terms) -> str:
     """What a contract costs, in words."""
+    from medusa_core.market.terms import Content, Movement, Suggested, plain
+
     match terms.subject:
         case Movement(price=price):
             unit = f"{terms.currency} a core and hour"
@@ -63,39 +64,38 @@ def price_of(terms: Terms) -> str:
             return f"buy {suggested.stream} from {suggested.instead}"
 
 
-def _participants(
-    directory: Path,
-) -> tuple[tuple[ParticipantContract, ...] | None, tuple[Finding, ...]]:
-    from pipelines.contracts.participants import read_participants
-    from pipelines.market.contracts.bilateral_findings import Finding
+def document(check: BilateralCheck) -> Mapping[str, Any]:
+    """The result for JSON."""
+    from medusa_core.market.documents import fields_of, revision_of
 
-    try:
-        return read_participants(directory), ()
-    except Refused as error:
-        return None, (Finding(sentence=str(error), file=str(directory / "participants")),)
-
-
-def _elsewhere(settings: Settings, directory: Path) -> tuple[Finding, ...]:
-    """What is wrong with the participants and streams together: the first thing."""
-    from pipelines.contracts.federation import read_federation
-    from pipelines.market.contracts.bilateral_findings import Finding
-
-    try:
-        read_federation(directory, settings.directory)
-    except Refused as error:
-        return (Finding(sentence=str(error), file=str(directory)),)
-    return ()
+    return {
+        "contracts": [
+            {
+                "file": contract.at.file,
+                "revision": revision_of(contract.terms),
+                "price": price_of(contract.terms),
+                "terms": fields_of(contract.terms),
+            }
+            for contract in check.contracts
+        ],
+        "errors": [
+            {"file": f.file, "line": f.line, "field": f.field, "says": f.sentence}
+            for f in check.findings
+        ],
+    }
 
 
-def _show(examined: Examined, directory: Path) -> None:
-    if not examined.contracts:
-        print(f"{directory}/bilateral holds no contract")
-        return
-    print(table(COLUMNS, map(_row, examined.contracts)))
-    print(f"\n{counted(len(examined.contracts), 'contract')}: nothing is wrong with them")
+def render(check: BilateralCheck, directory: Path) -> str:
+    """Valid contracts for a terminal."""
+    if not check.contracts:
+        return f"{directory}/bilateral holds no contract"
+    count = counted(len(check.contracts), "contract")
+    return f"{table(COLUMNS, map(_row, check.contracts))}\n\n{count}: no errors"
 
 
 def _row(contract: BilateralContract) -> tuple[str, ...]:
+    from medusa_core.market.documents import revision_of
+
     terms = contract.terms
     begins, ends = iso(terms.valid_from_ms * 1_000), iso(terms.valid_until_ms * 1_000)
     return (
@@ -108,40 +108,9 @@ def _row(contract: BilateralContract) -> tuple[str, ...]:
     )
 
 
-def _tell(findings: tuple[Finding, ...]) -> None:
+def _print_findings(findings: Sequence[Finding]) -> None:
     for finding in findings[:FINDINGS_SHOWN_MAX]:
         print(f"medusa: {finding.sentence}", file=sys.stderr)
     more = len(findings) - FINDINGS_SHOWN_MAX
     if more > 0:
         print(f"medusa: and {more:,} more; correct these first", file=sys.stderr)
-
-
-def _document(examined: Examined, findings: tuple[Finding, ...]) -> Mapping[str, Any]:
-    return {
-        "contracts": [
-            {
-                "file": contract.at.file,
-                "revision": revision_of(contract.terms),
-                "price": price_of(contract.terms),
-                "terms": fields_of(contract.terms),
-            }
-            for contract in examined.contracts
-        ],
-        "errors": [
-            {"file": f.file, "line": f.line, "field": f.field, "says": f.sentence} for f in findings
-        ],
-    }
-
-
-HELP = "check bilateral contracts, and print what each says"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `medusa contract check`."""
-    add_contracts(parser)
-    add_json(parser)
-
-
-def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Check the contracts of a folder."""
-    return check_contracts(settings, options.contracts, as_json=options.json)

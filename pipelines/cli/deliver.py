@@ -1,150 +1,132 @@
-"""`medusa deliver`: deliver what there is now to the sinks of a home, once.
+"""`medusa deliver`: deliver what is stable now to the sinks of a home, once.
 
-Sinks come from the streams' contracts; one can also be declared here, for a home that has none,
-such as that of a replay that was kept.
+Sinks are declared in the streams' contracts. For a home without contracts, such as that of a replay
+that was kept, the options declare one.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.errors import MedusaError, Refused
-from medusa_core.names import StreamName
-from medusa_core.sinks import SinkRecord
-from pipelines.base.settings import Settings
+from medusa_core.errors import Refused
+from pipelines.base.settings import Settings, environment
 from pipelines.base.text_table import table
 from pipelines.base.time_text import iso
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
-    from pipelines.homes.home import Home
-    from pipelines.sinks.delivery import Turn
+    from pipelines.operations.sink_delivery import DeliveryResult, SinkDelivery
+
+HELP = "deliver what is stable now to the sinks of a home, once"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What is asked for, as written: which sinks, or a target to declare one for."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa deliver`."""
+    parser.add_argument("--stream", metavar="STREAM", help="only its sinks (default: all)")
+    parser.add_argument("--sink", metavar="NAME", help="only the sink of this name")
+    target = parser.add_argument_group("a sink of a home without contracts")
+    target.add_argument("--parquet", type=Path, metavar="DIR", help="write Parquet files there")
+    target.add_argument("--csv", type=Path, metavar="DIR", help="write CSV files there")
+    url = "write a table there; give secrets as '${NAME}', a variable of the environment"
+    target.add_argument("--postgres", metavar="URL", help=url)
+    target.add_argument("--table", metavar="SCHEMA.TABLE", help="the table; created if necessary")
+    unique = "columns by which its rows are replaced (default: the stream's key)"
+    target.add_argument("--key", metavar="COLUMN,…", help=unique)
+    begins = "event time to begin at: origin (default), now, or ISO 8601"
+    target.add_argument("--from", dest="from_", metavar="TIME", help=begins)
+    target.add_argument("--withdraw", action="store_true", help="stop delivering to --sink")
+    add_home(parser)
+    add_json(parser)
 
-    stream: str | None = None
-    sink: str | None = None
-    parquet: Path | None = None
-    csv: Path | None = None
-    postgres: str | None = None
-    table: str | None = None
-    key: str | None = None
-    begins: str | None = None
-    withdraw: bool = False
 
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Deliver and print how far each sink is; returns the exit code of the first failure."""
+    from pipelines.operations.sink_delivery import DeliveryRequest, deliver
 
-def run_deliver(settings: Settings, participant: str | None, asked: Asked, *, as_json: bool) -> int:
-    """Deliver, and print how far each sink has come; returns the exit code of the first failure."""
-    from pipelines.homes.home import chosen_participant, open_home
-    from pipelines.sinks.delivery_workers import deliver_once
-    from pipelines.sinks.registration import declare, sinks_wanted
-    from pipelines.sinks.sink_declaration import document_of
-
-    document = _document(asked)
-    with open_home(settings, chosen_participant(settings, participant)) as home:
-        if asked.withdraw:
-            return _withdraw(home, asked)
-        name = asked.sink
-        if document is not None:
-            name = asked.sink or str(document["kind"])
-            assert asked.stream is not None
-            stream, text = StreamName(asked.stream), document_of(document)
-            _check_stays(home, stream, name, text)
-            declare(home.catalog, stream, name, text)
-        sinks = sinks_wanted(home.catalog, asked.stream, name)
-        rows = dict.fromkeys(((s.stream, s.name) for s in sinks), 0)
-
-        def told(turn: Turn) -> None:
-            if turn.run is not None:
-                rows[turn.sink.stream, turn.sink.name] += turn.run.rows
-
-        failed = deliver_once(home.catalog, home.storage, home.directory, sinks, os.environ, told)
-        errors = {(sink.stream, sink.name): error for sink, error in failed}
-        delivered = [s for s in home.catalog.sinks() if (s.stream, s.name) in rows]
-        facts = [
-            _facts(s, rows[s.stream, s.name], errors.get((s.stream, s.name))) for s in delivered
-        ]
-    if as_json:
-        print(json.dumps({"participant": home.participant, "sinks": facts}, indent=1))
+    declaration = declaration_in(options)
+    if options.withdraw:
+        return _withdraw(options, settings)
+    request = DeliveryRequest(
+        participant=options.participant,
+        stream=options.stream,
+        sink=options.sink,
+        declaration=declaration,
+    )
+    result = deliver(settings, request, environment())
+    if options.json:
+        print(json.dumps(document(result), indent=1))
     else:
-        print(_text(facts))
-        for _, error in failed:
+        print(render(result))
+        for error in result.failures:
             print(f"medusa: {error}", file=sys.stderr)
-    return failed[0][1].exit_code if failed else 0
+    return result.failures[0].exit_code if result.failures else 0
 
 
-def _document(asked: Asked) -> dict[str, object] | None:
-    """The declaration that the options make; None if they name no target."""
-    targets = [word for word in ("parquet", "csv", "postgres") if getattr(asked, word) is not None]
-    if not targets:
-        beside = [w for w in ("table", "key", "begins") if getattr(asked, w) is not None]
-        if beside:
-            option = "from" if beside[0] == "begins" else beside[0]
-            raise Refused(f"--{option} goes with a target: give --parquet, --csv or --postgres too")
-        return None
-    if len(targets) > 1 or asked.withdraw:
-        raise Refused("give one of --parquet DIR, --csv DIR, --postgres URL and --withdraw")
-    if asked.stream is None:
-        raise Refused(f"--{targets[0]} needs the stream to deliver: give --stream S")
-    document: dict[str, object] = {"kind": targets[0]}
-    if asked.begins is not None:
-        document["from"] = asked.begins
-    folder = asked.parquet or asked.csv
-    if folder is not None:
-        if asked.table is not None or asked.key is not None:
-            raise Refused("--table and --key go with --postgres: a folder has neither")
-        return document | {"path": str(folder.absolute())}
-    if asked.table is None:
-        raise Refused("--postgres needs the table to deliver into: give --table SCHEMA.TABLE")
-    document |= {"url": asked.postgres, "table": asked.table}
-    if asked.key is not None:
-        document["key"] = [name.strip() for name in asked.key.split(",")]
-    return document
+def _withdraw(options: argparse.Namespace, settings: Settings) -> int:
+    from pipelines.operations.sink_delivery import withdraw
 
-
-def _check_stays(home: Home, stream: StreamName, name: str, document: str) -> None:
-    """Refuse to give a sink another target by the way: the old one would get no more."""
-    from pipelines.sinks.registration import target_of
-    from pipelines.sinks.sink_declaration import parse_sink
-
-    wanted = parse_sink(stream, document)
-    for sink in home.catalog.sinks():
-        if (sink.stream, sink.name) != (stream, name):
-            continue
-        stands = parse_sink(stream, sink.document)
-        if target_of(stands) != target_of(wanted):
-            raise Refused(
-                f"sink {name} of {stream} delivers into {stands.target} already: give another "
-                f"--sink NAME for a second one, or end that one first with --stream {stream} "
-                f"--sink {name} --withdraw"
-            )
-
-
-def _withdraw(home: Home, asked: Asked) -> int:
-    from pipelines.sinks.registration import sinks_wanted
-
-    if asked.stream is None or asked.sink is None:
+    if options.stream is None or options.sink is None:
         raise Refused("--withdraw needs the sink to withdraw: give --stream S and --sink NAME")
-    for sink in sinks_wanted(home.catalog, asked.stream, asked.sink):
-        home.catalog.withdraw_sink(sink.stream, sink.name)
+    for sink in withdraw(settings, options.participant, options.stream, options.sink):
         print(f"sink {sink.name} of {sink.stream} is withdrawn; what it delivered stays")
     return 0
 
 
-def _facts(sink: SinkRecord, rows: int, error: MedusaError | None) -> Mapping[str, Any]:
+def declaration_in(options: argparse.Namespace) -> Mapping[str, object] | None:
+    """The sink that the options declare; None if they name no target."""
+    targets = [
+        name for name in ("parquet", "csv", "postgres") if getattr(options, name) is not None
+    ]
+    if not targets:
+        details = {"table": options.table, "key": options.key, "from": options.from_}
+        for name, value in details.items():
+            if value is not None:
+                raise Refused(f"--{name} goes with a target: give --parquet, --csv or --postgres")
+        return None
+    if len(targets) > 1 or options.withdraw:
+        raise Refused("give one of --parquet DIR, --csv DIR, --postgres URL and --withdraw")
+    if options.stream is None:
+        raise Refused(f"--{targets[0]} needs the stream to deliver: give --stream S")
+    declaration: dict[str, object] = {"kind": targets[0]}
+    if options.from_ is not None:
+        declaration["from"] = options.from_
+    folder: Path | None = options.parquet or options.csv
+    if folder is not None:
+        if options.table is not None or options.key is not None:
+            raise Refused("--table and --key go with --postgres: a folder has neither")
+        return declaration | {"path": str(folder.absolute())}
+    if options.table is None:
+        raise Refused("--postgres needs the table to deliver into: give --table SCHEMA.TABLE")
+    declaration |= {"url": options.postgres, "table": options.table}
+    if options.key is not None:
+        declaration["key"] = [name.strip() for name in options.key.split(",")]
+    return declaration
+
+
+def document(result: DeliveryResult) -> Mapping[str, Any]:
+    """The result for JSON."""
+    return {"participant": result.participant, "sinks": [_facts(one) for one in result.sinks]}
+
+
+def render(result: DeliveryResult) -> str:
+    """The result for a terminal."""
+    names = ("stream", "sink", "into", "delivered through", "rows", "of them now")
+    rows = [
+        (f["stream"], f["sink"], f["target"], f["through"] or "nothing", f["rows"], f["rows_now"])
+        for f in map(_facts, result.sinks)
+    ]
+    return table(names, rows)
+
+
+def _facts(delivery: SinkDelivery) -> Mapping[str, Any]:
     from pipelines.sinks.sink_declaration import declaration_of
 
-    declared = declaration_of(sink)
+    sink, declared = delivery.sink, declaration_of(delivery.sink)
     return {
         "stream": sink.stream,
         "sink": sink.name,
@@ -153,54 +135,7 @@ def _facts(sink: SinkRecord, rows: int, error: MedusaError | None) -> Mapping[st
         "through": None if sink.through_us is None else iso(sink.through_us),
         "through_us": sink.through_us,
         "rows": sink.rows,
-        "rows_now": rows,
+        "rows_now": delivery.rows,
         "lost_us": sink.lost_us,
-        "problem": None if error is None else str(error),
+        "problem": None if delivery.error is None else str(delivery.error),
     }
-
-
-def _text(facts: list[Mapping[str, Any]]) -> str:
-    names = ("stream", "sink", "into", "delivered through", "rows", "of them now")
-    rows = [
-        (f["stream"], f["sink"], f["target"], f["through"] or "nothing", f["rows"], f["rows_now"])
-        for f in facts
-    ]
-    return table(names, rows)
-
-
-HELP = "deliver what there is now to the sinks of a home, once"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `medusa deliver`."""
-    parser.add_argument("--stream", metavar="STREAM", help="only its sinks (default: all)")
-    parser.add_argument("--sink", metavar="NAME", help="only the sink of this name")
-    target = parser.add_argument_group("a sink of a home without contracts")
-    target.add_argument("--parquet", type=Path, metavar="DIR", help="Parquet files there")
-    target.add_argument("--csv", type=Path, metavar="DIR", help="CSV files there")
-    named = "a table there; write what is secret as '${NAME}', a variable of the environment"
-    target.add_argument("--postgres", metavar="URL", help=named)
-    target.add_argument("--table", metavar="SCHEMA.TABLE", help="which; it is made if need be")
-    unique = "columns by which its rows are replaced (default: the stream's key)"
-    target.add_argument("--key", metavar="COLUMN,…", help=unique)
-    begins = "event time to begin at: origin (default), now, or ISO 8601"
-    target.add_argument("--from", dest="from_", metavar="TIME", help=begins)
-    target.add_argument("--withdraw", action="store_true", help="deliver there no more, instead")
-    add_home(parser)
-    add_json(parser)
-
-
-def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Deliver to the sinks of a home, or withdraw one."""
-    asked = Asked(
-        stream=options.stream,
-        sink=options.sink,
-        parquet=options.parquet,
-        csv=options.csv,
-        postgres=options.postgres,
-        table=options.table,
-        key=options.key,
-        begins=options.from_,
-        withdraw=options.withdraw,
-    )
-    return run_deliver(settings, options.participant, asked, as_json=options.json)

@@ -87,9 +87,9 @@ def _federation(settings: Settings, folder: Path) -> int:
 def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int:
     """The scene of the replay."""
     from pipelines.cli.demo_folder import remove_homes
-    from pipelines.cli.replay import SOLO
     from pipelines.homes.home import make_home
     from pipelines.language.load import load_network
+    from pipelines.operations.recorded_replay import SOLO
     from pipelines.participant.replay import ReplayOrder, replay
     from pipelines.report.next_steps import near, next_commands
     from pipelines.report.page import write_page

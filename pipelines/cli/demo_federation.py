@@ -23,10 +23,10 @@ from pipelines.base.foreign_documents import starting
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.cli.fault import render
-from pipelines.cli.init import write_project
 from pipelines.homes.home import SERVER
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.operations.fault_injection import CutRequest, HealRequest, inject_fault
+from pipelines.operations.project_files import write_project
 from pipelines.platform.drills.run_processes import running_in
 from pipelines.report.next_steps import near
 

@@ -19,7 +19,21 @@ if TYPE_CHECKING:
     from pipelines.changes.diverged_rows import Explained
     from pipelines.homes.home import Home
 
+HELP = "explain where producers of a stream disagree"
 VALUE_CHARACTERS_MAX = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa explain`."""
+    parser.add_argument("what", choices=("diverged",), metavar="diverged")
+    parser.add_argument("stream", metavar="STREAM", nargs="?", help="only of this stream")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Print where producers disagree."""
+    return explain_diverged(settings, options.participant, options.stream, as_json=options.json)
 
 
 def explain_diverged(
@@ -135,19 +149,3 @@ def _document(one: Explained, here: Participant) -> Mapping[str, Any]:
         "noticed_at_ms": divergence.noticed_at_ms,
         "what_to_do": _advice(divergence, here).splitlines(),
     }
-
-
-HELP = "why it is so: where producers of a stream disagree"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `medusa explain`."""
-    parser.add_argument("what", choices=("diverged",), metavar="diverged")
-    parser.add_argument("stream", metavar="STREAM", nargs="?", help="only of this stream")
-    add_home(parser)
-    add_json(parser)
-
-
-def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Print where producers disagree."""
-    return explain_diverged(settings, options.participant, options.stream, as_json=options.json)

@@ -1,4 +1,4 @@
-"""`medusa generate`: connections for netmon, the same for the same seed."""
+"""`medusa generate`: connections for netmon, the same ones for the same seed."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ from pathlib import Path
 from pipelines.base.settings import Settings
 from pipelines.cli.arguments import positive
 
-
-def generate(directory: Path, *, seed: int, records: int, files: int, format_: str) -> int:
-    """Write the files and print their paths."""
-    from pipelines.sources.generated_files import write_generated
-
-    for path in write_generated(directory, seed=seed, records=records, files=files, format=format_):
-        print(path)
-    return 0
-
-
-HELP = "write generated connections for netmon"
+HELP = "write made-up connections for netmon, from a seed"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,10 +22,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Write the files and print their paths."""
-    return generate(
+    from pipelines.sources.generated_files import write_generated
+
+    paths = write_generated(
         options.directory,
         seed=options.seed,
         records=options.records,
         files=options.files,
-        format_=options.format,
+        format=options.format,
     )
+    for path in paths:
+        print(path)
+    return 0

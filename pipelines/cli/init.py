@@ -1,132 +1,48 @@
-"""`medusa init`: a small project of the user's own, whose README says how to run it.
-
-All of it is written, or none: a file that is there already is named and left as it is.
-"""
+"""`medusa init`: write a small project of the user's own."""
 
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from medusa_core.errors import Refused, Unavailable
-from medusa_core.names import check_name
 from pipelines.base.settings import Settings
-from pipelines.cli.init_sample import sample_csv
 
-TEMPLATES = Path(__file__).with_name("templates") / "project"
-PLACEHOLDER = "PROJECT_NAME"
-SAMPLE = "contracts/samples/requests.csv"
+if TYPE_CHECKING:
+    from pipelines.operations.project_files import Project
 
-
-def run_init(directory: Path | None, *, name: str | None) -> int:
-    """Write the project and print what to type next."""
-    from pipelines.report.next_steps import near
-
-    folder = (directory or Path()).expanduser().absolute()
-    chosen = _checked(_name_of(folder) if name is None else name)
-    files = project_files(chosen)
-    write_project(folder, files)
-    print("\n".join(("written:", *(f"  {near(folder / path)}" for path in files), "")))
-    print("what to type next (README.md says more):\n")
-    if folder != Path.cwd():
-        print(f"  cd {shlex.quote(str(near(folder)))}")
-    print(
-        f"  export PATH={shlex.quote(str(Path(sys.executable).parent))}:$PATH\n"
-        f"  medusa replay contracts/networks/{chosen}.py --input {SAMPLE}"
-    )
-    return 0
-
-
-def project_files(name: str) -> Mapping[str, str]:
-    """Path below the project's folder -> text, for a project of that name."""
-    files = {}
-    for template in sorted(p for p in TEMPLATES.rglob("*") if p.is_file() and p.suffix != ".pyc"):
-        path = str(template.relative_to(TEMPLATES)).replace(PLACEHOLDER, name)
-        text = template.read_text(encoding="utf-8").replace(PLACEHOLDER, name)
-        files[".gitignore" if path == "gitignore" else path] = text
-    files[SAMPLE] = sample_csv()
-    return files
-
-
-def write_project(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files; Refused if one is there, Unavailable if one cannot be written.
-
-    Whatever happens, either all of them are written or nothing is left of them.
-    """
-    from pipelines.report.next_steps import near
-
-    for path in files:
-        if (folder / path).exists() or (folder / path).is_symlink():
-            raise Refused(
-                f"{near(folder / path)} is there already: choose another folder, or move it away"
-            )
-    made: list[Path] = []
-    try:
-        for path, text in files.items():
-            _make_folders((folder / path).parent, made)
-            with (folder / path).open("x", encoding="utf-8") as file:
-                made.append(folder / path)
-                file.write(text)
-    except BaseException as error:
-        for thing in reversed(made):
-            # A folder into which somebody else has put something meanwhile stays.
-            with suppress(OSError):
-                if thing.is_dir():
-                    thing.rmdir()
-                else:
-                    thing.unlink()
-        if isinstance(error, FileExistsError | NotADirectoryError):
-            raise Refused(
-                f"{error.filename} is in the way: choose another folder, or move it away"
-            ) from None
-        if isinstance(error, OSError):
-            raise Unavailable(
-                f"{error.filename or folder} cannot be written ({error.strerror}): choose a folder "
-                "of yours, with room"
-            ) from None
-        raise
-
-
-def _make_folders(folder: Path, made: list[Path]) -> None:
-    if folder.is_dir():
-        return
-    _make_folders(folder.parent, made)
-    folder.mkdir()
-    made.append(folder)
-
-
-def _name_of(folder: Path) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", folder.name.lower()).strip("_")
-
-
-def _checked(name: str) -> str:
-    from pipelines.language.load import SHIPPED
-
-    try:
-        check_name("project", name)
-    except Refused as error:
-        raise Refused(f"{error}; say it with --name") from None
-    if name in SHIPPED:
-        raise Refused(f"{name} is a network that comes with Medusa: choose another with --name")
-    return name
-
-
-HELP = "write a small project of your own that runs"
+HELP = "write a small project that runs"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of `medusa init`."""
-    folder = "a new folder, or one that has none of the files (default: this one)"
+    folder = "a folder that has none of the files (default: this one); made if necessary"
     parser.add_argument("directory", type=Path, nargs="?", metavar="DIR", help=folder)
-    named = "what the network and the participant are called (default: as the folder is)"
+    named = "the name of the network and the participant (default: the folder's)"
     parser.add_argument("--name", metavar="NAME", help=named)
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Write the files of a project."""
-    return run_init(options.directory, name=options.name)
+    """Write the files and print what to type next."""
+    from pipelines.operations.project_files import make_project
+
+    print(render(make_project(options.directory, options.name)))
+    return 0
+
+
+def render(project: Project) -> str:
+    """The files, and the commands to type next."""
+    from pipelines.operations.project_files import SAMPLE
+    from pipelines.report.next_steps import near
+
+    folder = project.folder
+    lines = ["written:", *(f"  {near(folder / path)}" for path in project.files), ""]
+    lines += ["what to type next (README.md says more):", ""]
+    if folder != Path.cwd():
+        lines.append(f"  cd {shlex.quote(str(near(folder)))}")
+    programs = shlex.quote(str(Path(sys.executable).parent))
+    lines.append(f"  export PATH={programs}:$PATH")
+    lines.append(f"  medusa replay contracts/networks/{project.name}.py --input {SAMPLE}")
+    return "\n".join(lines)

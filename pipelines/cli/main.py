@@ -93,7 +93,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         with interruptible():
             options = parser().parse_args(arguments)
-            settings = Settings.from_environment(os.environ)
+            settings = Settings.from_environment()
             return COMMANDS[options.command].run(options, settings)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`): not an error, and nothing more to say.

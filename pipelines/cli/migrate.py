@@ -1,4 +1,4 @@
-"""`medusa migrate`: bring a home's catalog to this version's schema."""
+"""`medusa migrate`: migrate a home's catalog to this version's schema."""
 
 from __future__ import annotations
 
@@ -7,20 +7,7 @@ import argparse
 from pipelines.base.settings import Settings
 from pipelines.cli.arguments import add_home
 
-
-def run_migrate(settings: Settings, participant: str | None) -> int:
-    """Apply what is missing and print it; the same again changes nothing."""
-    from pipelines.catalog.server.migrations import migrate
-    from pipelines.homes.home import chosen_participant, migration_url
-
-    chosen = chosen_participant(settings, participant)
-    with migration_url(settings, chosen) as url:
-        applied = migrate(url, chosen)
-    print("\n".join(f"applied {name}" for name in applied) or "nothing to do: up to date")
-    return 0
-
-
-HELP = "bring a catalog to this version's schema"
+HELP = "upgrade the schema of a home to this version's"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,5 +16,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Apply what is missing to a home's catalog and print it."""
-    return run_migrate(settings, options.participant)
+    """Apply what is missing and print it; a second run changes nothing."""
+    from pipelines.catalog.server.migrations import migrate
+    from pipelines.homes.home import chosen_participant, migration_url
+
+    chosen = chosen_participant(settings, options.participant)
+    with migration_url(settings, chosen) as url:
+        applied = migrate(url, chosen)
+    print("\n".join(f"applied {name}" for name in applied) or "nothing to do: up to date")
+    return 0

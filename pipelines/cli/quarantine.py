@@ -1,6 +1,6 @@
-"""`medusa read --quarantine`, `medusa quarantine export|retry`: records put aside, and repaired.
+"""`medusa quarantine export|retry` and `medusa read --quarantine`: records in quarantine.
 
-What a record holds may come from anybody: in a terminal it is shown escaped, in JSON as it is.
+The content of a record is not trusted: a terminal shows it escaped, JSON as it is.
 """
 
 from __future__ import annotations
@@ -20,44 +20,62 @@ from pipelines.cli.arguments import add_home, add_json
 if TYPE_CHECKING:
     from pipelines.catalog.records import QuarantineEntry
 
+HELP = "records in quarantine: export them, land repaired ones"
 FIELDS = ("stream", "origin", "position", "field", "reason", "content", "size_bytes", "sha256")
 
 
-def show_quarantine(
-    settings: Settings, participant: str | None, stream: str | None, *, limit: int, as_json: bool
-) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa quarantine`."""
+    what = "export: write them as JSON lines; retry: land those that were given values"
+    parser.add_argument("what", choices=("export", "retry"), help=what)
+    parser.add_argument("stream", metavar="STREAM", help="the source")
+    file = "the file to write, or the file with the repaired records"
+    parser.add_argument("file", type=Path, metavar="FILE", help=file)
+    parser.add_argument("--explain", action="store_true", help="print what would land")
+    add_home(parser)
+    add_json(parser)
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Export records in quarantine, or land repaired ones."""
+    if options.what == "retry":
+        return _retry(options, settings)
+    if options.explain:
+        raise Refused("an export changes nothing: leave --explain out")
+    return _export(options, settings)
+
+
+def run_read(options: argparse.Namespace, settings: Settings) -> int:
     """Print the first records in quarantine (of a stream, if given), and how many there are."""
     from pipelines.homes.home import chosen_participant, open_home
     from pipelines.participant.repairs_export import known_stream
 
-    with open_home(settings, chosen_participant(settings, participant)) as home:
-        wanted = None if stream is None else known_stream(home, stream)
-        count = home.catalog.quarantine_count(wanted)
-        entries = home.catalog.quarantine_entries(wanted, limit=limit)
-    if as_json:
+    with open_home(settings, chosen_participant(settings, options.participant)) as home:
+        stream = None if options.stream is None else known_stream(home, options.stream)
+        count = home.catalog.quarantine_count(stream)
+        entries = home.catalog.quarantine_entries(stream, limit=options.limit)
+    if options.json:
         found = [_found(entry) for entry in entries]
         document = {"participant": home.participant, "count": count, "records": found}
         print(json.dumps(document, indent=1, allow_nan=False))
         return 0
+    of_stream = "" if stream is None else f" of {stream}"
     if not entries:
-        print("no record is in quarantine" if stream is None else f"none of {stream} is there")
+        print(f"no record{of_stream} is in quarantine")
         return 0
     print(table(("number", "stream", "from", *FIELDS[2:7], "landed"), map(_shown, entries)))
-    of_which = "" if stream is None else f" of {stream}"
-    print(f"\n{len(entries):,} of {count:,} records{of_which} in quarantine")
+    print(f"\n{len(entries):,} of {count:,} records{of_stream} in quarantine")
     return 0
 
 
-def export_quarantine(
-    settings: Settings, participant: str | None, stream: str, file: Path, *, as_json: bool
-) -> int:
-    """Write a source's records in quarantine as JSON lines to be repaired."""
+def _export(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.homes.home import chosen_participant, open_home
     from pipelines.participant.repairs_export import hand_out
 
-    with open_home(settings, chosen_participant(settings, participant)) as home:
+    stream, file = options.stream, options.file
+    with open_home(settings, chosen_participant(settings, options.participant)) as home:
         count = hand_out(home, stream, file)
-    if as_json:
+    if options.json:
         print(json.dumps({"stream": stream, "file": str(file), "records": count}, indent=1))
     else:
         print(f"{counted(count, 'record')} of {stream}: give their values in `record`, then")
@@ -65,26 +83,18 @@ def export_quarantine(
     return 0
 
 
-def retry_quarantine(
-    settings: Settings,
-    participant: str | None,
-    stream: str,
-    file: Path,
-    *,
-    explain: bool,
-    as_json: bool,
-) -> int:
-    """Hand repaired records in, and print what became of each."""
+def _retry(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.homes.home import chosen_participant, open_home
     from pipelines.participant.repairs import CLOSED, hand_in
 
-    with open_home(settings, chosen_participant(settings, participant)) as home:
-        told = hand_in(home, stream, file, explain=explain)
-    landed = [one for one in told if one.why_not is None]
-    if as_json:
+    stream, explain = options.stream, options.explain
+    with open_home(settings, chosen_participant(settings, options.participant)) as home:
+        results = hand_in(home, stream, options.file, explain=explain)
+    landed = [one for one in results if one.why_not is None]
+    if options.json:
         stayed = [
             {"line": one.line, "number": one.number, "reason": one.why_not}
-            for one in told
+            for one in results
             if one.why_not is not None
         ]
         numbers = [one.number for one in landed]
@@ -93,13 +103,13 @@ def retry_quarantine(
         return 0
     rows = [
         (one.line, str(one.number), one.why_not or ("would land" if explain else "landed"))
-        for one in told
+        for one in results
     ]
     if rows:
-        print(table(("line", "number", "what became of it"), rows) + "\n")
-    verb = "would land" if explain else "landed"
-    print(f"{verb}: {counted(len(landed), 'record')} of {stream}, {len(told) - len(landed)} stayed")
-    if any(one.why_not == CLOSED for one in told):
+        print(table(("line", "number", "result"), rows) + "\n")
+    verb, stayed_count = "would land" if explain else "landed", len(results) - len(landed)
+    print(f"{verb}: {counted(len(landed), 'record')} of {stream}, {stayed_count} stayed")
+    if any(one.why_not == CLOSED for one in results):
         print("records of closed buckets stay in quarantine for good")
     return 0
 
@@ -117,35 +127,3 @@ def _shown(entry: QuarantineEntry) -> tuple[object, ...]:
     landed = "repaired" if entry.landed_as else ""
     return (str(entry.number), r.stream, Path(r.origin).name or r.origin, place, r.field, r.reason,
             r.content, size, landed)  # fmt: skip
-
-
-HELP = "records put aside: export them, hand in repaired ones"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `medusa quarantine`."""
-    what = "write them as JSON lines, or land those whose values were given"
-    parser.add_argument("what", choices=("export", "retry"), help=what)
-    parser.add_argument("stream", metavar="STREAM", help="of which source")
-    parser.add_argument("file", type=Path, metavar="FILE", help="written anew, or as it was edited")
-    parser.add_argument("--explain", action="store_true", help="tell what would land")
-    add_home(parser)
-    add_json(parser)
-
-
-def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Export records in quarantine, or land repaired ones."""
-    if options.what == "export":
-        if options.explain:
-            raise Refused("an export changes nothing: leave --explain out")
-        return export_quarantine(
-            settings, options.participant, options.stream, options.file, as_json=options.json
-        )
-    return retry_quarantine(
-        settings,
-        options.participant,
-        options.stream,
-        options.file,
-        explain=options.explain,
-        as_json=options.json,
-    )

@@ -15,11 +15,10 @@ from pipelines.cli.arguments import add_json, positive
 
 if TYPE_CHECKING:
     from pipelines.simulation.faults.events import Event
+    from pipelines.simulation.faults.run_figures import RunFigures
     from pipelines.simulation.faults.schedule_shapes import Shape
 
-if TYPE_CHECKING:
-    from pipelines.simulation.faults.run_figures import RunFigures
-
+HELP = "run seeded faults, or markets, and check the laws"
 MARKET_OPTIONS = (
     "participants",
     "contracts",
@@ -32,6 +31,61 @@ MARKET_OPTIONS = (
 )
 VIOLATIONS_SHOWN_MAX = 10
 TOLD_EVERY = 1_000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of `medusa simulate`."""
+    parser.add_argument("what", choices=("faults", "market"), metavar="faults|market")
+    parser.add_argument("--schedules", type=positive, metavar="N", help="of faults (default: 100)")
+    first = "the first schedule's or world's (default: 1)"
+    parser.add_argument("--seed", type=int, default=1, help=first)
+    short = "short schedules in which trims, reads and kills come between each other"
+    of_kind = parser.add_mutually_exclusive_group()
+    of_kind.add_argument("--trims", action="store_true", help=short)
+    several = "those alone in which fragments have several owners (default: one of four)"
+    of_kind.add_argument("--replicas", action="store_true", help=several)
+    traded = "those alone in which load is traded (default: three of twenty)"
+    of_kind.add_argument("--markets", action="store_true", help=traded)
+    jobs = "in how many processes at once (default: one for each CPU)"
+    parser.add_argument("--jobs", type=positive, metavar="N", help=jobs)
+    kept = "keep what is done there; the same call goes on with it"
+    parser.add_argument("--resume", type=Path, metavar="FILE", help=kept)
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument("--explain", action="store_true", help="print a line for each event")
+    add_json(shown)
+    market = parser.add_argument_group("a market (default: the matrix of all that are compared)")
+    market.add_argument("--participants", type=int, metavar="N", help="how many (default: 995)")
+    market.add_argument("--contracts", type=int, metavar="N", help="each has so many at least")
+    levels = "price levels above the lowest; each is worth one fragment"
+    market.add_argument("--levels", type=int, metavar="N", help=levels)
+    share = "the total load as a share of all thresholds"
+    market.add_argument("--utilisation", type=float, metavar="SHARE", help=share)
+    market.add_argument("--load", metavar="uniform|pareto", help="how it is spread at first")
+    units = "fragments that make up a threshold (default: 80)"
+    market.add_argument("--fragments", type=int, metavar="N", help=units)
+    scheme = "only this one, such as bounded or plain; may be repeated"
+    market.add_argument("--scheme", action="append", metavar="NAME", help=scheme)
+    market.add_argument("--seeds", type=int, metavar="N", help="how many worlds of each kind")
+
+
+def run(options: argparse.Namespace, settings: Settings) -> int:
+    """Simulate schedules of faults, or a market."""
+    if options.what == "market":
+        from pipelines.cli.simulate_market import run_market
+
+        return run_market(options)
+    refuse_market_options(options)
+    return simulate_faults(
+        schedules=options.schedules or 100,
+        seed=options.seed,
+        explain=options.explain,
+        as_json=options.json,
+        jobs=options.jobs,
+        trims=options.trims,
+        replicas=options.replicas,
+        markets=options.markets,
+        resume=options.resume,
+    )
 
 
 def refuse_market_options(options: argparse.Namespace) -> None:
@@ -123,61 +177,3 @@ def _print(figures: RunFigures) -> None:
     for shortfall in figures.shortfalls[:VIOLATIONS_SHOWN_MAX]:
         print(f"too little: {shortfall}")
     print(figures.line())
-
-
-HELP = "run seeded faults, or markets, and check the laws"
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the arguments of `medusa simulate`."""
-    parser.add_argument("what", choices=("faults", "market"), metavar="faults|market")
-    parser.add_argument("--schedules", type=positive, metavar="N", help="of faults (default: 100)")
-    first = "the first schedule's or world's (default: 1)"
-    parser.add_argument("--seed", type=int, default=1, help=first)
-    short = "short schedules in which trims, reads and kills come between each other"
-    of_kind = parser.add_mutually_exclusive_group()
-    of_kind.add_argument("--trims", action="store_true", help=short)
-    several = "those alone in which fragments have several owners (default: one of four)"
-    of_kind.add_argument("--replicas", action="store_true", help=several)
-    traded = "those alone in which load is traded (default: three of twenty)"
-    of_kind.add_argument("--markets", action="store_true", help=traded)
-    jobs = "in how many processes at once (default: one for each CPU)"
-    parser.add_argument("--jobs", type=positive, metavar="N", help=jobs)
-    kept = "keep what is done there; the same call goes on with it"
-    parser.add_argument("--resume", type=Path, metavar="FILE", help=kept)
-    shown = parser.add_mutually_exclusive_group()
-    shown.add_argument("--explain", action="store_true", help="print a line for each event")
-    add_json(shown)
-    market = parser.add_argument_group("a market (default: the matrix of all that are compared)")
-    market.add_argument("--participants", type=int, metavar="N", help="how many (default: 995)")
-    market.add_argument("--contracts", type=int, metavar="N", help="each has so many at least")
-    levels = "price levels above the lowest; each is worth one fragment"
-    market.add_argument("--levels", type=int, metavar="N", help=levels)
-    share = "the total load as a share of all thresholds"
-    market.add_argument("--utilisation", type=float, metavar="SHARE", help=share)
-    market.add_argument("--load", metavar="uniform|pareto", help="how it is spread at first")
-    units = "fragments that make up a threshold (default: 80)"
-    market.add_argument("--fragments", type=int, metavar="N", help=units)
-    scheme = "only this one, such as bounded or plain; may be repeated"
-    market.add_argument("--scheme", action="append", metavar="NAME", help=scheme)
-    market.add_argument("--seeds", type=int, metavar="N", help="how many worlds of each kind")
-
-
-def run(options: argparse.Namespace, settings: Settings) -> int:
-    """Simulate schedules of faults, or a market."""
-    if options.what == "market":
-        from pipelines.cli.simulate_market import market_of
-
-        return market_of(options)
-    refuse_market_options(options)
-    return simulate_faults(
-        schedules=options.schedules or 100,
-        seed=options.seed,
-        explain=options.explain,
-        as_json=options.json,
-        jobs=options.jobs,
-        trims=options.trims,
-        replicas=options.replicas,
-        markets=options.markets,
-        resume=options.resume,
-    )

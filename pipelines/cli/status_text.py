@@ -13,7 +13,6 @@ from typing import Any
 from medusa_core.grid import floor_us
 from pipelines.base.text_table import facts, printable
 from pipelines.base.time_text import counted, duration, iso, size_of
-from pipelines.homes.headroom_file import headroom_sentence
 
 WIDTH = 100
 SECOND_US = 1_000_000
@@ -53,6 +52,8 @@ REASONS = (Column("stream", 22), Column("in quarantine because", 64), Column("re
 
 def status_text(document: Mapping[str, Any]) -> str:
     """The facts of `home_status` as text, at most 100 characters a line (but for paths)."""
+    from pipelines.homes.headroom_file import headroom_sentence
+
     parts = [facts(_known(document))]
     parts += [_alarm(alarm) for alarm in document["alarms"]]
     if document["leases"]:
@@ -331,3 +332,27 @@ def _last_step(step: Mapping[str, Any]) -> str:
             ),
         ]
     )
+
+
+def platform_text(document: Mapping[str, Any], now_s: float) -> str:
+    """The facts of `platform_status` as lines."""
+    phase = document["phase"]
+    if phase == "lost":
+        return (
+            "airflow  its supervisor was lost: `medusa up` starts it again, `medusa down` ends it"
+        )
+    if phase in ("ended", "failed"):
+        why = f" ({printable(document['sentence'])})" if document.get("sentence") else ""
+        return f"airflow  not up{why}: `medusa up` starts it"
+    where = f" at {document['url']}" if document.get("url") else ""
+    doing = f" {document['doing']}" if document.get("doing") else ""
+    lines = [f"airflow  {phase}{doing}{where}"]
+    if document.get("database_answers") is False:
+        lines.append("  its database does not answer")
+    for one in document["components"]:
+        since_s = int(now_s - (one["since_ms"] or 0) / 1_000)
+        life = f", process {one['pid']}, for {since_s} s" if one["since_ms"] else ""
+        again = f", started again {one['restarts']} times" if one["restarts"] else ""
+        why = f" ({one['because']})" if one["condition"] != "runs" and one["because"] else ""
+        lines.append(f"  {one['name']:<14} {one['condition']}{why}{life}{again}")
+    return "\n".join([*lines, *(f"  {printable(note)}" for note in document.get("notes") or ())])

@@ -13,8 +13,8 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
 from medusa_core.network import Filter, Map, Network, Output, Source
 from pipelines.base.settings import Settings
-from pipelines.cli.replay import SOLO
 from pipelines.homes.home import Home, make_home
+from pipelines.operations.recorded_replay import SOLO
 from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
 
 SCRIPT = '<script>alert("it\'s in")</script>&amp;'

@@ -12,10 +12,10 @@ import pytest
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.cli.doctor_homes import clock_finding
-from pipelines.cli.findings import State
 from pipelines.cli.main import main
 from pipelines.homes.home import make_home
+from pipelines.operations.findings import State
+from pipelines.operations.home_checks import clock_finding
 from pipelines.watching.watcher import Watcher
 from tests.catalog import building as a
 from tests.cli.watched import BETA, Watched, watched_homes

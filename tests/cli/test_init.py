@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Unavailable
-from pipelines.cli.init import project_files, write_project
-from pipelines.cli.init_sample import RECORDS
 from pipelines.cli.main import main
 from pipelines.contracts.federation import read_federation
+from pipelines.operations.project_files import project_files, write_project
+from pipelines.operations.project_sample import RECORDS
 
 SAMPLE = "contracts/samples/requests.csv"
 

@@ -16,9 +16,9 @@ from medusa_core.grid import parse_duration_us
 from medusa_core.names import StreamName
 from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.cli.main import parser
-from pipelines.cli.replay import SOLO
 from pipelines.homes.home import make_home
 from pipelines.language.load import load_network
+from pipelines.operations.recorded_replay import SOLO
 from pipelines.participant.replay import ReplayOrder, replay
 from pipelines.sources.generated_files import write_generated
 from tests.docs.pages import page

@@ -49,9 +49,9 @@ def test_every_dag_is_there() -> None:
 def test_every_check_of_the_doctor_is_there() -> None:
     of_homes = {
         f"{one or other} NAME"
-        for one, other in CHECK_OF_HOME.findall(source("pipelines/cli/doctor_homes.py"))
+        for one, other in CHECK_OF_HOME.findall(source("pipelines/operations/home_checks.py"))
     }
-    of_machine = set(CHECK_OF_MACHINE.findall(source("pipelines/cli/doctor.py")))
+    of_machine = set(CHECK_OF_MACHINE.findall(source("pipelines/operations/machine_checks.py")))
     of_machine |= {"metrics port", "homes", "test data"}
     assert len(of_homes) == 5
     assert len(of_machine) == 10
@@ -70,8 +70,8 @@ def test_every_check_of_the_doctor_is_there() -> None:
         ("its home was set back", "medusa_core/exchange.py"),
         ("nothing runs here now", "pipelines/cli/status_text.py"),
         ("does not go on: ", "pipelines/cli/status_text.py"),
-        ("its database does not answer", "pipelines/cli/up_status.py"),
-        ("its supervisor was lost", "pipelines/cli/up_status.py"),
+        ("its database does not answer", "pipelines/cli/status_text.py"),
+        ("its supervisor was lost", "pipelines/cli/status_text.py"),
         ("the catalog's disk is full", "pipelines/catalog/postgres/database_errors.py"),
         ("the catalog has no connection left", "pipelines/catalog/postgres/database_errors.py"),
         ("the catalog does not accept this login", "pipelines/catalog/postgres/database_errors.py"),

@@ -10,7 +10,7 @@ import pytest
 
 from medusa_core.errors import Conflict, Refused, Unavailable
 from pipelines.cli.main import main
-from pipelines.cli.simulate_market import Asked, parts_of
+from pipelines.operations.market_simulation import MarketRequest, parts_of
 from pipelines.simulation.schemes import run_parts as running
 from pipelines.simulation.schemes.drawn_worlds import Sizes
 from pipelines.simulation.schemes.parts import CELL, PUBLISHED, Part, matrix_parts, run_part
@@ -177,7 +177,7 @@ def test_the_verdict_names_each_target_that_was_missed() -> None:
 
 
 def test_the_matrix_is_what_is_run_when_nothing_says_which_world() -> None:
-    parts = parts_of(Asked())
+    parts = parts_of(MarketRequest())
     cells = {part.sizes for part in parts if part.kind == CELL and "optimum" in part.schemes}
     assert len(cells) == 32
     assert {part.seed for part in parts if part.sizes in cells} >= set(range(1, 11))
@@ -185,7 +185,7 @@ def test_the_matrix_is_what_is_run_when_nothing_says_which_world() -> None:
         "cell", "published", "spread", "changing", "misreport", "demo", "small",
     }  # fmt: skip
     assert len({part.key for part in parts}) == len(parts)
-    (part,) = parts_of(Asked(levels=4, seed=7))
+    (part,) = parts_of(MarketRequest(levels=4, seed=7))
     assert (part.kind, part.seed, part.sizes.levels) == ("cell", 7, 4)
 
 

@@ -98,7 +98,7 @@ def test_what_is_trimmed_here_does_not_keep_a_recall_from_being_followed(
     assert pair.poll()[0].problem is not None
     capsys.readouterr()
     assert pair.alpha.command(monkeypatch, *recall, "beta", "--follow", "alpha") == 0
-    assert "what lies before these buckets stays" in capsys.readouterr().out
+    assert "rows before these buckets stay" in capsys.readouterr().out
     (told,) = pair.poll()
     assert told.problem is None
     assert pair.stands("sums") == [(1, 5, 6)]

@@ -256,10 +256,10 @@ def test_closing_does_not_wait_for_a_database_that_does_not_answer(
 
 
 def test_status_shows_how_far_sinks_are_and_why_not_further(
-    home: SinkHome, database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
-    from pipelines.cli.status import show_status
+    home: SinkHome, database: Database, tmp_path: Path
+) -> None:
+    from pipelines.cli.status import document, render
+    from pipelines.operations.folder_status import read_status
     from pipelines.sinks.folder_target import LOCK
 
     home.declare(COPIES, kind="parquet", path=str(tmp_path / "lake"))
@@ -271,15 +271,15 @@ def test_status_shows_how_far_sinks_are_and_why_not_further(
     (tmp_path / "lake" / LOCK).unlink()
     (tmp_path / "lake" / "mine.txt").write_text("mine")
     home.problem("lake")
-    assert show_status(home.settings, "alpha", as_json=True) == 0
-    document = json.loads(capsys.readouterr().out)["homes"][0]
-    desk, lake = document["sinks"]
+    status = read_status(home.settings, "alpha")
+    assert status.error is None
+    told = document(status)["homes"][0]
+    desk, lake = told["sinks"]
     assert (desk["behind_ms"], desk["rows"], desk["problem"]) == (0, 2, None)
     assert (lake["behind_ms"], lake["rows"]) == (20_000, 1)
     assert "mine.txt" in lake["problem"]
-    assert database.password not in json.dumps(document)
-    show_status(home.settings, "alpha", as_json=False)
-    text = capsys.readouterr().out
+    assert database.password not in json.dumps(told)
+    text = render(status)
     assert "copies/lake" in text
     assert "20.0 s" in text
     assert "caught up" in text

@@ -25,9 +25,9 @@ from pipelines.catalog.postgres.postgres_catalog import CONNECT_S_MAX, PostgresC
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.migrations import pending
-from pipelines.cli.findings import Finding, State, fail, ok, warn
 from pipelines.homes.deployed_fragments import decisions_of
 from pipelines.homes.home import SERVER, known_homes
+from pipelines.operations.findings import Finding, State, fail, ok, warn
 from pipelines.watching.log_fields import fragment_of
 
 CHANNEL = "medusa_progress"

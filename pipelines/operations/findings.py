@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -37,3 +38,8 @@ def warn(name: str, found: str, to_do: str = "") -> Finding:
 def fail(name: str, found: str, to_do: str = "") -> Finding:
     """Does not work."""
     return Finding(name=name, state=State.FAIL, found=found, to_do=to_do)
+
+
+def has_failed(findings: Iterable[Finding]) -> bool:
+    """Whether one of the findings is a failure."""
+    return any(finding.state is State.FAIL for finding in findings)

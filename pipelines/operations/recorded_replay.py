@@ -1,0 +1,155 @@
+"""Run a network over recorded files to their end, in a home of its own, and check a sample."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from medusa_core.errors import CheckFailed, Refused
+from medusa_core.grid import parse_duration_us
+from medusa_core.knowledge import RECORDS_PER_STEP_MAX, Limits
+from medusa_core.names import Participant, PlanId
+from medusa_core.network import Network
+from pipelines.base import clock
+from pipelines.base.settings import Settings
+from pipelines.homes.home import Home, make_home
+from pipelines.language.load import load_network
+from pipelines.participant.replay import (
+    ReplayOrder,
+    ReplayResult,
+    inputs_of_network,
+    make_folder,
+    replay,
+)
+from pipelines.report.page import write_page
+from pipelines.storage.file_limits import UNPACKED_RATIO_MAX, FileLimits
+
+if TYPE_CHECKING:
+    from pipelines.quality.sample_check import SampleCheck
+
+SOLO = Participant("solo")
+"""The participant of a replay that nobody else takes part in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """Which network over which files.
+
+    `network`: the name of a shipped one, or a file that defines one. `inputs`: files, as
+    STREAM=FILE where the network has several sources. `export`: folder for the outputs as CSV.
+    `keep`: folder of a home that stays, in which the same request continues after the last commit;
+    None for a temporary one. `bucket`: width, None for the network's. `report`: HTML file to write.
+    `checks`: recompute a sample of the result by another engine and compare.
+    """
+
+    network: str
+    inputs: Sequence[str]
+    export: Path | None = None
+    keep: Path | None = None
+    bucket: str | None = None
+    records_per_step_max: int = RECORDS_PER_STEP_MAX
+    unpacked_ratio_max: int = UNPACKED_RATIO_MAX
+    report: Path | None = None
+    checks: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedReplay:
+    """A replay and the check of its sample; `directory` is that of its home."""
+
+    result: ReplayResult
+    check: SampleCheck | None
+    directory: Path
+
+    @property
+    def failure(self) -> CheckFailed | None:
+        """Why the check failed, and what to do; None if it passed or was not requested."""
+        if self.check is None or not self.check.mismatches:
+            return None
+        return CheckFailed(
+            f"{self.check.mismatches[0].sentence}; what was computed is kept in {self.directory}: "
+            "report it with the network and its input"
+        )
+
+
+def run_replay(
+    settings: Settings, request: ReplayRequest, progress: Callable[[str], None]
+) -> CheckedReplay:
+    """Replay and check a sample; `progress` is called with a sentence whenever more is done.
+
+    A home in which the check failed is kept. Raises Refused for a network, input or folder that
+    cannot be used; see pipelines.participant.replay.
+    """
+    network = load_network(request.network)
+    order = ReplayOrder(
+        network=network,
+        inputs=inputs_of_network(network, request.inputs),
+        width_us=parse_duration_us(request.bucket or network.bucket),
+        limits=Limits(records_per_step_max=request.records_per_step_max),
+        file_limits=FileLimits(unpacked_ratio_max=request.unpacked_ratio_max),
+    )
+    if request.report is not None:
+        make_folder(request.report.absolute().parent, "--report")
+        if request.report.is_dir():
+            raise Refused(f"{request.report} is a folder: give --report the name of a file")
+    done: CheckedReplay | None = None
+    try:
+        with _folder(request.keep) as directory:
+            own = replace(settings, directory=directory)
+            with make_home(own, SOLO, keep=request.keep is not None) as home:
+                done = _replayed(home, order, request, progress)
+                if done.failure is not None:
+                    raise done.failure
+    except CheckFailed:
+        if done is None:
+            raise
+    return done
+
+
+def _replayed(
+    home: Home, order: ReplayOrder, request: ReplayRequest, progress: Callable[[str], None]
+) -> CheckedReplay:
+    result, check = replay(order, home, request.export, say=progress), None
+    if request.checks:
+        result, check = _checked(home, result, order.network)
+    if request.report is not None:
+        write_page(request.report, home=home, network=order.network, result=result.document())
+    return CheckedReplay(result=result, check=check, directory=home.directory)
+
+
+def _checked(
+    home: Home, result: ReplayResult, network: Network
+) -> tuple[ReplayResult, SampleCheck]:
+    """A sample of the outputs, compared with a recomputation; its time counts as the replay's."""
+    from pipelines.quality.sample_check import check_sample
+
+    began_s = clock.monotonic_s()
+    check = check_sample(home, network, PlanId(result.plan))
+    took_s = clock.monotonic_s() - began_s
+    seconds = {**result.seconds, "check": took_s, "total": result.seconds["total"] + took_s}
+    return replace(result, seconds=seconds), check
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    """The folder to keep, or one that is removed unless a check fails."""
+    if keep is not None:
+        yield keep.absolute()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="medusa-replay-"))
+    # The embedded server may run as another user, who must be able to pass through.
+    folder.chmod(0o711)
+    is_kept = False
+    try:
+        yield folder
+    except CheckFailed:
+        is_kept = True
+        raise
+    finally:
+        if not is_kept:
+            shutil.rmtree(folder)
