@@ -60,9 +60,9 @@ class DemoFederation:
     def start(self, participant: Participant, *more: str) -> None:
         """Run a participant from now on."""
         medusa = [sys.executable, "-P", "-m", "pipelines.cli.main", "run"]
-        environment = {**os.environ, "MEDUSA_DIR": str(self.settings.directory)}
+        variables = self.settings.environment_of_child()
         # One port cannot serve the metrics of three.
-        environment.pop("MEDUSA_METRICS_PORT", None)
+        variables.pop("MEDUSA_METRICS_PORT", None)
         with self.log(participant).open("ab") as log, starting("medusa run"):
             self.running[participant] = subprocess.Popen(
                 [sys.executable, "-I", "-S", "-c", _BECOME, str(os.getpid()), *medusa,
@@ -71,7 +71,7 @@ class DemoFederation:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
-                env=environment,
+                env=variables,
             )  # fmt: skip
 
     def log(self, participant: Participant) -> Path:

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _take_up(options: argparse.Namespace) -> int:
-    settings = Settings.from_environment(os.environ)
+    settings = Settings.from_environment()
     participant = known_participant(settings, options.participant)
     # This process holds the server open: it may outlive the one that started both.
     with open_homes(settings, alone=False) as homes:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from typing import TYPE_CHECKING, assert_never
 
-from pipelines.base.settings import Settings
+from pipelines.base.settings import Settings, environment
 from pipelines.cli.arguments import add_home, add_json, seconds
 
 if TYPE_CHECKING:
@@ -43,9 +42,9 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     )
     if not (options.once or options.explain):
         supervise_forever(
-            settings, request, os.environ, lambda event: _print(event, as_json=options.json)
+            settings, request, environment(), lambda event: _print(event, as_json=options.json)
         )
-    result = supervise_once(settings, request, os.environ, explain=options.explain)
+    result = supervise_once(settings, request, environment(), explain=options.explain)
     _print_result(result, as_json=options.json)
     if not options.explain:
         result.check()

@@ -20,12 +20,6 @@ READ_THE_ENVIRONMENT = {
     "pipelines.airflow.forms",
     "pipelines.airflow.hooks",
     "pipelines.airflow.pages",
-    "pipelines.cli.deliver",
-    "pipelines.cli.demo_federation",
-    "pipelines.cli.job_process",
-    "pipelines.cli.main",
-    "pipelines.cli.supervise",
-    "pipelines.cli.up",
 }
 """Modules that use `os.environ`. Entries but the first are removed, never added."""
 
