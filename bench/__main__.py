@@ -1,10 +1,10 @@
-"""`python -m bench`: a table on standard output, everything as JSON beside it.
+"""`python -m bench`: a table on standard output, and all figures as JSON.
 
     python -m bench [--quick] [--only steps|growth] [--json FILE]
     python -m bench soak|recovery|backlog|long-replay|sliding|streams|quality|panes|dpc|metering
                     |market|headroom [--help]
 
-Exit code 0 also where a promise is missed: a busy machine is no fault. 1 where results differ.
+Exit code 0 also where a promise is missed: a busy machine is not a fault. 1 where results differ.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Answers and their corrections without a catalog: real files, real steps, knowledge by hand.
 
-Streams have buckets of 10 s; what comes of a stream in one piece is one segment.
+Streams have buckets of 10 s; the rows of a stream that arrive together are one segment.
 """
 
 from __future__ import annotations

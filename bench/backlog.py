@@ -1,10 +1,10 @@
-"""`python -m bench backlog`: a watched folder full of files, and what it costs once they landed.
+"""`python -m bench backlog`: a watched folder full of files, and its cost once they landed.
 
-A participant finds 3,000 files of 100 records each and lands them. Then the folder goes on filling
-up with files that have landed (empty ones, which are listed and remembered as all others are), and
-at some sizes three polls are timed: one in a folder that did not change, one in a folder that did
-but has nothing to read, and one that lands a new file. The first must not grow at all; the others
-list names.
+A participant finds 3,000 files of 100 records each and lands them. Then the folder is filled
+further with files that have landed (empty ones, which are listed and remembered as all others
+are), and at some sizes three polls are timed: one in a folder that did not change, one in a
+folder that did but has nothing to read, and one that lands a new file. The first must not grow at
+all; the others list names.
 """
 
 from __future__ import annotations

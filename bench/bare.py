@@ -1,8 +1,8 @@
 """Contender (a): bare Spark, one batch job per step, no catalog.
 
-Nothing is promised: no knowledge of what is done, no digest, no lineage, no hash, nothing synced.
-The session is the one that Medusa opens, with its settings for small steps (no adaptive plans, as
-many shuffle partitions as cores): they are the fastest for both.
+Nothing is promised: no knowledge of finished steps, no digest, no lineage, no hash, nothing
+synced. The session is the one that Medusa opens, with its settings for small steps (no adaptive
+plans, as many shuffle partitions as cores): they are the fastest for both.
 """
 
 from __future__ import annotations

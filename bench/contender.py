@@ -1,6 +1,6 @@
-"""What a contender is to the harness, and how a contender writes few rows.
+"""The interface of a contender to the harness, and how a contender writes few rows.
 
-A contender lives in a process of its own with a JVM of its own; `worker.py` calls it.
+A contender runs in a separate process with a separate JVM; `worker.py` calls it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The shipped federation as processes, in a folder of its own with an embedded server.
+"""The shipped federation as processes, in a separate folder with an embedded server.
 
-Each participant is a `medusa run` in a process group of its own, as an operator would start it. The
+Each participant is a `medusa run` in a separate process group, as an operator would start it. The
 server is owned by the process that measures, so that participants can be killed one by one.
 """
 

@@ -1,9 +1,9 @@
-"""Whether a tick grows with the catalog: the same tick over 100, 10,000 and 1,000,000 segments.
+"""The growth of a tick with the catalog: the same tick over 100, 10,000 and 1,000,000 segments.
 
 Three databases in one server hold histories of one network as years of running would leave them:
 closed and computed windows, a tenth of them first tentative and then superseded. A tick reads
-knowledge, decides and commits the outputs of one new window; nothing but Spark is left out, whose
-place an engine takes that answers at once. The three take turns.
+knowledge, decides and commits the outputs of one new window; only Spark is left out, replaced by
+an engine that answers at once. The three take turns.
 """
 
 from __future__ import annotations

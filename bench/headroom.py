@@ -3,19 +3,19 @@
 The federation of `medusa demo` runs as processes (three participants, one output promised within
 5 s) next to processes that use all of the CPU that they can get. A link of the computing
 participant is cut, and healed once the output has been answered without the input; then the next
-one is cut. The figure of a cut is the delay of its first tentative answer, as the catalog knows it:
-from when the inputs that are there could have been used to the commit of the answer. The promise
-has headroom if no answer of any cut is later than the bound.
+one is cut. The figure of a cut is the delay of its first tentative answer, from the catalog: from
+when the available inputs could have been used to the commit of the answer. The promise has
+headroom if no answer of any cut is later than the bound.
 
-Every `--restart-every`th cut comes right after a restart of the computing participant, as soon as
-it has caught up: its engine has made few steps by then, and none without an input. `--keep FILE`
-appends each cut to a file and continues after the cuts that the file holds, so that a long
+Every `--restart-every`th cut follows right after a restart of the computing participant, as soon
+as it has caught up: its engine has made few steps by then, and none without an input. `--keep
+FILE` appends each cut to a file and continues after the cuts that the file holds, so that a long
 measurement can be interrupted.
 
-Where the machine is too busy for the bound, the participant says so before (`medusa status`); such
-cuts are marked with an asterisk and counted apart.
+Where the machine is too busy for the bound, the participant reports it before (`medusa status`);
+such cuts are marked with an asterisk and counted separately.
 
-Exit code 1 if an answer came later than a bound that was said to be kept, or a participant has
+Exit code 1 if an answer was later than a bound that was reported to be kept, or a participant has
 ended.
 """
 

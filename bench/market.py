@@ -1,9 +1,9 @@
-"""`python -m bench market`: what rounds of the market cost, in CPU seconds of one process.
+"""`python -m bench market`: the cost of rounds of the market, in CPU seconds of one process.
 
 One round of 1,000 participants with 10 contracts and 100 fragments each: the first one, in which
-everybody decides (later ones ask those alone who know something new). With --large two markets are
-played until they rest: 100,000 participants at 0.8 of all thresholds, 10,000 at 0.95. Decisions are
-those of production; only who says what to whom, and the books, are the simulator's.
+all decide (later ones ask only those with new knowledge). With --large two markets are played
+until they rest: 100,000 participants at 0.8 of all thresholds, 10,000 at 0.95. Decisions are
+those of production; only the messages and the records are the simulator's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`python -m bench metering`: what it costs to measure what a step costs.
+"""`python -m bench metering`: the cost of metering steps.
 
 Two drivers of one home take turns, window by window: one is metered as `medusa run` is, the other
 is not. The meter's own part is timed as well, call by call: medians of whole steps differ by more
-than that from run to run. A scan for processes that have come or gone is timed apart.
+than that from run to run. A scan for new and ended processes is timed separately.
 """
 
 from __future__ import annotations

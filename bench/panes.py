@@ -1,9 +1,9 @@
-"""`python -m bench panes`: what corrections cost that go on from the panes of their answers.
+"""`python -m bench panes`: the cost of corrections that continue from their answers' panes.
 
-One of three inputs is missing. Each window is answered without it; then it comes, and the window is
-corrected twice, from the panes that the answer left and in full, in turn; digests are compared. CPU
-is that of the process and all below it, the JVM included. Behind the Aggregate only a Filter lies,
-which lets few rows through.
+One of three inputs is missing. Each window is answered without it; then it arrives, and the
+window is corrected twice, from the panes that the answer left and in full, in turn; digests are
+compared. CPU is that of the process and all below it, the JVM included. Only a Filter, which lets
+few rows through, follows the Aggregate.
 """
 
 from __future__ import annotations

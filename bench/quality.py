@@ -1,9 +1,9 @@
-"""`python -m bench quality`: how long a certificate takes beside the running of streams.
+"""`python -m bench quality`: the time of a certificate, compared with the running of streams.
 
-netmon over so many generated connections is replayed once; then the stream with the most boxes is
-checked again and again in this process, as `medusa quality run` does it: read, computed again by
-DuckDB, held against all four suites, pages written, certificates recorded. The first check imports
-Great Expectations and is shown apart.
+netmon over a number of generated connections is replayed once; then the stream with the most
+boxes is checked repeatedly in this process, as `medusa quality run` does it: read, recomputed by
+DuckDB, checked by all four suites, pages written, certificates recorded. The first check imports
+Great Expectations and is shown separately.
 """
 
 from __future__ import annotations

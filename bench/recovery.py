@@ -1,14 +1,14 @@
-"""`python -m bench recovery`: how long the output of a participant pauses when something is killed.
+"""`python -m bench recovery`: how long the output of a participant pauses after a kill.
 
-The shipped federation runs with windows and buckets of a second and leases of two, so that there is
-a step to make at any moment. What is measured is the time from SIGKILL to the commit of the next
+The shipped federation runs with windows and buckets of a second and leases of two, so that there
+is a step to make at any moment. The measured time is from SIGKILL to the commit of the next
 computed step, everything included, by the one clock of the machine:
 
 * **cold**: the process group of the participant that computes; its successor is started at once,
   as a supervisor would;
-* **warm**: the like, with a successor that stands by (`medusa run --standby`);
-* **catalog**: the Postgres server that holds all homes; nobody is started, the participants bring
-  it back.
+* **warm**: the same, with a standby as successor (`medusa run --standby`);
+* **catalog**: the Postgres server that holds all homes; no successor is started, the participants
+  restart it.
 """
 
 from __future__ import annotations

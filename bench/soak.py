@@ -1,13 +1,13 @@
 """`python -m bench soak`: the shipped federation runs for an hour and must not grow.
 
-Four participants as processes of their own, three of which land what the generator makes, one of
-which computes. Every half minute memory, handles, threads, files and rows are read from outside,
-without asking the participants anything. After the warm-up, and at the end, the JVMs are told to
-collect everything once, so that what lives in the heap can be compared; in between nothing is done
-to them. All streams have a retention, so that rows and files go as they would in years of running.
+Four participants as separate processes: three land the generator's records, one computes. Every
+half minute memory, handles, threads, files and rows are read from outside, without a call to the
+participants. After the warm-up, and at the end, a full collection is requested of the JVMs, so
+that live heaps can be compared; in between nothing is done to them. All streams have a retention,
+so that rows and files are removed as they would be in years of running.
 
-Exit code 1 where a quantity that must stay flat has grown (`bench/soak_figures.py` says which, and
-by how much it may), or where a participant has ended.
+Exit code 1 where a quantity that must stay flat has grown (`bench/soak_figures.py` says which,
+and by how much it may), or where a participant has ended.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From samples over time to a judgement: did what must stay flat grow?
+"""The verdict on samples over time: whether a quantity that must stay flat has grown.
 
-The first quarter of the counted time is compared with the last, median against median, so that one
-odd sample is none. The slope is the median of the slopes between all pairs of samples (Theil and
-Sen), for the reader; the bound is on the medians.
+The first quarter of the counted time is compared with the last, median against median, so that a
+single odd sample has no effect. The slope is the median of the slopes between all pairs of
+samples (Theil and Sen), for the reader; the bound is on the medians.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 One stateful query: windows of 60 s per source, closed by a watermark without delay, one file to a
 micro-batch. A batch closes the window before the previous one, so a window's rows come out two
-batches after its records; the closing windows at the end make up for that. What a step is charged
-is the engine's own `triggerExecution` of its micro-batch: not the polling for the file, not the
-wait of the caller. Nothing is synced to disk by Spark.
+batches after its records; the closing windows at the end make up for that. The time of a step is
+the engine's own `triggerExecution` of its micro-batch: not the polling for the file, not the wait
+of the caller. Nothing is synced to disk by Spark.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A network of many like streams in a folder of contracts, and one writer of files for all of them.
+"""A network of many similar streams in a folder of contracts, and one writer of their files.
 
-Every stream has a source, told apart by a column of the files, and a fragment of its own that
+Every stream has a source, distinguished by a column of the files, and a separate fragment that
 counts and sums its records per window.
 """
 

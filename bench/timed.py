@@ -1,4 +1,4 @@
-"""A catalog that tells how long its calls took."""
+"""A catalog that measures how long its calls take."""
 
 from __future__ import annotations
 

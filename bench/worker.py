@@ -2,8 +2,8 @@
 
     python -m bench.worker '{"contender": "bare", "workload": {…}, "folder": "…"}'
 
-It says {"ready": true} once Spark runs, then answers `prepare`, `step`, `finish`; it ends when its
-input does, and the JVM with it. What Spark or Python print goes to standard error.
+It prints {"ready": true} once Spark runs, then answers `prepare`, `step`, `finish`; it ends when
+its input does, and the JVM with it. Output of Spark and Python is written to standard error.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What is computed, over which records, in how many steps: the same for every contender.
+"""The workload: query, records, number of steps: the same for every contender.
 
 A step closes one window of 60 s. Its records are made up with the shapes of real traffic
 (pipelines/sources/generated_files.py: few busy sources, a long tail, guessing and scanning
-campaigns) and lie in one Parquet file, the segment that Medusa committed for the window; everybody
-reads that file. Asked is, per source address: how many connections, to how many distinct ports.
+campaigns) and are stored in one Parquet file, the segment that Medusa committed for the window;
+all contenders read that file. The query asks, per source address: how many connections, to how
+many distinct ports.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Room: what is older than its retention goes, small files become one, orphans are removed."""
+"""Space: data past its retention is removed, small files become one, orphans are removed."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A certificate for each window that closes: one DAG tells of it, a run of another makes it."""
+"""A certificate for each window that closes: one DAG reports it, a run of another makes it."""
 
 from datetime import timedelta
 

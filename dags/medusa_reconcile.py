@@ -1,4 +1,4 @@
-"""After a failure has healed: long corrections in a lane of their own, then certificates."""
+"""After a failure has healed: long corrections in a separate lane, then certificates."""
 
 from datetime import timedelta
 

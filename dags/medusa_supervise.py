@@ -1,4 +1,4 @@
-"""What shall run, runs: every half minute, and when something changes."""
+"""Starts and stops jobs as they are desired: every half minute, and at each change."""
 
 from datetime import timedelta
 

@@ -1,7 +1,7 @@
 """The headroom of a bound: what X leaves after everything that an answer may cost here.
 
-Without headroom the bound may not be kept if an input fails now. That is known before it fails, so
-it is said before. Whatever is decided follows from the wait (`bounds.wait_ms`), not from this.
+Without headroom the bound may not be kept if an input fails now. That is known before it fails,
+so it is reported before. Decisions follow from the wait (`bounds.wait_ms`), not from this.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""The availability bound X of an output: what is promised, and how long a fragment may wait.
+"""The availability bound X of an output, and how long a fragment may wait for its inputs.
 
-X is about lost inputs: while some input is there, output appears within X of the time at which it
-could have been computed. A fragment waits for what is missing until the time that is left, after
-its own step and the rest of the path, is used up; time that was spent before counts (the carried
-age), so that a chain of fragments waits at the same time and not one after the other (DPC, W).
+X covers lost inputs: while some input is available, output appears within X of the time at which
+it could have been computed. A fragment waits for a missing input until the remaining time, less
+the cost of its own step and of the rest of the path, is used up. Time that was spent earlier
+counts (the carried age), so the fragments of a chain wait at the same time and not one after the
+other (DPC, W).
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ class Bound:
             raise Refused(f"a bound of {self.bound_ms} ms can never be kept: declare one above 0")
         if self.failure_ms_max is not None and self.failure_ms_max <= 0:
             raise Refused(
-                f"a failure of at most {self.failure_ms_max} ms is none: declare one above 0"
+                f"a failure of at most {self.failure_ms_max} ms is not possible: declare one "
+                "above 0"
             )
         if Policy.SUSPEND not in (self.during_failure, self.during_stabilization):
             return

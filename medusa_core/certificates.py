@@ -1,8 +1,8 @@
-"""Certificates: what a check found of a closed window of a stream, and which law it is about.
+"""Certificates: the findings of a check of a closed window of a stream, law by law.
 
-A certificate is written down whether the check passed or not. It says of each box that was computed
-again which engine did it, and how many records of the window lay in quarantine; final results and
-tentative ones are counted apart.
+A certificate is recorded whether the check passed or not. It names the engine that recomputed
+each box and the number of records of the window in quarantine; final and tentative results are
+counted separately.
 """
 
 from __future__ import annotations

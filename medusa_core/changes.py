@@ -1,10 +1,10 @@
-"""The difference of two versions of a line, as changes: which rows came, which went, where.
+"""The difference of two versions of a line, as changes: rows inserted and deleted, by bucket.
 
-A line is a set of buckets, each a multiset of rows with one stability. So the difference of two
-versions is taken bucket by bucket: where the digests are equal no row has changed, however segments
-were cut, split or compacted in between, and what was superseded several times counts once, by what
-stands at the later version. Stability belongs to the bucket: where rows stay and their stability
-changes, the bucket is promoted, and no row is taken back.
+A line is a set of buckets, each a multiset of rows with one stability. The difference of two
+versions is therefore computed bucket by bucket: where the digests are equal no row has changed,
+however segments were cut, split or compacted in between, and rows that were superseded several
+times count once, as of the later version. Stability belongs to the bucket: where rows remain and
+their stability changes, the bucket is promoted, and no row is deleted.
 
 Source: the difference of two collections in Differential Dataflow; the row marks of change data
 feeds. Limit: with equal digests rows are taken as equal (128 bits for each bucket).

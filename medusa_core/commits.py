@@ -1,8 +1,8 @@
-"""What a step hands to the catalog in one piece, and what the catalog answers.
+"""A step's commit as one value, and the catalog's reply to it.
 
-The commit is the only way in which progress is made. It is keyed by what was computed, so that the
-same commit sent again after a lost reply finds the first one; it names the lease under which it was
-computed, so that a driver that slept past its lease is refused.
+Progress is made by commits only. A commit is keyed by what was computed, so that the same commit
+sent again after a lost reply finds the first one. It names the lease under which it was computed,
+so that a driver that slept past its lease is refused.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ class LandedBatch:
     """A file of landed records, sorted by event time; keyed so that it lands once.
 
     `counts` maps bucket start to records. Nothing is promised of a bucket until it is closed.
-    `state` is what the source must know to go on behind this batch (a JSON text of its own).
+    `state` is what the source must know to continue after this batch (a JSON text of its own).
     `retried` are the numbers of quarantined records that were repaired and land with it.
     `file_of` names the stream under which a file is known that holds other streams' records too;
     None: all of the file is this batch.

@@ -1,7 +1,8 @@
-"""Comparing what several producers have of one stream, piece by piece and bucket by bucket.
+"""Comparison of several producers' rows of one stream, piece by piece and bucket by bucket.
 
-Each piece lies wholly inside or outside of every row. Where a producer's line has not begun yet or
-has ended, all is empty for it, so producers that ended with one more empty bucket agree.
+Each piece is entirely inside or entirely outside each row. Where a producer's line has not begun
+yet or has ended, all ranges are empty for it, so producers that ended with one more empty bucket
+agree.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from medusa_core.segments import Producer, Segment, Stability
 class Held:
     """What a producer has of a piece.
 
-    `segment` is None where it has no row. `is_outside`: the piece lies outside of its line's life.
+    `segment` is None where it has no row. `is_outside`: the piece is outside its line's life.
     `is_gone`: it is trimmed.
     """
 

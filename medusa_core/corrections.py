@@ -1,8 +1,8 @@
-"""Corrections in the time that is left: exactly what is owed, oldest first, in chunks.
+"""Corrections in the remaining time: exactly the owed results, oldest first, in chunks.
 
-A chunk never costs more than the slack to the next deadline, so that new data keeps its bound; but
-corrections have a guaranteed share of the time, and go on by one bucket a tick even without slack
-(no slack for the share is overload, which is another matter: design 9).
+A chunk never costs more than the slack to the next deadline, so that new data keeps its bound.
+But corrections have a guaranteed share of the time, and advance by one bucket a tick even without
+slack (no slack for the share is overload, which design 9 treats).
 """
 
 from __future__ import annotations

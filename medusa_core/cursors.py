@@ -1,7 +1,8 @@
-"""Cursors: how far a consumer outside has applied the changes of a stream, kept for it in a home.
+"""Cursors: how far an external consumer has applied the changes of a stream, kept in a home.
 
-A cursor moves only when it is told to, so a consumer that was killed asks again and gets the same.
-It knows which past it stands in: the home's incarnation and the chain of the line at its version.
+A cursor moves only on request, so a consumer that was killed repeats its request and gets the
+same answer. It records the history to which it belongs: the home's incarnation and the chain of
+the line at its version.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def check_cursor(cursor: Cursor) -> None:
     """Raise Diverged, with what to do, if the cursor stands in another past than the home."""
     if cursor.is_diverged:
         raise Diverged(
-            f"cursor {cursor.name} of {cursor.stream} stands at version {cursor.version} of a past "
+            f"cursor {cursor.name} of {cursor.stream} is at version {cursor.version} of a past "
             "that this home no longer has (it was restored from a backup): drop the cursor, empty "
-            "its target and begin anew"
+            "its target and start again"
         )

@@ -1,7 +1,7 @@
-"""The one entry: what a participant does next, as data with a reason in numbers.
+"""The one entry point: the decisions of a participant, as data with a reason in numbers.
 
 `decide` is pure. Its list has three readers: apply, explain and simulate; none of them decides
-anything. Decisions come in the order in which they should be done.
+anything. Decisions are in the order in which they should be carried out.
 """
 
 from __future__ import annotations

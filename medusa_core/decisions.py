@@ -1,4 +1,4 @@
-"""Decisions: what a participant does next, as data with a reason in numbers.
+"""Decisions: the next actions of a participant, as data with a reason in numbers.
 
 Apply, explain and simulate read the same list; none of them decides anything.
 """

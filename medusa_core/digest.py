@@ -4,13 +4,13 @@ Rows add up, they never cancel, so digests of parts sum to the digest of the who
 cut a range differently are compared, and a row of the catalog is split, without reading a file.
 
 A row is encoded as 64-bit words, field by field in declared order. A field is a header (type tag,
-NULL flag, byte length) and its value: integers and instants in two's complement, decimals as their
-unscaled value at the declared scale, doubles as IEEE bits with -0.0 = 0.0 and one NaN, text and
-bytes as UTF-8 in little-endian words (beyond LONG_BYTES as their BLAKE2b-128). This file is the
-definition, in plain Python; `pipelines/storage/arrow_digests.py` is the same over Arrow columns,
-and a property test holds one against the other.
+NULL flag, byte length) and its value: integers and instants in two's complement, decimals as
+their unscaled value at the declared scale, doubles as IEEE bits with -0.0 = 0.0 and one NaN, text
+and bytes as UTF-8 in little-endian words (beyond LONG_BYTES as their BLAKE2b-128). This file is
+the definition, in plain Python; `pipelines/storage/arrow_digests.py` is the same over Arrow
+columns, and a property test compares the two.
 
-Limit: it tells faults and honest differences apart, not a forger; against a forger samples are
+Limit: it detects faults and honest differences, not forgery; against forgery samples are
 recomputed.
 """
 

@@ -1,10 +1,10 @@
-"""Divergence: producers of one stream that disagree over a bucket, although their plan is one.
+"""Divergence: producers of one stream that disagree over a bucket under one plan.
 
-What a plan makes of equal inputs is equal, row for row; so one of the two has read something else,
-or does not compute what the plan says. Nobody can tell here which one: from that bucket on nothing
-of the stream becomes final in this home, what is final stays, and a person is called. It is over
-once it is settled, which only the operator's recall of a line does; until then it stands, even if
-the producers agree again over later buckets.
+A plan gives equal rows for equal inputs, so one of the two has read something else, or does not
+compute what the plan says. The home cannot know which one. From that bucket on nothing of the
+stream becomes final in this home, final rows remain, and a person is called. Only an operator's
+recall of a line settles a divergence; until then it remains, even if the producers agree again
+over later buckets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from medusa_core.segments import Producer
 class Side:
     """What one producer has in the bucket: the digest of its rows, and at which version of it.
 
-    Version 0: it has no row there, because the bucket lies outside of its line's life.
+    Version 0: it has no row there, because the bucket is outside its line's life.
     """
 
     producer: Producer

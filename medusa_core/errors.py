@@ -1,12 +1,12 @@
-"""The ways in which Medusa says no, branched by what the caller should do next.
+"""The errors of Medusa, classified by what the caller should do next.
 
     MedusaError
     ├── CheckFailed      a check ran and found something wrong          exit code 1
     ├── Refused          the input is wrong: do not try again           exit code 2
-    │   └── Expired      what is asked for is trimmed: begin anew       exit code 2
-    ├── Conflict         somebody was first: read and decide again      exit code 3
+    │   └── Expired      the requested buckets are trimmed: start over  exit code 2
+    ├── Conflict         another was first: read and decide again       exit code 3
     ├── Unavailable      not reachable now: try later                   exit code 4
-    ├── OutcomeUnknown   the answer was lost: look before acting        exit code 5
+    ├── OutcomeUnknown   the reply was lost: check before acting        exit code 5
     └── Diverged         what must be equal is not: stop, call a person exit code 6
 
 Every message is one sentence that names the file, line, field or row and says what to do.
@@ -51,11 +51,11 @@ class Refused(MedusaError):
 
 
 class Expired(Refused):
-    """What a reader has not read yet is trimmed; it can only begin anew."""
+    """What a reader has not read yet is trimmed; it can only start again."""
 
 
 class Conflict(MedusaError):
-    """Somebody else was first; read again and decide anew."""
+    """Somebody else was first; read again and decide again."""
 
     exit_code = 3
 

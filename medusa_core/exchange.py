@@ -1,12 +1,12 @@
-"""What participants tell each other of a stream: a line's news after a version.
+"""The news of a line after a version, as participants exchange it.
 
-A home keeps for each producer it reads a copy of that producer's line, row by row and version by
-version, so that lineage, digests and time travel mean the same in both homes. Only durations cross
-between participants, never timestamps to decide by.
+For each producer that it reads a home keeps a copy of that producer's line, row by row and
+version by version, so that lineage, digests and time travel mean the same in both homes. Only
+durations cross between participants, never timestamps to decide by.
 
-With its version a reader remembers the line's chain there: a fingerprint of all commits before. A
-home that was set back to an old backup and went on has another chain at that version, which the
-reader notices, however far the line has come since.
+A reader stores with its version the line's chain there: a fingerprint of all commits before. A
+home that was restored from an old backup and committed more has another chain at that version,
+which the reader notices, however far the line has advanced since.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ class ImportStanding:
         if self.chain is not None and news.chain_after not in (None, self.chain):
             raise Diverged(
                 f"the line of {self.stream} by {self.producer} is not the one that was read up to "
-                f"{self.version}: its home was set back and went on, call its operator"
+                f"{self.version}: its home was restored from a backup and continued: call its "
+                "operator"
             )
 
     @property
@@ -132,8 +133,8 @@ class LineNews:
     def __post_init__(self) -> None:
         if self.version < self.after:
             raise Diverged(
-                f"the line of {self.stream} by {self.producer} stands at {self.version}, before "
-                f"{self.after}: its home was set back; call its operator"
+                f"the line of {self.stream} by {self.producer} is at {self.version}, before "
+                f"{self.after}: its home was restored from a backup: call its operator"
             )
         for published in self.segments:
             segment = published.segment
@@ -141,10 +142,10 @@ class LineNews:
                 raise Refused(f"news of {self.stream} by {self.producer} holds a foreign segment")
         for chain in (self.chain_after, self.chain):
             if chain is not None and not _CHAIN.fullmatch(chain):
-                raise Refused(f"news of {self.stream} by {self.producer} has a chain that is none")
+                raise Refused(f"news of {self.stream} by {self.producer} has an invalid chain")
         check_recalls(self.recalls)
         if any(recall.version <= self.after for recall in self.recalls):
-            raise Refused(f"news of {self.stream} by {self.producer} tells of other recalls")
+            raise Refused(f"news of {self.stream} by {self.producer} names other recalls")
 
     @property
     def begins_again_us(self) -> int | None:

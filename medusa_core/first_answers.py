@@ -1,7 +1,7 @@
-"""What a line answered first over each part of a window, and what became of that answer.
+"""The first answer of a line over each part of a window, and the later state of that answer.
 
-A part that is answered tentatively is answered once more, finally: the correction. Both are told
-from the rows that the line has or had (`LineEvent`), whatever way they were cut in between.
+A part with a tentative answer is answered once more, finally: the correction. Both are derived
+from the rows that the line has or had (`LineEvent`), however they were cut in between.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""What a home knows of a stream that several producers compute, and what it chooses to read of it.
+"""An import: what a home knows of a stream with several producers, and its choice among them.
 
-Beside the copies of the producers' lines (its own line included, if it computes the stream itself)
-such a home keeps an import's line: its producer is `Producer(here, IMPORT)`, its version counts the
-changes of the choice. Whatever reads the stream there reads that line (Borealis: SUnion with
-replicas of its upstream neighbours; here a choice is a row of the catalog, and costs no job).
+In addition to the copies of the producers' lines (its own line included, if it computes the
+stream itself) such a home keeps an import's line: its producer is `Producer(here, IMPORT)`, its
+version counts the changes of the choice. Every local reader of the stream reads that line
+(Borealis: SUnion with replicas of its upstream neighbours; here a choice is a row of the catalog,
+and costs no job).
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ class Choose:
     """Read a range of a stream as a producer has it, or less sure than that.
 
     `producer` and `version` are None where no producer has a row of what is read: of a gap, or of
-    what is empty, since it lies outside of a line's life.
+    what is empty, since it is outside a line's life.
     `fresh_ms` goes along, so that age never shrinks (S11).
     """
 

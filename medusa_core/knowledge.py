@@ -1,7 +1,7 @@
-"""What one participant may know when it decides: values read in one snapshot of its own catalog.
+"""The knowledge of one participant: values read in one snapshot of its own catalog.
 
-Nothing else enters a decision: no clock, no file, no partner's catalog. Lists are cut where a step
-could not use more; `known_through_us` says how far they reach.
+Nothing else enters a decision: no clock, no file, no partner's catalog. Lists are cut where a
+step could not use more; `known_through_us` is the limit up to which they are complete.
 """
 
 from __future__ import annotations

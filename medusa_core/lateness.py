@@ -1,16 +1,16 @@
 """Lateness is a property of the source's own sequence, never of how it was cut into batches.
 
-Record i is late iff `t_i < max(t_1 .. t_{i-1}) - disorder`, in (file, line) or offset order. What
-one batch leaves to the next is a small value, so that any cut gives the same verdicts.
+Record i is late iff `t_i < max(t_1 .. t_{i-1}) - disorder`, in (file, line) or offset order. One
+batch passes a small value to the next, so that any cut gives the same verdicts.
 
-A clock that is wrong must not carry the maximum away: a record more than `max_jump` ahead of it, or
-beyond the latest time that the reader's clock allows, is *held* and counts only when the record
-behind it confirms it: that one would not be late if the held one counted, nor a jump ahead of it.
-Else the held one is *unconfirmed* and nothing has come of it. Before the first record there is no
-maximum to be ahead of: there the clock alone is a guard.
+A wrong clock must not move the maximum: a record more than `max_jump` ahead of it, or beyond the
+latest time that the reader's clock allows, is *held* and counts only when the record behind it
+confirms it: that one would not be late if the held one counted, nor a jump ahead of it. Else the
+held one is *unconfirmed* and has no effect. Before the first record there is no maximum to be
+ahead of: there the clock alone is a guard.
 
-What a source has promised is kept even if its sequence would allow more: a record before the
-boundary that an idle source has promised meanwhile is late too.
+A source's promise is kept even if its sequence would allow more: a record before the boundary
+that an idle source has promised meanwhile is late too.
 """
 
 from __future__ import annotations

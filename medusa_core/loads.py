@@ -1,11 +1,12 @@
-"""The load of fragments: CPU time of a process tree, shared among the work that it was spent on.
+"""The load of fragments: CPU time of a process tree, divided among the activities that used it.
 
-Between two looks at a clock of CPU time lies a *span*, in which one thing was done: steps, landing,
-an import, housekeeping, nothing. Its CPU belongs to that; where several works were done together,
-as in one Spark job, each has its part by weight. What a driver spends on deciding belongs to the
-steps that came of it. Whole microseconds are dealt out, so that parts always add up to the whole.
+Between two readings of a clock of CPU time there is a *span*, in which one activity ran: steps,
+landing, an import, housekeeping, nothing. Its CPU belongs to that activity; where several ran
+together, as in one Spark job, each has a part by weight. The CPU time of deciding belongs to the
+steps that result from it. Time is divided in whole microseconds, so parts always add up to the
+whole.
 
-Limit: what a span's work leaves to be done behind it (a garbage collection, a compiler's thread) is
+Limit: work that a span leaves to be done after it (a garbage collection, a compiler's thread) is
 found in a later span.
 
 Source: load as the metered CPU of migratable query fragments, NSDI 2004.
@@ -74,7 +75,7 @@ class Span:
 
     def __post_init__(self) -> None:
         if self.cpu_us < 0 or self.delivery_us < 0:
-            raise ValueError(f"{self.cpu_us} us, of which {self.delivery_us} us for deliveries")
+            raise ValueError(f"{self.cpu_us} us, including {self.delivery_us} us for deliveries")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Names: who and what is spoken of. A name that passes here is safe in a path, a role and a URL."""
+"""Names of participants, streams and other things: checked, so safe in a path, a role and a URL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ def check_name(kind: str, name: str) -> str:
     """
     if not isinstance(name, str) or not _NAME.fullmatch(name) or len(name) > NAME_LENGTH_MAX:
         raise Refused(
-            f"{kind} {name!r} is not a name: begin with a lower-case letter, go on with lower-case "
+            f"{kind} {name!r} is not a name: begin with a lower-case letter, continue with "
+            "lower-case "
             f"letters, digits and '_', {NAME_LENGTH_MAX} characters at most"
         )
     return name

@@ -1,7 +1,7 @@
-"""What is owed: outputs never computed that are ready, and tentative ones that can be made final.
+"""Owed results: outputs that are ready and not computed, tentative ones that can become final.
 
-It has no memory. Nothing remembers a failure; a live tentative row and the frontier are all that
-can be owed, so a crash between deciding and doing loses nothing.
+The rule has no memory of failures: a live tentative row and the frontier are all that can be
+owed, so a crash between deciding and doing loses nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the rest of the path costs behind a fragment, so that it knows when it must answer."""
+"""The cost of the path behind a fragment, from which the fragment's latest answer time follows."""
 
 from __future__ import annotations
 

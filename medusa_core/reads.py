@@ -1,4 +1,4 @@
-"""What a range of outputs is computed from: lineage, its stability, its size."""
+"""The inputs of a range of outputs: lineage, its stability, its size."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Recall: the one audited way out of what is final.
+"""Recall: the only, audited way to take back final results.
 
-An operator takes back what a line has from one bucket on. The line begins another generation there:
-what lay before stays as it is, what was computed from the part that is gone is taken back with it,
-and what is owed from there on is found like any frontier. The laws S1 and S2 hold within a
-generation. Whoever reads a partner's line stops before that bucket until its own operator moves.
+An operator takes back the rows of a line from one bucket on. The line begins another generation
+there: rows before that bucket remain, results computed from the recalled part are taken back with
+it, and owed results from there on are found like those of any frontier. The laws S1 and S2 hold
+within a generation. A reader of a partner's line stops before that bucket until its own operator
+follows.
 
-Limit: what a target outside has been given is the operator's to take back.
+Limit: what a target outside has received is the operator's to take back.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class LineRecall:
     def __post_init__(self) -> None:
         if not 1 < self.generation <= GENERATION_MAX or not 0 < self.version <= FOREVER_US:
             raise Refused(
-                f"generation {self.generation} at version {self.version} is none of a recall"
+                f"generation {self.generation} at version {self.version} is not that of a recall"
             )
         if not -FOREVER_US <= self.from_us < FOREVER_US:
             raise Refused(f"a recall cannot begin at {self.from_us}")
@@ -105,10 +106,10 @@ def check_text(what: str, text: str, characters_max: int) -> str:
 def check_recalls(recalls: Sequence[LineRecall]) -> None:
     """Refuse recalls of a line that are too many or not in order."""
     if len(recalls) > RECALLS_PER_NEWS_MAX:
-        raise Refused(f"news tells of {len(recalls)} recalls at once: call the partner's operator")
+        raise Refused(f"the news has {len(recalls)} recalls at once: call the partner's operator")
     for one, next_ in pairwise(recalls):
         if not (one.generation < next_.generation and one.version < next_.version):
-            raise Refused("news tells of recalls out of order: call the partner's operator")
+            raise Refused("the news has recalls out of order: call the partner's operator")
 
 
 def begins_again_us(recalls: Sequence[LineRecall]) -> int | None:

@@ -1,15 +1,16 @@
-"""The restart policy of all that is supervised or tried again. Pure.
+"""The restart policy of everything that is supervised or tried again. Pure.
 
-A run that ends before it has been stable for a while is a failure. After failures in a row the next
-start waits, twice as long each time; after a number of them a person has to look. A stable run is
-no failure, and those before it are forgotten. A process that was killed is started again at once
-after its first failure: who kills a process says nothing about its program.
+A run that ends before it has been stable for a while is a failure. After failures in a row the
+next start waits, twice as long each time; after a number of them a person has to look. A stable
+run is not a failure, and earlier failures are forgotten. A process that was killed is restarted
+at once after its first failure: a kill from outside says nothing about its program.
 
-A process that runs but gives no sign of life for long is ended: a restart is the only help for one
-that is frozen. Nothing is judged while what tells of signs, a database say, is away.
+A process that runs but gives no sign of life for long is ended: a restart is the only remedy for
+one that is frozen. Nothing is judged while the source of the signs, a database say, is
+unavailable.
 
-Jobs of participants (`supervising.py`), components of Airflow, steps and deliveries that could not
-be made follow this one policy, each with its own numbers.
+Jobs of participants (`supervising.py`), components of Airflow, failed steps and failed deliveries
+follow this one policy, each with its own numbers.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Segments: runs of whole buckets with one stability and one version, the unit of row, file, job.
+"""Segments: runs of whole buckets with one stability and version, the unit of row, file, job.
 
-Nothing is overwritten: a later version supersedes an earlier one, and every output says exactly
-what it was computed from. Stable and gap are final; only tentative segments are superseded, and by
-final ones alone.
+Nothing is overwritten: a later version supersedes an earlier one, and every output names exactly
+its inputs. Stable and gap are final; only tentative segments are superseded, and by final ones
+alone.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def check_buckets(stream: str, whole: Range, buckets: Mapping[int, Digest]) -> N
     """Refuse buckets outside of the segment or listed without a row in them."""
     for at_us, digest in buckets.items():
         if not whole.holds(at_us):
-            raise Refused(f"bucket {at_us} of {stream} lies outside of its segment {whole}")
+            raise Refused(f"bucket {at_us} of {stream} is outside its segment {whole}")
         if digest.rows <= 0:
             raise Refused(f"bucket {at_us} of {stream} is listed but has no rows: leave it out")
 

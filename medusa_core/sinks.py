@@ -1,8 +1,8 @@
-"""Sinks: where final rows go, how far one has come, and which run of buckets it takes next.
+"""Sinks: destinations of final rows, the position of each, and the next run of buckets it takes.
 
-A sink delivers the stable prefix of a stream into a target outside of Medusa. The target keeps a
-record of its own, written in one piece with the rows; what the catalog knows of it is a copy, which
-moves the sink's hold. So a delivery that was cut short anywhere is looked up in the target.
+A sink delivers the stable prefix of a stream into a target outside of Medusa. The target keeps
+its own record, written in one piece with the rows; the catalog holds a copy of it, which moves
+the sink's hold. So after a delivery that was cut short anywhere the target is read.
 """
 
 from __future__ import annotations

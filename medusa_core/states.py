@@ -1,6 +1,6 @@
-"""The states of the protocol, derived from what stands: STABLE, UP_FAILURE, STABILIZATION.
+"""The states of the protocol, derived from the catalog: STABLE, UP_FAILURE, STABILIZATION.
 
-Nothing reads a state to decide by; it is what people are shown, and when it changed is noted.
+No decision depends on a state; it is shown to people, and its transitions are recorded.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""What steps cost in a home: estimates from the last steps, for planning and for promising.
+"""Costs of steps in a home: estimates from the last steps, for planning and for promising.
 
-Two estimates serve two readers. The cost of a path (`path_ms`) is what steps usually take: all but
-the slowest hundredth take less. Corrections are planned with it, and it is summed along a path. The
-cost of an answer (`answer_ms`) is what a single step without an input may take, with the bound at
-stake: it knows the spread of the steps, the work that the loop may be at when the answer falls due,
-and, for steps of a kind that has not been measured by this process, a prior.
+Two estimates serve two readers. The cost of a path (`path_ms`) is what steps usually take: all
+but the slowest hundredth take less. Corrections are planned with it, and it is summed along a
+path. The cost of an answer (`answer_ms`) is what a single step without an input may take, with
+the bound at stake: it includes the spread of the steps, the work that may occupy the loop when
+the answer falls due, and, for kinds of steps that this process has not measured, a prior.
 
 Limit: an estimate is about the machine as it was during the last steps. Load that doubles within
-the wait itself is met by the spread alone.
+the wait itself is covered by the spread alone.
 """
 
 from __future__ import annotations

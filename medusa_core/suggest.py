@@ -1,7 +1,8 @@
-"""The nearest name that there is: what a refusal suggests for one that is not known.
+"""The nearest existing name, which a refusal of an unknown name suggests.
 
-Names are compared without case, and `-` is `_`. The cost is bounded whatever is asked: a word
-longer than any name has no neighbour, and of very many names the first ones are looked at.
+Names are compared without case, and `-` equals `_`. The cost is bounded whatever the input: a
+word longer than any name has no neighbour, and of very many names only the first ones are
+compared.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""What shall run and what runs: which jobs of a participant are started, stopped or left alone.
+"""Decisions of a supervisor: which jobs of a participant are started, stopped or left alone.
 
-Pure and level-triggered: only what stands now counts (what is desired, the open job of each lane,
-those tried before, leases, the catalog's clock), so any two supervisors decide alike, and one that
-was away decides right at its first look. Every decision says why. That no two drivers write is not
-decided here: leases see to it.
+Pure and level-triggered: only the present state counts (the desired jobs, the open job of each
+lane, earlier tries, leases, the catalog's clock), so any two supervisors decide alike, and one
+that was away decides correctly at its first tick. Every decision gives its reason. That no two
+drivers write is not decided here: leases ensure it.
 
-The one thing that a catalog cannot tell is what became of a process; a supervisor looks at those of
-its own machine, and of others' it knows when they were last heard of.
+A catalog cannot know whether a process is still running. A supervisor inspects the processes of
+its own machine; of others' it knows when they last reported.
 """
 
 from __future__ import annotations

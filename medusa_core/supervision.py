@@ -1,7 +1,7 @@
-"""What a supervisor knows of a participant: what is desired, jobs that were made, who holds leases.
+"""Supervision: what a supervisor knows of a participant: desired jobs, jobs and leases.
 
-A job is an intent first, then a process, at last what became of it; it is known by the catalog, but
-for what is to be seen of a process, which only its own machine can tell.
+A job is an intent first, then a process, and finally ended. The catalog knows it, except for the
+state of its process, which only the process's own machine can observe.
 """
 
 from __future__ import annotations

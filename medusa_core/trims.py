@@ -1,7 +1,7 @@
-"""Trimming: buckets go when no hold needs them, and what keeps them is told with its reason.
+"""Trims: buckets that no hold needs are removed; what keeps the others is shown with its reason.
 
-Everything of a line before its trim may be gone; a trim never goes back, and never passes a hold
-that has not run out, a tentative row, or the boundary (S7).
+Everything of a line before its trim may be removed; a trim never moves back, and never passes a
+hold that has not expired, a tentative row, or the boundary (S7).
 """
 
 from __future__ import annotations

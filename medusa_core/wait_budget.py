@@ -1,7 +1,7 @@
-"""How long what reads a stream here may wait for it: what the import of several producers asks.
+"""The wait budget of a stream's readers here, used when choosing among its producers.
 
-A row that is not verified yet is waited for like a missing input, by the same rule of the bound as
-in the fragment that reads it, so that both together never wait longer.
+A row that is not verified yet is waited for like a missing input, by the same rule of the bound
+as in the fragment that reads it, so that both together never wait longer.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`python -m bench dpc`: the whole of it, resumable; what failed is reported, and the rest goes on.
+"""`python -m bench dpc`: all cells, resumable; a failed cell is reported, the rest continues.
 
-Exit code 0 also where a promise is missed (a busy machine is no fault; the table says so), 1 where
-a cell failed, or where what is final is not what the oracle says.
+Exit code 0 also where a promise is missed (a busy machine is not a fault; the table shows it), 1
+where a cell failed, or where final rows differ from the oracle's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`python -m bench.dpc.feeding NAME...`: the one live process that generates and lands all inputs.
+"""`python -m bench.dpc.feeding NAME...`: the live process that generates and lands all inputs.
 
-Each name is a participant with a home of its own, run by the product's loop in a thread of its own;
-none of them computes, so there is no JVM. Told to stop, the process is gone at once: everything
+Each name is a participant with its own home, run by the product's loop in a separate thread; none
+of them computes, so there is no JVM. On a request to stop, the process ends at once: everything
 that it promised is in the catalogs.
 """
 

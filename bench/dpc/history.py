@@ -1,6 +1,6 @@
-"""What the catalogs of a chain say afterwards: values only, times in ms by the machine's clock.
+"""The history of a chain in its catalogs: values only, times in ms by the machine's clock.
 
-All homes lie in one server, so commit times of different homes can be compared.
+All homes are in one server, so commit times of different homes can be compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What has been measured so far, in one JSON file: written aside and renamed after every cell."""
+"""The finished measurements, in one JSON file that is replaced by a rename after every cell."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Kept:
             os.replace(temporary, self.path)
         except OSError as error:
             raise Unavailable(
-                f"{self.path} cannot be written ({error.strerror}): make room, then go on with it"
+                f"{self.path} cannot be written ({error.strerror}): make room, then continue "
+                "with it"
             ) from error
 
 
@@ -65,6 +66,6 @@ def opened(path: Path, machine: Mapping[str, Any], *, again: bool) -> Kept:
         return Kept(path, machine=dict(document["machine"]), cells=cells)
     except (ValueError, KeyError, TypeError, AttributeError, OSError) as error:
         raise Refused(
-            f"{path} is not as an earlier run wrote it: name another with --json, or begin anew "
+            f"{path} is not as an earlier run wrote it: name another with --json, or start again "
             "with --again"
         ) from error

@@ -1,4 +1,4 @@
-"""How busy the machine was during a cell, and how much of that the federation itself was."""
+"""The load of the machine during a cell, and the federation's part of it."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
-"""The papers' metrics, each defined once, over what the catalogs say.
+"""The papers' metrics, each defined once, computed from the catalogs.
 
 The **new buckets** of a cell are those that the head answered first after the cell began; the
 **undisturbed** ones are the last before them.
 
 * **Proc_new** (theirs: receive time - stime, the greatest over new tuples): commit of a bucket's
   first version - the bucket's start, the oldest stime that it can hold; the greatest over the new
-  buckets. It counts when anybody could read it, so all of a bucket's width is in it.
+  buckets. It counts from when the version can be read, so all of a bucket's width is in it.
 * **Delay_new** (theirs: Proc_new - normal processing): commit of the first version - when the
   healthy inputs of the bucket were complete (all of them closed where they land) - the normal
   processing time, the median of that difference over the undisturbed buckets; the greatest.
 * **N_tentative**: rows of tentative versions; also buckets.
-* **Reconciliation time**: from the last heal until the last owed bucket is final. Theirs (from UNDO
-  to REC_DONE) is beside it: from the first correction to the last.
+* **Reconciliation time**: from the last heal until the last owed bucket is final. Theirs (from
+  UNDO to REC_DONE) is shown with it: from the first correction to the last.
 * **First correction**: from the first heal to the first correction; that of the head is promised.
 """
 

@@ -1,7 +1,7 @@
-"""Eventual consistency: what is final at the end of a chain, against DuckDB over what landed.
+"""Eventual consistency: final rows at the end of a chain, against DuckDB over landed records.
 
-The records are read from the homes where they landed, the rows from the home of the last hop; what
-computes them again is that of the certificates and shares no code with steps, exchange and catalog.
+The records are read from the homes where they landed, the rows from the home of the last hop; the
+recomputation is that of the certificates and shares no code with steps, exchange and catalog.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What the originals measured, as data with their source, and the closed forms that fit it.
+"""The originals' measurements, as data with their source, and the closed forms that fit them.
 
-Sources: the parameter files and logs of the Borealis release (`log`), and what follows from the
-algorithm's rules and agrees with those logs to about 5 % (`derived`); Balazinska, Balakrishnan,
-Madden, Stonebraker, "Fault-tolerance in the Borealis distributed stream processing system" (SIGMOD
-2005) and its long form (TODS 2008). Seconds and rows. `D` is the delay that one node may add; the
-whole bound is given to every node here (their assignment W), so D = X.
+Sources: the parameter files and logs of the Borealis release (`log`), and results that follow
+from the algorithm's rules and agree with those logs to about 5 % (`derived`); Balazinska,
+Balakrishnan, Madden, Stonebraker, "Fault-tolerance in the Borealis distributed stream processing
+system" (SIGMOD 2005) and its long form (TODS 2008). Seconds and rows. `D` is the delay that one
+node may add; the whole bound is given to every node here (their assignment W), so D = X.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The contracts and the network of the replicas: two compute the same, one reads it of either.
+"""The contracts and the network of the replicas: two compute the same, one reads it from either.
 
-The replicas join two of the sources. The reader joins what it takes of them with the third source,
-which it imports itself, so that it has something to answer from when neither of them is there.
+The replicas join two of the sources. The reader joins their stream with the third source, which
+it imports itself, so that it has some input to answer from when neither replica is available.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a lost replica costs its reader: from whom each bucket was read when, values only.
+"""The cost of a lost replica for its reader: which replica each bucket was read from, and when.
 
-* **Switch**: from the loss of the replica that was read until a bucket is read of another.
-* **Read again**, where all were lost: from the heal until a bucket is read of any of them.
+* **Switch**: from the loss of the replica that was read until a bucket is read from another.
+* **Read again**, where all were lost: from the heal until a bucket is read from any of them.
 * **Silence**: the longest time in the cell in which no bucket was chosen.
-* **Chosen twice**: buckets of which more than one final row was read. Nothing may be.
+* **Chosen twice**: buckets with more than one final row that was read. None are allowed.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""D12 on real processes: a replica killed and started again, one cut off from the reader, and both.
+"""D12 on real processes: a replica killed and restarted, one cut off from the reader, and both.
 
-One federation, one cell after the other. Lost is always the replica of which the reader reads when
-the cell begins; the other one would be no loss. What is measured of the reader's answers is what is
-measured of any chain (`metrics.py`): the sources are what is healthy as long as one replica is
-there.
+One federation, one cell after the other. The lost replica is always the one from which the reader
+reads when the cell begins; losing the other one would have no effect. The reader's answers are
+measured like those of any chain (`metrics.py`): the sources are the healthy inputs as long as one
+replica is available.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is run: federations, the failures in each of them one after the other, and the minutes.
+"""The scenario: federations, the failures in each of them one after the other, and the minutes.
 
 A **federation** is a chain of `depth` participants under one policy. A **cell** is one stretch of
 its life: a failure or several that belong together, and everything until all is corrected again.

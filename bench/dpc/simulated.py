@@ -1,7 +1,7 @@
 """The originals' cells on the simulator: their buckets, bounds and failures, our measured steps.
 
-What the simulator cannot say is not asked of it, and stands in NOT_SIMULATED: its steps take no
-longer for more records, it never runs full, and it has no replicas.
+NOT_SIMULATED lists the cells that the simulator cannot show: its steps take no longer for more
+records, it never runs full, and it has no replicas.
 """
 
 from __future__ import annotations

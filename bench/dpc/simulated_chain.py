@@ -1,10 +1,10 @@
 """A chain in the simulator: production code on a virtual clock, steps as long as measured ones.
 
-Three participants land a source each, the head joins them, each hop passes them on. The simulator's
-event time is cut into buckets of 10 s; here a bucket of it passes in `bucket_ms` of the virtual
-clock, and times are told by that. The laws of the simulator are looked at after every event, with
-what its oracle says of a chain that changes nothing; S6 among them. Its loops look by themselves
-every second, where those of real processes do so every half second.
+Three participants land a source each, the head joins them, each hop passes them on. The
+simulator's event time is cut into buckets of 10 s; here a bucket of it passes in `bucket_ms` of
+the virtual clock, by which times are measured. The laws of the simulator, S6 among them, are
+checked after every event, against its oracle for a chain that changes nothing. Its loops tick
+every second without a notification, those of real processes every half second.
 """
 
 from __future__ import annotations

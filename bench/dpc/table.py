@@ -1,4 +1,4 @@
-"""The figures as tables in Markdown, beside what the originals' formulas say for the same cell."""
+"""The figures as tables in Markdown, with those of the originals' formulas for the same cell."""
 
 from __future__ import annotations
 

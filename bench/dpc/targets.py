@@ -1,16 +1,16 @@
-"""The promises of a cell, each with what was measured, what was allowed, and by how much it failed.
+"""The promises of a cell, each with the measured value, the limit, and by how much it failed.
 
 * Delay_new at the end of the chain is at most X.
 * Proc_new grows from hop to hop by no more than one tick and one step (that hop's slowest of the
   cell).
-* The head's first correction comes within one bucket and one step (that correction's own) of the
-  first heal.
-* What is final equals what DuckDB computes of all that landed, and nothing was computed more than
-  twice (S12).
+* The head's first correction arrives within one bucket and one step (that correction's own) of
+  the first heal.
+* Final rows equal those that DuckDB computes from all landed records, and nothing was computed
+  more than twice (S12).
 
-Of replicas, besides: as long as one is there nothing is tentative, and another is read within
-(3 + 1) polls of the loss (theirs: three that are missed, and one); no bucket is read twice as
-final, and nobody finds that they differ.
+With replicas, besides: as long as one is available nothing is tentative, and another is read
+within (3 + 1) polls of the loss (theirs: three missed ones, and one); no bucket is read twice as
+final, and no divergence is found.
 """
 
 from __future__ import annotations

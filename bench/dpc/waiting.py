@@ -1,4 +1,4 @@
-"""Waiting for what the catalogs say while participants run: who ends meanwhile is noticed."""
+"""Waiting for a state of the catalogs while participants run; an early end is detected."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The market: what participants have agreed with each other, and what each decides by it.
+"""The market: contracts between participants, and the decisions that each makes by them.
 
-Everything is decided by one participant from its own knowledge and what its partners have said to
-it (papers: Medusa, NSDI 2004, the bounded-price mechanism).
+Each participant decides from its own knowledge and its partners' messages alone (papers: Medusa,
+NSDI 2004, the bounded-price mechanism).
 """

@@ -1,8 +1,9 @@
-"""The accepting side: what of the offers received a participant takes, and what it says to it.
+"""The accepting side: which received offers a participant accepts, and its answer.
 
-A fragment is taken where it adds less than its price, by difference, on top of all that was taken
-before in the round; the dearest offer first. Nothing is taken that would bring an overload. The
-answer tells the room that is left, or at which level there is some.
+A fragment is accepted where it adds less than its price, by difference, to the cost of all that
+was accepted before in the round; offers with the highest price come first. Nothing is accepted
+that would cause an overload. The answer reports the headroom that is left, or the level at which
+there is some.
 
 Source: NSDI 2004, the bounded-price mechanism, accepting; prices in a range.
 """

@@ -1,7 +1,6 @@
-"""What envelopes say of contracts: proposals and agreements, what is taken back, notice, and what
-each home holds.
+"""The content of envelopes about contracts: proposals, agreements, notice, holdings.
 
-A body is JSON. A document comes with the signatures that its sender holds: the provider's alone
+A body is JSON. A document is sent with the signatures that its sender holds: the provider's alone
 makes it an offer, both make it an agreement, none is a proposal of the payer, who signs last.
 """
 

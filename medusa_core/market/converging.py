@@ -1,14 +1,14 @@
-"""How two homes come to agree on one thing, whatever was lost, late, doubled or restored.
+"""How two homes agree on one thing, although messages are lost, late, doubled or replayed.
 
-An agreement is made by the payer, who signs last, and kept by the provider, which says that it
-holds it (a signed statement). What the provider holds *counts*. Where two revisions of one number
-have both signatures, as after a home was set back to an old backup, the one that counts goes before
-the one that does not; of two that count, the one whose hash is the smaller, which neither party
-can choose. What loses is void, with all that builds on it. What came too late for the provider it
-refuses, and then it is void in the payer's home too, unless it counted once.
+An agreement is made by the payer, who signs last, and kept by the provider, which confirms it in
+a signed statement. What the provider holds *counts*. Where two revisions of one number have both
+signatures, as after a home was restored from an old backup, the one that counts precedes the one
+that does not; of two that count, the one with the smaller hash does, which neither party can
+choose. The other one is void, with all that builds on it. The provider refuses what arrived too
+late, and then it is void in the payer's home too, unless it counted once.
 
-Both homes judge what they are told by these rules alone, so the order in which it comes does not
-matter: what stands under a number only ever gives way to what goes before it.
+Both homes judge messages by these rules alone, so the order of arrival does not matter: a
+revision under a number is only ever replaced by one that precedes it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Private cost functions: what a participant's load costs it, per hour, and what a change would.
+"""Private cost functions: the cost of a participant's load, per hour, and of a change of it.
 
-A cost function is increasing and convex, so that the marginal cost of a unit of load grows with the
-load: only then do moves at a price between two marginal costs come to rest. Load is in CPU seconds
-of the process tree per second (1.0 = one core kept busy); cost and prices are in a contract's
-currency per hour (and per unit of load). Nobody but its owner ever sees a cost function.
+A cost function is increasing and convex, so that the marginal cost of a unit of load grows with
+the load: only then do moves at a price between two marginal costs come to rest. Load is in CPU
+seconds of the process tree per second (1.0 = one core kept busy); cost and prices are in a
+contract's currency per hour (and per unit of load). Only its owner ever sees a cost function.
 
 Source: the bounded-price mechanism, marginal cost by difference.
 """

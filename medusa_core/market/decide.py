@@ -1,7 +1,7 @@
-"""The market's two entries: what a participant offers in a round, and what it answers.
+"""The market's two entry points: the offers of a participant in a round, and its answers.
 
-Both are pure: the same knowledge gives the same decisions, and knowledge that has not changed need
-not be asked again. The participant's loop and the simulator call them alike.
+Both are pure: the same knowledge gives the same decisions, and there is no need to decide again
+while knowledge has not changed. The participant's loop and the simulator both call them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What a participant declares of itself, in its own home alone: cost, threshold, currency.
+"""A participant's declarations, in its own home alone: cost, threshold, currency.
 
-The owner sets it by SQL (`medusa_api.cost`), where the database checks the same in the same words.
+The owner sets them by SQL (`medusa_api.cost`), where the database makes the same checks in the
+same words.
 """
 
 from __future__ import annotations
@@ -33,13 +34,15 @@ class DeclaredCost:
             raise Refused(f"the threshold is {self.threshold}: write a number above 0")
         if isinstance(self.cost, Queue) and self.threshold > self.cost.capacity:
             raise Refused(
-                f"the threshold {self.threshold} lies beyond the capacity {self.cost.capacity}: "
+                f"the threshold {self.threshold} is beyond the capacity {self.cost.capacity}: "
                 "write one that is no greater"
             )
         currency = self.currency
         if not (len(currency) == 3 and currency.isascii() and currency.isalpha()
                 and currency.isupper()):  # fmt: skip
-            raise Refused(f"the currency {currency!r} is none: write three capitals, such as EUR")
+            raise Refused(
+                f"{currency!r} is not a currency: write three capital letters, such as EUR"
+            )
 
 
 def marginal_costs(declared: DeclaredCost, load: Load) -> Mapping[tuple[str, int], float]:

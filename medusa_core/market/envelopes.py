@@ -1,10 +1,11 @@
-"""Envelopes: what participants tell each other, signed, and each counted once.
+"""Envelopes: signed messages between participants, each counted once.
 
-An envelope says what kind of message it is, from whom, to whom, when and for how long; its nonce is
-drawn for it alone. The signature is over all of that and the body. Whoever receives one looks at
-the signature with the key that it knows of the sender itself, then here whether it is meant for it
-and still good, and at the nonce last. A signature is made over bytes that begin with a domain of
-their own, so that none for one purpose can be shown for another.
+An envelope names its kind of message, its sender, its receiver, its time and how long it is
+valid; its nonce is drawn for it alone. The signature covers all of that and the body. The
+receiver verifies the signature with its own copy of the sender's key, then checks here whether it
+is the addressee and the envelope is still valid, and checks the nonce last. A signature is made
+over bytes that begin with a separate domain, so that a signature for one purpose cannot be used
+for another.
 """
 
 from __future__ import annotations
@@ -97,11 +98,11 @@ def check_envelope(envelope: Envelope, here: Participant, received_at_ms: int) -
     if envelope.sender == here:
         raise Refused(f"{here} sends it to itself")
     if not _NONCE.fullmatch(envelope.nonce) or len(envelope.signature) != SIGNATURE_BYTES:
-        raise Refused("its nonce or its signature is none")
+        raise Refused("its nonce or its signature is not valid")
     if len(envelope.body) > BODY_BYTES_MAX:
         raise Refused(f"it is longer than {BODY_BYTES_MAX // 1024} KiB")
     if not 0 <= envelope.sent_at_ms <= envelope.expires_at_ms < _TIME_MAX:
-        raise Refused("its times are none")
+        raise Refused("its times are not valid")
     if envelope.expires_at_ms - envelope.sent_at_ms > LIFETIME_MS_MAX:
         raise Refused("it would be good for more than 31 days")
     if envelope.sent_at_ms > received_at_ms + CLOCK_MS_MAX:

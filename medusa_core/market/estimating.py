@@ -1,12 +1,13 @@
-"""What partners would have done, estimated from what they said: never better than was seen.
+"""Estimates of partners' behaviour from their messages: never better than what was observed.
 
-Nobody knows a partner's load or costs. What a *provider* would carry at a price is what it was seen
-to carry or said that it would take at that price or a lower one, by the last of its words on that
-price; a price of which it never spoke, and none below it, brings nothing. While it did not answer
-it takes nothing. What a *payer* would have offered is what it did offer, when it did, up to the
-price that it offered; where that price is below the contract's lowest it offers nothing.
+A partner's load and costs are unknown. A *provider* is assumed to carry at a price the load that
+it was observed to carry, or offered to take at that price or a lower one, by its last message
+about that price; a price about which it never sent a message, nor about a lower one, brings
+nothing. While it did not answer it takes nothing. A *payer* is assumed to offer what it did
+offer, when it did, up to the price that it offered; where that price is below the contract's
+lowest it offers nothing.
 
-Limit: a word is one of its time. Where none had come yet, the first that came is taken for it.
+Limit: a message is about its time. Before the first message, the first one that arrived is used.
 """
 
 from __future__ import annotations

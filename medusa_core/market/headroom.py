@@ -1,7 +1,7 @@
-"""How much load pays: what one would take, by the price.
+"""Headroom: how much more load a participant would take, by price.
 
-Loads come in items, and a marginal cost is one by difference, so room is counted in items of the
-size that is asked for.
+Loads are moved in items, and a marginal cost is a difference, so headroom is counted in items of
+the requested size.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""What one participant may know in a round: its own load and costs, its contracts, and what its
-partners have said. Nothing else enters a decision of the market.
+"""The knowledge of one participant in a round: own load and costs, contracts, messages.
+
+Nothing else enters a decision of the market.
 """
 
 from __future__ import annotations

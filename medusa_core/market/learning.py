@@ -1,5 +1,6 @@
-"""What a participant knows after something was said: how a standing changes by an offer, an answer,
-a word of room. Messages that are none to what was said are refused before they come here.
+"""How knowledge of a partner changes by an offer, an answer or a report of headroom.
+
+Messages that do not reply to a message that was sent are refused before they arrive here.
 """
 
 from __future__ import annotations

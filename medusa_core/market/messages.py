@@ -1,6 +1,6 @@
-"""What partners say to each other in a round: offers of load, and answers to them.
+"""Messages between partners in a round: offers of load, and answers to them.
 
-A message holds nothing of its sender's cost function, total load or threshold. It is written like
+A message holds nothing of its sender's cost function, total load or threshold. It is encoded like
 a contract's document: the same message gives the same bytes, which are what is signed.
 """
 

@@ -1,4 +1,4 @@
-"""What a replay came to: moves, payments, overload and cost, and what an edit changes of them.
+"""The outcome of a replay: moves, payments, overload and cost, and how an edit changes them.
 
 Amounts are estimates in binary numbers: nothing is billed by them.
 """

@@ -1,4 +1,4 @@
-"""Where load lies in a replay: own fragments at providers, and payers' fragments here."""
+"""The placement of load in a replay: own fragments at providers, and payers' fragments here."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Relaying: a full participant takes a partner's overload at one price and hands as much of its own
-load on at a lower one.
+"""Relaying: passing a partner's overload on to other partners at a lower price.
 
-The offer of the overloaded partner is kept open meanwhile. Load is taken and handed on in turn, so
-that each single move pays at the margin, however many there are; nothing is handed on that is not
-taken, and so nothing is risked.
+A full participant accepts load at one price and hands as much of its own on at a lower one. The
+offer of the overloaded partner is kept open meanwhile. Load is accepted and handed on
+alternately, so that each single move pays at the margin, however many there are; nothing is
+handed on that is not accepted, so there is no risk.
 
 Source: NSDI 2004, prices in a range (what a full partner relays).
 """

@@ -1,9 +1,9 @@
-"""The shedding side: what a participant offers, to whom, at which level.
+"""The shedding side: the fragments that a participant offers, to which partner, at which level.
 
 A fragment is offered where removing it saves more than its price, by difference, one after the
-other; the cheapest contract first. Prices above the lowest are offered on behalf of an overload
-alone. What a provider said bounds what it is offered, and at which level; one that said that it has
-no room is not asked until it says otherwise.
+other; the contract with the lowest price first. Prices above the lowest are offered only because
+of an overload. A provider's last answer limits what it is offered, and at which level; a provider
+that reported no headroom gets no offer until it reports some.
 
 Source: NSDI 2004, the bounded-price mechanism, shedding and prices in a range.
 """

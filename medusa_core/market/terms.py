@@ -1,4 +1,4 @@
-"""What two participants agree on: a contract's terms, its prices, its periods.
+"""The terms of a contract between two participants: what it covers, its prices, its periods.
 
 A contract is one document of which both parties keep a copy (`documents.py`); the document's hash
 is its *revision*. Money is decimal, never binary.
@@ -87,7 +87,7 @@ class PriceRange:
             check_money(f"the price's {name}", getattr(self, name))
         if self.low > self.high:
             raise Refused(
-                f"the lowest price {plain(self.low)} lies above the highest {plain(self.high)}: "
+                f"the lowest price {plain(self.low)} is above the highest {plain(self.high)}: "
                 "exchange them"
             )
         if (self.high - self.low) % self.step:
@@ -235,7 +235,8 @@ def check_terms(terms: Terms) -> None:
         )
     if not (len(terms.currency) == 3 and terms.currency.isascii() and terms.currency.isupper()):
         raise Refused(
-            f"the currency {terms.currency!r} of contract {name} is none: write three capitals, "
+            f"the currency {terms.currency!r} of contract {name} is not valid: write three "
+            "capital letters, "
             "such as EUR"
         )
     if terms.valid_from_ms >= terms.valid_until_ms:

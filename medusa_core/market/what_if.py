@@ -1,14 +1,15 @@
-"""What if these contracts had been in force: recorded load, replayed round by round.
+"""What-if: recorded load, replayed round by round as if given contracts had been in force.
 
-In each round the participant decides as its loop does (`decide_offers`, `decide_answers`), from the
-load of that time and what partners are estimated to say (`estimating.py`). What is accepted moves
-at once. It stays at its provider for the minimum residence at least, then until carrying it at home
-costs less than its price, less the dead band; it is paid by the price at which it was accepted, for
-the load that it has meanwhile. What a payer handed over stays for the residence, a round at least,
-unless it is offered again.
+In each round the participant decides as its loop does (`decide_offers`, `decide_answers`), from
+the load of that time and the estimated messages of partners (`estimating.py`). Accepted load
+moves at once. It stays at its provider for the minimum residence at least, then until carrying it
+at home costs less than its price, less the dead band; it is paid at the price at which it was
+accepted, for the load that it has meanwhile. Load that a payer handed over stays for the
+residence, a round at least, unless it is offered again.
 
 Limits: nothing is relayed, moves cost nothing by themselves, and partners do not react to each
-other. What really lay elsewhere, or here for others, counts as recorded: as load or as none.
+other. Load that was really placed elsewhere, or here for others, counts as recorded: as load or
+as none.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Airflow's side: connection, operators, triggers, links, pages.
 
-What is decided and done lies elsewhere; here it is only asked for, and told where operators look.
-Nothing of Airflow's memory is ever the truth: that is in the catalogs.
+Decisions and work are in `pipelines.operations`; this room calls them and shows their results
+where Airflow's operators look. Airflow's memory is never the truth: the catalogs are.
 """

@@ -1,7 +1,7 @@
 """Fields of the forms under which DAGs are triggered.
 
-What is typed in is checked by the first task, with the commands' own refusals; the form only offers
-what there is. It is read with the DAG files, so it looks at one small file and imports nothing.
+Input is checked by the first task, with the commands' own refusals; the form only offers existing
+choices. It is read with the DAG files, so it looks at one small file and imports nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The connection type `medusa`: where homes and contracts are.
 
-Without a connection the environment says it, as for the commands: MEDUSA_DIR, MEDUSA_CATALOG_URL,
-and MEDUSA_CONTRACTS for the folder below which contracts are (default: `contracts` beside
+Without a connection the environment is used, as by the commands: MEDUSA_DIR, MEDUSA_CATALOG_URL,
+and MEDUSA_CONTRACTS for the folder below which contracts are (default: `contracts` next to
 MEDUSA_DIR).
 """
 

@@ -1,4 +1,4 @@
-"""What all of Medusa's operators have in common: settings, errors told in a sentence, links."""
+"""The common base of Medusa's operators: settings, errors shown as one sentence, links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The operators: each asks for one thing of `pipelines.operations`, and tells what came of it."""
+"""The operators: each calls one function of `pipelines.operations` and reports its result."""
 
 from __future__ import annotations
 

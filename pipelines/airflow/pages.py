@@ -1,7 +1,7 @@
-"""Reports and certificates over HTTP, below /medusa/pages, for who is logged in to Airflow.
+"""Reports and certificates over HTTP, below /medusa/pages, for users logged in to Airflow.
 
-Only files of the two folders that hold pages are shown, whatever is asked for, and no page may run
-a script from elsewhere or be framed by another site.
+Only files of the two folders that hold pages are served, whatever the request, and no page may
+run a script from elsewhere or be framed by another site.
 """
 
 from __future__ import annotations

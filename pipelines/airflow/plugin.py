@@ -1,4 +1,4 @@
-"""What Airflow is told of at its start: links, the pages behind them, notes of runs that failed."""
+"""Airflow's plugin: links, the pages behind them, notes of failed runs."""
 
 from __future__ import annotations
 

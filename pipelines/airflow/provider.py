@@ -1,4 +1,4 @@
-"""What Airflow's provider manager is told: the connection type, links and triggers."""
+"""Provider information for Airflow's provider manager: the connection type, links and triggers."""
 
 from __future__ import annotations
 

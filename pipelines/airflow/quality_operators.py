@@ -1,4 +1,4 @@
-"""The operators that correct what is owed, and certify what has closed."""
+"""The operators that make owed corrections, and certify closed windows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Why a run failed, as its note: told by the task as it fails, written by who ends the run.
+"""Notes of failed runs: a failed task leaves a sentence, the process that ends the run adds it.
 
-A task may not write notes; it leaves its sentence as an XCom, and Airflow's scheduler, which ends
-the run, tells this listener, which puts the sentences where the operator looks first. It changes
-the run in the session of who ends it and opens none of its own: the run's row is locked there.
+A task may not write notes; it leaves its sentence as an XCom. Airflow's scheduler, which ends the
+run, notifies this listener, which writes the sentences where the operator looks first. It changes
+the run in the scheduler's session and opens no other: the run's row is locked there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Links from a task to what it wrote: the page of answers, and the certificate.
+"""Links from a task to the page of answers and to the certificate that it wrote.
 
-Pages lie in MEDUSA_DIR; Airflow's own server shows them to who is logged in (`pages.py`).
+Pages are stored in MEDUSA_DIR; Airflow's own server shows them to logged-in users (`pages.py`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Triggers that wait for catalogs: LISTEN where something is said, and a look now and then.
+"""Triggers that wait for catalogs: LISTEN for notifications, and a query every few seconds.
 
-What is said while nobody listens is lost, so each connection begins with a look, and a look follows
-every few seconds: an event is an occasion to act, never the only one.
+A notification without a listener is lost, so each connection begins with a query, and a query
+follows every few seconds: an event is an occasion to act, never the only one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The only clock of `pipelines`: every other module reads time, or waits, through it.
 
-Two clocks are told apart. The monotonic clock measures durations and is never set back; the wall
-clock names moments, for people and for other programs, and may jump. Decisions use neither: they
-take time as an argument (`medusa_core`), and inside a home the database's clock alone decides.
+There are two clocks. The monotonic clock measures durations and is never set back; the wall clock
+names moments, for people and for other programs, and may jump. Decisions use neither: they take
+time as an argument (`medusa_core`), and inside a home the database's clock alone decides.
 """
 
 from __future__ import annotations

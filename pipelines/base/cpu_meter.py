@@ -1,8 +1,8 @@
-"""The meter of a driver's loop: it is told what was done, and knows what that has cost.
+"""The CPU meter of a driver's loop: the cost of each activity, by fragment and cause.
 
-Each call of `did` says what the time since the last one was spent on: the CPU of the process tree
-in between is that work's. Every ten seconds what was spent is dealt out (`medusa_core.market`) and
-recorded in the home, by a thread beside the loop; a sample that could not be is sent again.
+Each call of `did` names the activity since the last one: the CPU time of the process tree in
+between is counted for it. Every ten seconds the CPU time is attributed (`medusa_core.market`) and
+recorded in the home, by a background thread; a sample that could not be recorded is sent again.
 """
 
 from __future__ import annotations

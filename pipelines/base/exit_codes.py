@@ -1,4 +1,4 @@
-"""How a process ends: its exit code, and one sentence for an error or an interrupt."""
+"""The end of a process: its exit code, and one sentence for an error or an interrupt."""
 
 from __future__ import annotations
 

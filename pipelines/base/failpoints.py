@@ -1,9 +1,10 @@
-"""Named points between the steps of the protocol at which a process can be told to stop.
+"""Failpoints: named points between the steps of the protocol at which a process can be stopped.
 
-For crash tests, and for operators' drills: MEDUSA_FAILPOINT names a point (and, behind a colon, at
-which of its passes: `commit.before:3`), MEDUSA_FAILPOINT_FILE a file. When the process gets there
-it writes the name into the file and stands still until somebody ends or continues it from outside
-(it never goes on by itself while the file is there). Without the variables a point costs a look-up.
+For crash tests, and for operators' drills: MEDUSA_FAILPOINT names a point (and, after a colon,
+which of its passes: `commit.before:3`), MEDUSA_FAILPOINT_FILE a file. When the process reaches
+the point it writes the name into the file and waits until it is ended or continued from outside
+(it never continues by itself while the file exists). Without the variables a point costs a
+look-up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Logs that stay small: what has grown too large is copied aside and begun anew.
+"""Log rotation: a log that is too large is copied, and the original is emptied.
 
-A program that appends to an open file goes on with the one that it has, so the file is copied and
-emptied instead of renamed. What is written between the two may be lost: a few lines, when a log
-turns.
+A program that appends to an open file keeps its descriptor, so the file is copied and emptied
+instead of renamed. Lines written between the two may be lost: a few, at a rotation.
 """
 
 from __future__ import annotations

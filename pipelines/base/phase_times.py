@@ -1,4 +1,4 @@
-"""Where the time of a step goes: milliseconds per named phase."""
+"""The time of a step by phase, in milliseconds."""
 
 from __future__ import annotations
 

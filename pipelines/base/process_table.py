@@ -1,6 +1,6 @@
 """Facts about a process of this machine: its start, group, session, and whether it is stopped.
 
-The system gives the number of a process again after its end. Number and start together identify a
+The system reuses the number of a process after its end. Number and start together identify a
 process: the start counts from the machine's boot, so setting the clock does not change it.
 """
 

@@ -1,14 +1,14 @@
-"""The CPU time of a process and of all that it started, those that have ended included.
+"""The CPU time of a process and of all its descendants, ended ones included.
 
-A process is known by its number and its start, so a number that is given again is another process.
-What a process has spent is counted while it lives; when it has ended, the system adds all of it to
-its parent's account of ended children, of which what was counted already is then left out. Between
+A process is identified by its number and start, so a reused number is another process. The CPU
+time of a process is counted while it lives; when it has ended, the system adds all of it to its
+parent's account of ended children, from which the part already counted is subtracted. Between
 scans only the clocks of the known processes are read (microseconds each); a scan, every few
 seconds, finds processes that have started and ended.
 
-Limits: what a process has spent since the last scan is lost if nobody waits for it (its parent
-ended first, or ignores its children); a child that leaves the tree leaves the count. Only
-Linux keeps an account of ended children: elsewhere their last seconds are not counted.
+Limits: CPU time since the last scan is lost if no parent waits for the process (its parent ended
+first, or ignores its children); a child that leaves the tree leaves the count. Only Linux keeps
+an account of ended children: elsewhere their last seconds are not counted.
 """
 
 from __future__ import annotations

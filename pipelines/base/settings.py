@@ -2,12 +2,12 @@
 
 This module alone reads and sets the environment of this process. All variables are optional:
 
-* `MEDUSA_CATALOG_URL`: the Postgres server of the catalogs; `{participant}` in it stands for the
-  participant's name. Without it all catalogs are in one embedded server under `MEDUSA_DIR`.
+* `MEDUSA_CATALOG_URL`: the Postgres server of the catalogs; `{participant}` in it is replaced by
+  the participant's name. Without it all catalogs are in one embedded server under `MEDUSA_DIR`.
 * `MEDUSA_DIR`: embedded catalog, storage roots, logs, reports. Default `.medusa` in the current
   folder.
-* `MEDUSA_TEST_DATA`: recorded streams with their exact answers. Default `../shared/data` beside
-  the repository; what needs it skips when it is absent.
+* `MEDUSA_TEST_DATA`: recorded streams with their exact answers. Default `../shared/data` next to
+  the repository; tests that need it skip when it is absent.
 * `MEDUSA_METRICS_PORT`: the port on 127.0.0.1 on which a driver serves its metrics; 0 chooses a
   free one; without it none are served.
 * `MEDUSA_SPARK_MASTER`: the cluster on which steps run; without it they run in the driver's JVM.

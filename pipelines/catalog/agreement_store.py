@@ -1,8 +1,8 @@
-"""What a home keeps of agreements, as its participant's own program uses it.
+"""The store of agreements in a home, as its participant's own program uses it.
 
-A room of its own beside `Catalog`: whoever computes streams needs none of it. The rules (who signs
-when, what supersedes what) are the database's, in `sql/functions`; signatures are made and looked
-at by `pipelines.market.sync`.
+It is separate from `Catalog`: computing streams does not need it. The rules (the order of
+signatures, which revision supersedes which) are the database's, in `sql/functions`; signatures
+are made and verified by `pipelines.market.sync`.
 """
 
 from __future__ import annotations

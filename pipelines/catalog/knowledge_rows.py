@@ -1,11 +1,11 @@
-"""From rows to knowledge: what both catalogs do alike once they have read their tables.
+"""From rows to knowledge: the part that both catalogs share once they have read their tables.
 
-Reading goes in two strides, because only a fragment itself knows which input range its next output
-bucket needs: first how the lines stand, then exactly the segments that the next step and the
-corrections owed could use. Nothing here grows with the history behind the frontier.
+Reading takes two steps, because only a fragment itself knows which input range its next output
+bucket needs: first the state of the lines, then exactly the segments that the next step and the
+owed corrections could use. Nothing here grows with the history behind the frontier.
 
-An input is read from one line: where a stream has several producers, from the import's line, which
-holds what this home has chosen among theirs (`import_rows`).
+An input is read from one line: where a stream has several producers, from the import's line,
+which holds this home's choice among theirs (`import_rows`).
 """
 
 from __future__ import annotations

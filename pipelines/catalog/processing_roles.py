@@ -1,10 +1,10 @@
-"""The catalog's roles in processing: a driver, a lander, an importer is handed those that it needs.
+"""The catalog's roles in processing: drivers, landers, importers receive those that they need.
 
-A role is a protocol of few calls. Each call is a transaction of its own; times are milliseconds of
-the catalog's own clock.
+A role is a protocol of few calls. Each call is one transaction; times are milliseconds of the
+catalog's own clock.
 
-Errors: Refused (the input or a law is broken), Conflict (lease lost or held, somebody was first),
-Unavailable (cannot be reached), OutcomeUnknown (the connection broke during a commit).
+Errors: Refused (the input or a law is broken), Conflict (lease lost or held, another writer was
+first), Unavailable (cannot be reached), OutcomeUnknown (the connection broke during a commit).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Deployments(HomeClock, Protocol):
     def deploy(self, deployment: Deployment) -> None:
         """Bring streams, network, plan, fragments and assignments in; the same again is nothing.
 
-        Refused if a stream stands with another shape; Conflict if an epoch is not the next one.
+        Refused if a stream exists with another shape; Conflict if an epoch is not the next one.
         """
 
     def assignments(self) -> tuple[Assignment, ...]:
@@ -225,7 +225,7 @@ class Imports(Protocol):
 
         1 the same news brought before? False · 2 lock the lease, which is of the stream's import;
         Conflict unless holder and epoch are right and clock < expires_at (S8) · 3 lock the line;
-        Conflict unless it stands at `news.after`, Refused if it is this home's own, or if
+        Conflict unless it is at `news.after`, Refused if it is this home's own, or if
         the partner recalled what was read and this home's operator has not agreed · 4 end what was
         superseded, write what is live; the laws hold as for any row (S2, S3) · 5 what lies before
         `news.trimmed_us` and is not final here is lost for this home: a gap takes its place · 6

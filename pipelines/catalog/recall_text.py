@@ -1,4 +1,4 @@
-"""What a home says of a partner's recall that it has not followed yet."""
+"""The message of a home about a partner's recall that it has not followed yet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the catalog takes and answers, beyond the values of the core: frozen records."""
+"""Arguments and results of the catalog, beyond the values of the core: frozen records."""
 
 from __future__ import annotations
 

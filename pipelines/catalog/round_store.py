@@ -1,7 +1,7 @@
-"""What a home knows and keeps of rounds, as its participant's own program uses it.
+"""The store of rounds in a home, as its participant's own program uses it.
 
-A room beside `Agreements`: contracts and envelopes are that one's, offers and answers are here. The
-laws (S4, one open offer per partner, a fragment in one offer) are the database's.
+Contracts and envelopes are stored by `Agreements`, offers and answers here. The laws (S4, one
+open offer per partner, a fragment in one offer) are the database's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The SQL files that a home is made of, as `sql/README.md` describes them, with their hashes.
+"""The SQL files of a home, as `sql/README.md` describes them, with their hashes.
 
-Tables and data have a history: `schema/` says what they are, `migrations/` how an older home comes
-to that. Everything else has none: a home has the functions, triggers, views and grants that the
-files say, and a file whose hash has changed is applied again.
+Tables and data have a history: `schema/` defines them, `migrations/` bring an older home to that
+definition. Everything else has none: a home has the functions, triggers, views and grants of the
+files, and a file whose hash has changed is applied again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Changes of a stream between two versions, as an answer that a consumer can go on behind.
+"""Changes of a stream between two versions, as an answer after which a consumer can continue.
 
-An answer is settled before a row of it is read: from which version, up to which, of which buckets.
-It never cuts a version. What it does not know it refuses: a version that was never here, a past
-that is another now, changes that were trimmed.
+An answer is settled before a row of it is read: its versions and its buckets. It never cuts a
+version. It refuses unknown requests: an unknown version, a changed history, trimmed changes.
 """
 
 from __future__ import annotations
@@ -88,7 +87,7 @@ def changes_of(
     if until is not None:
         check_position(catalog, line, Position(until))
         if until < since.version:
-            raise Refused(f"--until {until} lies before --since {since.version}: give it after")
+            raise Refused(f"--until {until} is before --since {since.version}: give it after")
     end = _end(catalog, line, since, stood, until, rows_max)
     difference = catalog.difference(
         line.stream.name, line.producer, since.version, end.version, part
@@ -99,7 +98,8 @@ def changes_of(
         assert lost_us is not None
         raise Expired(
             f"what changed of {line.stream.name} after version {since.version} is trimmed before "
-            f"{iso(lost_us)}: begin anew with a snapshot (`medusa read`), or take only what begins "
+            f"{iso(lost_us)}: start again with a snapshot (`medusa read`), or take only what "
+            "begins "
             "there with --from"
         )
     if uncovered(difference, part):

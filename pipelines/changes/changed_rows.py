@@ -1,8 +1,8 @@
 """Rows of the changes of one bucket, as Arrow: read, compared as multisets, put into order.
 
-A bucket's rows are hashed as in its digest, event time beside; equal hashes are equal rows. Of a
-file only the rows of the wanted buckets are taken. Limit: the rows of one bucket, at both versions,
-and the files that are being read must fit into memory.
+A bucket's rows are hashed as in its digest, with their event time; equal hashes are equal rows.
+Of a file only the rows of the requested buckets are read. Limit: the rows of one bucket, at both
+versions, and the files that are being read must fit into memory.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def changes_behind(
     if cursor.producer != line.producer:
         raise Refused(
             f"cursor {cursor.name} of {cursor.stream} is of the line of {cursor.producer}, but "
-            f"{line.producer}'s is read here now: drop it and begin anew"
+            f"{line.producer}'s is read here now: drop it and start again"
         )
     since = Position(cursor.version, cursor.chain)
     part = Range(cursor.from_us, FOREVER_US)
@@ -88,7 +88,7 @@ def changes_behind(
         return changes_of(catalog, line, since, part, rows_max=rows_max)
     except Expired as error:
         raise Expired(
-            f"cursor {cursor.name} is too old: {error}; then drop the cursor and place it anew"
+            f"cursor {cursor.name} is too old: {error}; then drop the cursor and place it again"
         ) from None
 
 

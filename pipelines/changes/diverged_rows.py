@@ -1,4 +1,4 @@
-"""Where producers of a stream disagree, row by row: what a person looks at before a recall."""
+"""Rows over which producers of a stream disagree, for a person to inspect before a recall."""
 
 from __future__ import annotations
 

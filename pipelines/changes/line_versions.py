@@ -84,7 +84,7 @@ def check_position(
     )):  # fmt: skip
         raise Diverged(
             f"the home of {catalog.participant} no longer has version {version} of {stream} as it "
-            "was read (it was restored from a backup): empty the target and begin anew"
+            "was read (it was restored from a backup): empty the target and start again"
         )
     if version > line.version:
         raise Refused(
@@ -92,7 +92,7 @@ def check_position(
         )
     if stood is not None and not is_known:
         raise Refused(
-            f"this home never stood at version {version} of {stream}: the one before it is "
+            f"this home never had version {version} of {stream}: the one before it is "
             f"{stood.version}"
         )
     return stood

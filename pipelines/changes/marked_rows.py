@@ -1,4 +1,4 @@
-"""Rows with what their segments promise: tentative ones too, beside the stable."""
+"""Rows with the stability of their segments: tentative ones as well as stable ones."""
 
 from __future__ import annotations
 

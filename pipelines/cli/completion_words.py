@@ -1,6 +1,6 @@
-"""What may come next on a command line, as its parser says it.
+"""Completions of a command line, from its parser.
 
-Which names an argument takes is told by its metavar (STREAM, P, NETWORK, FILE, DIR), so a new
+The metavar of an argument (STREAM, P, NETWORK, FILE, DIR) says which names it takes, so a new
 command is completed as soon as it is declared.
 """
 

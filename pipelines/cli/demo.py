@@ -1,12 +1,12 @@
 """`medusa demo`: two scenes, each with its answer checked and a page that shows it.
 
 First made-up connections go through netmon on Spark, and DuckDB counts them again. Then three
-participants run as processes, one of them is cut off and comes back (`demo_scene.py`).
+participants run as processes; one of them is cut off and is connected again (`demo_scene.py`).
 
-Everything lies in MEDUSA_DIR/demo: `input` (generated, from a seed), `home` (catalog and storage of
-the replay, kept to be looked at), `out` (the outputs as CSV), `report.html`; `federation` (three
-homes) and `federation.html`. A folder of that name that no demo made is left alone. It needs no
-test data and no network.
+Everything is stored in MEDUSA_DIR/demo: `input` (generated, from a seed), `home` (catalog and
+storage of the replay, kept for inspection), `out` (the outputs as CSV), `report.html`;
+`federation` (three homes) and `federation.html`. A folder of that name that was not made by a
+demo is left alone. It needs no test data and no network.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The demo's participants: their contracts, their homes, and `medusa run` of each as a process.
 
-Each runs in a session of its own, so that Ctrl-C is the demo's to pass on; Linux ends them if the
-demo is killed. What they say goes to `NAME.out` in the folder.
+Each runs in a separate session, so that the demo passes on Ctrl-C; Linux ends them if the demo is
+killed. Their output is written to `NAME.out` in the folder.
 """
 
 from __future__ import annotations

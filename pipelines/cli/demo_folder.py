@@ -1,4 +1,4 @@
-"""The folder that is the demo's own: held alone, and emptied of what the last demo left."""
+"""The demo's own folder: locked, and emptied of the last demo's files."""
 
 from __future__ import annotations
 

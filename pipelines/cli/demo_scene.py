@@ -1,8 +1,8 @@
-"""The demo's second scene: a partner is cut off, answers keep coming in time, and are corrected.
+"""The demo's second scene: a partner is cut off, answers keep their bound, and are corrected.
 
 Three participants each log a third of the connections, and one of them looks for scanners in all.
-Every line that is told stands in a catalog by then: what came, how late, what it lacked. Nothing
-waits for a fixed time: the next thing is done once the last is to be seen.
+Every printed line is read from a catalog: what arrived, how late, and without which inputs.
+Nothing waits for a fixed time: each action follows when the one before is visible.
 """
 
 from __future__ import annotations

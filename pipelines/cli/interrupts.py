@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM: they end a command once, wherever they meet it.
+"""Ctrl-C and SIGTERM: they end a command once, wherever they interrupt it.
 
-Python drops an exception that is raised where none can be passed on (a finalizer, the callback of a
-weak reference; py4j runs thousands of them). An interrupt that meets one of those comes again.
+Python drops an exception that is raised where none can be passed on (a finalizer, the callback of
+a weak reference; py4j runs thousands of them). An interrupt at such a place is raised again.
 """
 
 from __future__ import annotations

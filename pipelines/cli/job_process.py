@@ -1,9 +1,10 @@
 """The process of a supervised job: takes up the intent, runs the participant, reports its end.
 
-It holds the lane's lock until the kernel has removed it, so that no other is started meanwhile,
-however long it takes to end. An intent that is closed, stopped or another process' is left alone:
-the process ends before it has done anything. One that learns so while it runs ends itself; if it
-cannot, it is killed. While the catalog is away it continues, for leases alone decide who may write.
+It holds the lane's lock until the kernel has removed it, so that no other process is started
+meanwhile, however long it takes to end. An intent that is closed, stopped or another process' is
+left alone: the process ends before it has done anything. A process whose intent changes so while
+it runs ends itself; if it cannot, it is killed. While the catalog is unavailable it continues,
+since leases alone decide which driver may write.
 """
 
 from __future__ import annotations

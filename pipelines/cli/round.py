@@ -1,4 +1,4 @@
-"""`medusa round`: hold a round of a participant's market now, whether it runs or not."""
+"""`medusa round`: hold a round of a participant's market now, whether its loop runs or not."""
 
 from __future__ import annotations
 

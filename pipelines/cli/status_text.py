@@ -1,6 +1,6 @@
-"""A home's status for a terminal: columns of fixed width, so that a repeated look does not jump.
+"""A home's status for a terminal: columns of fixed width, so that a repeated display is steady.
 
-What does not fit into its column loses its middle (names differ at either end); --json has it all.
+A value too long for its column loses its middle (names differ at either end); --json has it all.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`medusa trim`: trim what nobody needs, compact small files, remove files that nothing names.
+"""`medusa trim`: trim unneeded buckets, compact small files, remove orphans.
 
-Without --keep, --before, --compact and --orphans, streams are trimmed by their declared retentions.
-With --explain nothing is changed.
+Without --keep, --before, --compact and --orphans, streams are trimmed by their declared
+retentions. With --explain nothing is changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What `medusa apply` would change: decided as values, then shown or carried out.
+"""The changes that `medusa apply` makes: decided as values, then shown or carried out.
 
 For each home: the streams, fragments and assignment lines that it lacks, as deployments, and the
-sources, retentions and sinks to declare. Deciding looks at the contracts and at what stands, and
-touches nothing. What cannot be changed in place is refused here, with what to do instead.
+sources, retentions and sinks to declare. The decision reads the contracts and the homes, and
+changes nothing. Changes that cannot be made in place are refused here, with what to do instead.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Assignment logs: which lines a network's fragments need, and from which bucket a plan begins.
 
-A log is the same in every home that knows the fragment, with the lines of all of its replicas; only
-imports have one of their own in each home. Where a run of `medusa apply` was cut short, some homes
-know a line already: the others get that very line, not one of their own. A new plan begins at a
-named bucket on the grid, at or behind everything that is final; what was computed stays as it is.
+A log is the same in every home that knows the fragment, with the lines of all of its replicas;
+only imports have a separate one in each home. Where a run of `medusa apply` was cut short, some
+homes know a line already: the others get the same line, not a new one. A new plan begins at a
+named bucket on the grid, at or behind everything that is final; computed rows remain unchanged.
 
-Limit: a step that a driver commits between the look and the change may reach behind the bucket; its
-rows say under which plan they were made.
+Limit: a step that a driver commits between the look and the change may reach behind the bucket;
+its rows say under which plan they were made.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _from_us(
         asked_us = max(asked_us, first_us)
     if asked_us < first_us:
         raise Refused(
-            f"--from {iso(asked_us)} lies in what is final already of network {network.name}: the "
+            f"--from {iso(asked_us)} is in the final part of network {network.name}: the "
             f"first possible bucket is {iso(first_us)}"
         )
     return _on_grid(network, asked_us, first_us)

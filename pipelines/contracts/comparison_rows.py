@@ -1,4 +1,4 @@
-"""How the things of a home stand against their contracts, as lines of a table."""
+"""The comparison of a home with its contracts, as lines of a table."""
 
 from __future__ import annotations
 

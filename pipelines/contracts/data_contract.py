@@ -1,9 +1,9 @@
 """A stream's shape and promise as an Open Data Contract (ODCS 3.1.0), for readers of any tool.
 
-What is known is said: columns and types as the network has them, the key, the checks that
-`medusa quality` makes, bound, lag, retention and width as its contracts promise them, and the price
-where it is sold. The document's version is a hash of what it says, so the same promise has the same
-version wherever it is written.
+It holds all that is known: columns and types as the network has them, the key, the checks that
+`medusa quality` makes, bound, lag, retention and width as its contracts promise them, and the
+price where it is sold. The document's version is a hash of its content, so the same promise has
+the same version wherever it is written.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A data contract as YAML text, once it is known to follow the standard.
+"""A data contract as YAML text, validated against the standard.
 
-The standard's own JSON Schema lies in third_party/odcs; nothing is ever fetched.
+The standard's own JSON Schema is stored in third_party/odcs; nothing is ever fetched.
 """
 
 from __future__ import annotations

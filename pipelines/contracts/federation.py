@@ -1,9 +1,9 @@
-"""What the contracts say together: networks, each with who lands and who computes what.
+"""The federation that the contracts describe: networks, and who lands and computes what.
 
-Every source of a network is landed by exactly one participant and every fragment computed by one or
-several, its replicas; all agree on one file and one width; a stream belongs to one network; every
-source has a contract that says what feeds it. Whatever is not so is refused here, before any home
-is touched.
+Every source of a network is landed by exactly one participant and every fragment computed by one
+or several, its replicas; all agree on one file and one width; a stream belongs to one network;
+every source has a contract that declares its feed. Violations are refused here, before any home
+is changed.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def check_folder(directory: Path) -> None:
 
 
 def check_inside(directory: Path, path: Path, says: str) -> Path:
-    """The path, resolved; Refused, beginning with `says`, if it lies outside of the folder."""
+    """The path, resolved; Refused, beginning with `says`, if it is outside the folder."""
     try:
         resolved, root = path.resolve(), directory.resolve()
     except (OSError, RuntimeError) as error:

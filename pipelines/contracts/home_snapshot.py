@@ -1,6 +1,6 @@
-"""What stands in a home that `medusa apply` compares with the contracts: one snapshot of it.
+"""A snapshot of a home, with everything that `medusa apply` compares with the contracts.
 
-Unlike the catalog's calls it holds streams that nobody writes yet and the whole assignment log.
+Unlike the catalog's calls it holds streams without a producer and the whole assignment log.
 """
 
 from __future__ import annotations

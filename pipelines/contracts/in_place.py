@@ -1,7 +1,7 @@
-"""What cannot be changed in place: refused, with what to do instead.
+"""Changes that cannot be made in place: refused, with what to do instead.
 
-A stream keeps its width, columns and key, a fragment that has begun what it reads and writes, and
-both their network and their place.
+A stream keeps its width, columns and key, a fragment that has begun its inputs and outputs, and
+both their network and their participant.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _check_streams(network: PlacedNetwork, home: Participant, standing: Standing
                 )
         for part, is_now, shall_be in _shape_differences(stands, wanted):
             raise Refused(
-                f"stream {wanted.name} of network {network.name} stands in the home of {home} with "
+                f"stream {wanted.name} of network {network.name} exists in the home of {home} with "
                 f"{part} {is_now}, and its contract gives {shall_be}: that cannot be changed in "
                 "place; give the network and its streams other names"
             )
@@ -70,7 +70,7 @@ def _check_fragments(network: PlacedNetwork, home: Participant, standing: Standi
             continue
         if name not in wanted:
             raise Refused(
-                f"fragment {name} of network {network.name} stands in the home of {home}, and the "
+                f"fragment {name} of network {network.name} exists in the home of {home}, and the "
                 "contracts have it there no more: that cannot be changed in place; keep it, or "
                 "give the network and its streams other names"
             )

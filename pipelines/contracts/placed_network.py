@@ -1,4 +1,4 @@
-"""A network in its places: who lands and computes what, and what each home has of it."""
+"""A network with its placement: which participant lands and computes what, and each home's part."""
 
 from __future__ import annotations
 

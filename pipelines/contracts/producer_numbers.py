@@ -1,10 +1,10 @@
-"""Numbering: which producers a fragment has, and the lines that its assignment log lacks of them.
+"""Producer numbers: a fragment's replicas, and the lines that its assignment log lacks of them.
 
 Replicas are numbered in the order of their participants' names when a fragment is first deployed.
-One that its log knows keeps its number, whoever comes later gets the next: so the log is the same
-in every home, in whatever order the homes are brought in. Every replica has a line for each plan
-from the same buckets on; one that comes later has one for each plan that there was, too, since it
-computes from the origin on.
+A replica in the log keeps its number, a later one gets the next: so the log is the same in every
+home, in whatever order the homes are brought in. Every replica has a line for each plan from the
+same buckets on; a later one has a line for each earlier plan, too, since it computes from the
+origin on.
 """
 
 from __future__ import annotations

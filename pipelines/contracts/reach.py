@@ -1,9 +1,9 @@
-"""How far back a new plan reads, against what the homes still keep.
+"""How far back a new plan reads, compared with what the homes still keep.
 
-Windows of the buckets from its first one on must find all of their records: one that was trimmed is
-not missing but gone, and a bucket computed without it would be wrong for good.
+Windows of the buckets from its first one on must find all of their records: a trimmed record is
+not missing but removed, and a bucket computed without it would be wrong for good.
 
-Limit: what a fragment of another home reads is looked at where that home is.
+Limit: the inputs of a fragment in another home are checked in that home.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What streams' contracts ask of those who compute them: how many, and how many must agree.
+"""Replication in streams' contracts: how many producers there are, and how many must agree.
 
-`replicas: n` says that at least n participants compute the stream, so that one of them may fail;
-`verify: n` that a reader takes a row as final only when n of them have the same. Both are checked
-against the participants that list the stream's fragment; sources have one lander and take neither.
+`replicas: n` requires that at least n participants compute the stream, so that one of them may
+fail; `verify: n` that a reader takes a row as final only when n of them have the same. Both are
+checked against the participants that list the stream's fragment; sources have one lander and
+accept neither.
 """
 
 from __future__ import annotations

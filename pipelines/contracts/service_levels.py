@@ -1,4 +1,4 @@
-"""The service levels of an Open Data Contract: what is promised of a stream, each with its unit."""
+"""The service levels of an Open Data Contract: the promises of a stream, each with its unit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Storage roots: one folder of its own for each participant, and never another for a home."""
+"""Storage roots: a separate folder for each participant; a home's storage root never changes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_storage(
     """Where each participant keeps its files; `directory` is MEDUSA_DIR.
 
     Refused if two share a root or one lies in the other's, if a relative path leaves MEDUSA_DIR, if
-    a root lies among what is Medusa's own, or if a home stands with another.
+    a root lies among what is Medusa's own, or if a home exists with another.
     """
     roots = {contract.participant: _root(contract, directory) for contract in contracts}
     standing = known_homes(directory)

@@ -1,8 +1,8 @@
-"""What is promised of every stream of a network, from what its outputs' contracts say.
+"""The bounds of every stream of a network, from its outputs' contracts.
 
-A bound is declared of an output; every stream on a way to it is held to the strictest bound behind
-it, so that each fragment knows how long it may wait. A source's lag is declared, or its disorder;
-what is computed is due as late as the latest of its inputs.
+A bound is declared of an output; every stream on a path to it is held to the strictest bound
+behind it, so that each fragment knows how long it may wait. A source's lag is declared, or its
+disorder; a computed stream is due as late as the latest of its inputs.
 """
 
 from __future__ import annotations

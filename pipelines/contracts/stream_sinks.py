@@ -1,4 +1,4 @@
-"""What the sinks of all streams say together: each goes with its stream, and none with another."""
+"""The declared sinks of all streams, checked together: each belongs to one stream."""
 
 from __future__ import annotations
 

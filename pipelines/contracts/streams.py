@@ -1,4 +1,4 @@
-"""A stream's contract: what feeds it, if it is a source, what is promised, where it goes."""
+"""A stream's contract: its feed, if it is a source, its promises, its sinks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""How far one micro-batch goes: so many records or non-empty buckets, never less than a bucket.
+"""The size of one micro-batch: a number of records or non-empty buckets, at least one bucket.
 
-A bucket is not cut, as in Medusa's own steps. What comes next is kept in memory as a count for each
-non-empty bucket of the stable prefix, read once: what is stable does not change. It is looked at in
-stretches that double, until the batch is full: a backlog of years costs no batch more than its own.
+A bucket is not cut, as in Medusa's own steps. The next buckets are kept in memory as a count for
+each non-empty bucket of the stable prefix, read once, because stable rows do not change. They are
+read in stretches that double, until the batch is full: a backlog of years costs no batch more
+than its own.
 """
 
 from __future__ import annotations

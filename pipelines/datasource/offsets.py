@@ -1,9 +1,9 @@
-"""Where a streaming query stands: an event time in the stable prefix, of one home as it is now.
+"""The offset of a streaming query: an event time in the stable prefix of one home.
 
-What is stable keeps its rows for ever, so an event time says exactly which rows were read, however
-often a batch is tried. The offset says too where the query began, because Spark keeps no beginning
-of its first batch; and which home and incarnation it is of, so that a checkpoint that meets another
-home, another stream or a restored backup is told so.
+Stable buckets keep their rows, so an event time says exactly which rows were read, however often
+a batch is tried. The offset also records where the query began, because Spark keeps no beginning
+of its first batch; and its home and incarnation, so that a checkpoint that is used with another
+home, another stream or a restored backup is refused.
 """
 
 from __future__ import annotations
@@ -83,14 +83,14 @@ def check_offset(line: Standing, offset: Offset, next_us: int) -> None:
     if offset.incarnation != line.incarnation:
         raise Expired(
             f"the catalog of {line.home} was restored from a backup after this checkpoint was "
-            f"written, so it may say less than was read of {line.stream}: begin anew, with a new "
+            f"written, so it may say less than was read of {line.stream}: start again, with a new "
             "checkpoint and an empty sink"
         )
     again = [at_us for number, at_us in line.recalls if number > offset.generation]
     if again and max(min(again), offset.from_us) < offset.through_us:
         raise Expired(
             f"{line.stream} was read up to {iso(offset.through_us)} and recalled from "
-            f"{iso(min(again))} on since (generation {line.generation}): begin anew, with a new "
+            f"{iso(min(again))} on since (generation {line.generation}): start again, with a new "
             "checkpoint and an empty sink"
         )
     final_us = BEGINNING_US if line.final_through_us is None else line.final_through_us
@@ -99,11 +99,11 @@ def check_offset(line: Standing, offset: Offset, next_us: int) -> None:
         raise Expired(
             f"{line.stream} was read up to {iso(offset.through_us)}, and the home of {line.home} "
             f"has final rows up to {iso(final_us)} only, so it was set back to an older state: "
-            "begin anew, with a new checkpoint and an empty sink"
+            "start again, with a new checkpoint and an empty sink"
         )
     lost_us = line.lost_before_us
     if lost_us is not None and next_us < lost_us:
         raise Expired(
             f"{line.stream} is trimmed before {iso(lost_us)}, but comes next at {iso(next_us)}: "
-            "begin anew with a new checkpoint, and from there"
+            "start again with a new checkpoint, and from there"
         )

@@ -1,7 +1,7 @@
 """The options of `format("medusa")`, checked before anything is opened.
 
-There is none for a URL, a login or a folder: what says where the home is comes from the environment
-of the processes that read, so that it is in no plan and no page of Spark's.
+There is no option for a URL, a login or a folder: the location of the home is taken from the
+environment of the reading processes, so that it is in no plan and no page of Spark's.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of a partition, read by a worker: Arrow batches of files that are what was committed.
+"""Rows of a partition, read by a worker: Arrow batches of files with the committed content.
 
 A file is held in memory as it is on disk; of its rows, one batch at a time.
 """
@@ -57,7 +57,7 @@ def _read_file(
 def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
     path, named = root / file.path, PurePosixPath(file.path)
     if named.is_absolute() or ".." in named.parts:
-        raise Unavailable(f"file {file.path} lies outside of {root}: restore the catalog")
+        raise Unavailable(f"file {file.path} is outside {root}: restore the catalog")
     if not path.exists():
         raise Unavailable(
             f"file {path} is gone: if its stream was trimmed or compacted meanwhile read again, "

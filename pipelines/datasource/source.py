@@ -1,7 +1,7 @@
 """The data source as Spark sees it: options in, a schema and readers out.
 
-Spark makes it anew in processes of its own, several times for one read, and takes it along in the
-plan: so it holds what the user asked for and nothing else.
+Spark creates it in separate processes, several times for one read, and stores it in the plan: so
+it holds the user's options and nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A stream's columns as Spark's: event time first, then those declared, then the marks.
 
-A schema that the user gives chooses among them: what is not in it is not read from the files.
-Types are exact on both sides, so a chosen column has its own type or is refused.
+A schema that the user gives chooses among them: other columns are not read from the files. Types
+are exact on both sides, so a chosen column has its own type or is refused.
 """
 
 from __future__ import annotations

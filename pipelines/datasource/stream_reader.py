@@ -1,11 +1,12 @@
 """`spark.readStream.format("medusa")`: the stable prefix as it grows, each row once.
 
 Offsets are event times (`offsets.py`), so a batch that is tried again after a crash has the same
-rows, and a restart goes on where the last batch ended. One process of Spark's asks the catalog for
-as long as the query runs, at most every half second when nothing is new; workers read the files.
+rows, and a restart continues where the last batch ended. One process of Spark's queries the
+catalog for as long as the query runs, at most every half second when nothing is new; workers read
+the files.
 
-Limits: a tentative row is not given, because no sink of Spark's can take it back. A query takes no
-hold: what it has not read may be trimmed, and it then ends with `Expired`.
+Limits: tentative rows are not returned, because no sink of Spark's can take them back. A query
+takes no hold: buckets that it has not read may be trimmed, and it then ends with `Expired`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the stream that is read stands, and its segments: all of one snapshot of the catalog."""
+"""The state of the stream being read, and its segments: all of one snapshot of the catalog."""
 
 from __future__ import annotations
 

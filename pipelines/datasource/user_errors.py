@@ -1,8 +1,8 @@
-"""What a user of Spark sees when the data source says no: one sentence, no trace, no password.
+"""Errors of the data source as a user of Spark sees them: one sentence, no trace, no password.
 
-Our code runs in processes of Spark's that print the whole trace of an error, which nobody who wrote
-`spark.read` can use. Spark leaves the trace out if a variable of the environment says so; it is set
-only when an error is on its way, which ends the process.
+Medusa's code runs in Python processes of Spark's that print the whole trace of an error, which is
+of no use to the author of a `spark.read`. Spark omits the trace if an environment variable says
+so; it is set only when an error is raised, which ends the process.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Choosing among the producers of each stream that has several: decided by the core, made here.
+"""The choice among the producers of a stream: decided by the core, carried out here.
 
-No file is read and no job is run: what is chosen lies in this home already, as copies or as what it
-computed itself. All of a choice is one transaction, so a crash anywhere leaves nothing half done;
-after a lost answer it is decided anew from what stands.
+No file is read and no job is run: the chosen rows are in this home already, as copies or computed
+here. A choice is one transaction, so a crash anywhere leaves nothing half done; after a lost
+reply the choice is decided again from the current state.
 """
 
 from __future__ import annotations

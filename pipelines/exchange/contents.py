@@ -1,11 +1,11 @@
-"""What the files of partners hold, compared with what their news tells.
+"""The content of partners' files, compared with their news.
 
-The hash of a copy says that it is the file that was told, not that there are rows in it. Whoever
-reads a line later (a step, a sink, a report) takes its files for what they are called, so each is
-read once when it comes: it must be rows of the stream's columns, as many as were told, each within
-its bucket, and the buckets of a segment must have the digests that the news gives. A file that is
-no such thing is refused, rows other than those that were told are a divergence; both are problems
-of that one line. What a file may ask of memory is bounded as for any other (`file_limits`).
+The hash of a copy proves that it is the announced file, not that it holds rows. Later readers of
+a line (a step, a sink, a report) trust its files, so each is read once when it arrives: it must
+hold rows of the stream's columns, as many as announced, each within its bucket, and the buckets
+of a segment must have the digests of the news. Any other file is refused, and other rows than the
+announced ones are a divergence; both are problems of that one line. The memory that a file may
+use is limited as for any other (`file_limits`).
 """
 
 from __future__ import annotations
@@ -157,5 +157,5 @@ def _other_rows(segment: Segment, found: Mapping[int, Digest]) -> Diverged:
     told, there = segment.buckets.get(at_us, EMPTY), found.get(at_us, EMPTY)
     return Diverged(
         f"the files of {segment.stream} by {segment.producer} hold other rows in the bucket at "
-        f"{iso(at_us)} than its news tells ({there.rows} rows, {told.rows} told): call its operator"
+        f"{iso(at_us)} than its news ({there.rows} rows, {told.rows} announced): call its operator"
     )

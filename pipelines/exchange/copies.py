@@ -70,7 +70,7 @@ def checked_pieces(path: Path, file: SegmentFile) -> Iterator[bytes]:
     if not is_as_told or digest.hexdigest() != file.sha256:
         raise Unavailable(
             f"file {path} is damaged: its {size_bytes} bytes are not the {file.size_bytes} bytes "
-            f"with SHA-256 {file.sha256[:12]}… that were told; restore it from a backup or "
+            f"with SHA-256 {file.sha256[:12]}… that were announced; restore it from a backup or "
             "another replica"
         )
 

@@ -1,6 +1,6 @@
-"""The one place where participants meet: what can be asked of a partner, and where copies lie.
+"""The only interface between participants: requests to a partner, and the place of copies.
 
-In process first; over a network later. Whoever uses it knows neither. Every call may raise
+In process first; over a network later. Callers do not know which. Every call may raise
 Unavailable: a partner that does not answer is a fact to decide by, not a fault.
 """
 

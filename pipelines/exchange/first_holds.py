@@ -1,6 +1,6 @@
-"""What a partner is to read is held for it before it has read anything: S7 from the first day.
+"""First holds: a partner's input is held before the partner has read anything (S7).
 
-Its own acknowledgements move the hold up; one that never comes runs out by the limit.
+Its acknowledgements move the hold forward; without them the hold expires at its limit.
 """
 
 from __future__ import annotations

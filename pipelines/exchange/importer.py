@@ -1,11 +1,12 @@
-"""Importing: what partners publish of the streams that are read here, copied into this home.
+"""The importer: copies partners' lines of the streams that this home reads.
 
-For each line: ask for its news, copy the files it names, bring it into the catalog in one call,
-then let the partner know. Every part can be repeated: files lie under names of their own, the same
-news is brought once, and an acknowledgement never goes back. So a crash anywhere costs a copy.
+For each line: request its news, copy the files it names, bring it into the catalog in one call,
+then acknowledge it to the partner. Every part can be repeated: file names are unique, the same
+news is applied once, and an acknowledgement never goes back. So a crash anywhere costs a copy.
 
-Nothing of a partner is trusted: a name that leads out of its folder, a file that is not as told,
-news that do not fit are a problem of that one line, told once in a poll; the others go on.
+Nothing of a partner is trusted: a name that leads out of its folder, a file that does not match
+its description, or news that do not fit are a problem of that one line, reported once in a poll;
+the others continue.
 """
 
 from __future__ import annotations
@@ -216,7 +217,8 @@ class Importer:
         if (news.stream, news.producer) != (standing.stream, standing.producer):
             raise Refused(
                 f"partner {standing.producer.participant} was asked for {standing.stream} and "
-                f"tells of {_shown(news.stream)} by {_shown(str(news.producer))}: call its operator"
+                f"sent news of {_shown(news.stream)} by {_shown(str(news.producer))}: call its "
+                "operator"
             )
         # An answer to an earlier question, late or once more, is for the catalog to know.
         if news.after == standing.version:

@@ -1,8 +1,8 @@
-"""The exchange between homes of one installation: their databases as reader, their files by copy.
+"""The exchange between homes of one installation: databases as reader, files by copy.
 
-Reading another's catalog happens under its `reader` role, which may call a few functions and see no
-table; files are copied and checked, so that a partner's disk fault stays the partner's. Envelopes
-are put into its inbox under the same role: who sends one, the signature says.
+Reading another's catalog happens under its `reader` role, which may call a few functions and see
+no table; files are copied and checked, so that a partner's disk fault stays the partner's.
+Envelopes are put into its inbox under the same role: the signature proves the sender.
 """
 
 from __future__ import annotations

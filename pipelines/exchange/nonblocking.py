@@ -1,8 +1,8 @@
-"""Asking partners without waiting for them: one that is silent holds up nobody's bound.
+"""Calls to partners that never block: a silent partner delays no bound.
 
-Each partner is asked by a thread of its own. What does not answer within a moment counts as away
-for now; its answer, when it comes, is what the next call of the same question gets, older by as
-much as it was late.
+Each partner is called by its own thread. A partner that does not answer within a moment counts as
+unavailable for now; the next call of the same request receives its late answer, whose age
+includes the delay.
 """
 
 from __future__ import annotations

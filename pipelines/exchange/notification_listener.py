@@ -1,7 +1,7 @@
-"""Waiting for something to happen in a home or at a partner's: LISTEN, with a time limit.
+"""Waiting for a notification of a home or a partner's home: LISTEN, with a time limit.
 
-Commits notify after they are made, without a payload; several come as one. A connection that breaks
-is made again at the next wait, and the limit stands in for a bell that was not heard.
+Commits notify after they are made, without a payload; several arrive as one. A connection that
+breaks is made again at the next wait, and the time limit covers a notification that was lost.
 """
 
 from __future__ import annotations

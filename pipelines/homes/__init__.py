@@ -1,1 +1,1 @@
-"""A participant's home: folder, catalog, leases, what is deployed."""
+"""A participant's home: folder, catalog, leases, deployed fragments."""

@@ -1,8 +1,8 @@
-"""What a catalog knows of deployments, and a network from its document.
+"""Deployments as the catalog records them, and a network from its document.
 
-The plan's document holds every box, so the network can be drawn and decided on where its file is
-not at hand. The source of a Function stands in the document as text and is not run: a box of that
-kind is there with its shape only.
+The plan's document holds every box, so the network can be drawn and decided on without its file.
+The source of a Function is text in the document and is not run: a box of that kind has its shape
+only.
 """
 
 from __future__ import annotations

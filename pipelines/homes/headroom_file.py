@@ -1,9 +1,9 @@
 """The headroom of bounds, kept next to the log for `medusa status` and the pages.
 
-Only the driver knows what its loop costs around its steps, so it writes what it estimates to
+Only the driver knows the cost of its loop around its steps, so it writes its estimates to
 `MEDUSA_DIR/logs/<participant>.headroom.json`, at most every second, with the load of its machine.
-Nothing depends on the file: what cannot be written is not missed, what cannot be read or is old is
-not known. Clocks are this machine's.
+Nothing depends on the file: a failed write has no effect, and an unreadable or old file means
+that the headroom is unknown. Clocks are this machine's.
 """
 
 from __future__ import annotations

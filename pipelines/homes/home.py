@@ -2,7 +2,8 @@
 
 `home.json` in the folder names the participants that live there, their databases, and where their
 storage roots are if not in `storage/<participant>`. The server is the one that MEDUSA_CATALOG_URL
-names, or an embedded one under the folder, started on demand and stopped by whoever started it.
+names, or an embedded one under the folder, started on demand and stopped by the process that
+started it.
 """
 
 from __future__ import annotations

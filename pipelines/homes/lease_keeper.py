@@ -1,7 +1,7 @@
-"""Holding leases while work goes on: taken once, renewed in the background, given back at the end.
+"""Leases of a driver: taken once, renewed in the background, given back at the end.
 
-A driver that is frozen does not renew, so its leases expire and its next commit is refused; one
-that lost a lease learns it at the next commit or look.
+A driver that is frozen does not renew, so its leases expire and its next commit is refused; a
+driver that lost a lease learns it at the next commit or check.
 """
 
 from __future__ import annotations

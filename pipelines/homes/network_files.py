@@ -1,9 +1,9 @@
-"""Networks that are deployed: from the plan in the catalog to a network that can run.
+"""Deployed networks: from the plan in the catalog to a network that can run.
 
 A plan's document holds every box, so a network of expressions needs nothing else. A Function's
-source stands in it as text, to be compared and not run: such a network is loaded from the copy of
-its file that `medusa apply` kept under the plan's fingerprint, so that the user's own file may
-change, and an older plan still compute what is left to it.
+source is stored there as text, to be compared and not run: such a network is loaded from the copy
+of its file that `medusa apply` kept under the plan's fingerprint, so that the user's own file may
+change, and an older plan still computes its remaining buckets.
 """
 
 from __future__ import annotations

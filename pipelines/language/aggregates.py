@@ -1,13 +1,13 @@
-"""Aggregates, rewritten so that a group's value is settled by its rows and not by their order.
+"""Aggregates, rewritten so that a group's value depends on its rows and not on their order.
 
 Exact as they are: counts, minima and maxima, logic and bits, sums of int and decimal. Exact by
-rewrite: what asks for the first or last row takes the canonical order (event time, then all columns
-as declared); a sum of bigint is added up in two halves, so that it overflows only if the total
-does, not on the way; an average is an exact sum divided once. Sums of doubles and what is built on
-them come out within a tolerance, and are marked.
+rewrite: the first or last row is that of the canonical order (event time, then all columns as
+declared); a sum of bigint is added up in two halves, so that it overflows only if the total does,
+not on the way; an average is an exact sum divided once. Sums of doubles and their derivatives are
+equal within a tolerance, and are marked.
 
-Limit: a window's rows are counted in 31 bits; beyond two thousand million rows per group a sum may
-fail. A list of a group's values lives in memory.
+Limit: a window's rows are counted in 31 bits; beyond two thousand million rows per group a sum
+may fail. A list of a group's values lives in memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Functions of one row: by the rows of the allow-list, or by a rule of their own."""
+"""Functions of one row: from the rows of the allow-list, or by a special rule."""
 
 from __future__ import annotations
 

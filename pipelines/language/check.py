@@ -1,9 +1,9 @@
 """A network checked as a whole: every column of every port, every expression compiled.
 
 The core has checked the shape. Here boxes are walked in the order of the arcs, each over the
-columns that reach it; what comes out is all that the engine needs to build a job. A value known
-only within a tolerance is followed on its way: it may not decide where a record goes, make a group,
-enter a function or leave by an output, since replicas would differ, until a box rounds it.
+columns that reach it; the result is all that the engine needs to build a job. A value known only
+within a tolerance is traced: it may not route a record, make a group, enter a function or leave
+by an output, since replicas would differ, until a box rounds it.
 """
 
 from __future__ import annotations

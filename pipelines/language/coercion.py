@@ -1,9 +1,9 @@
-"""The types of expressions: how Spark SQL 4.3 with ANSI rules combines two of them, and what casts.
+"""The types of expressions: how Spark SQL 4.3 with ANSI rules combines two of them, and casts.
 
-Types are written as in `medusa_core.columns`; inside an expression there are also `array<…>`, which
-no column can have, and `void`, the type of a bare NULL. Narrower than Spark on purpose: it would
-cast text to a number to compare them, and fail at the first word that is none; here both sides must
-be numbers, or of one type.
+Types are written as in `medusa_core.columns`; inside an expression there are also `array<…>`,
+which no column can have, and `void`, the type of a bare NULL. Narrower than Spark on purpose:
+Spark would cast text to a number to compare them, and fail at the first word that is not a
+number; here both sides must be numbers, or of one type.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Arguments that must be written out, checked before a job runs: patterns, formats, units, paths.
+"""Arguments that must be constants, checked before a job runs: patterns, formats, units, paths.
 
-Spark finds out that a pattern or a format is none when the first record arrives, and then every
-record fails. Patterns are held to what Java and Python both read; so an oracle reads them too.
+Spark finds an invalid pattern or format only when the first record arrives, and then every record
+fails. Patterns are restricted to the syntax that Java and Python share, so that an oracle reads
+them too.
 
 Limit: Java matches by recursion. A pattern with a repeated group, such as `(a|b)*c`, may exhaust
 its stack on a text of some thousand characters, which ends the step; `[ab]*c` cannot.

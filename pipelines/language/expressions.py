@@ -1,8 +1,7 @@
-"""The public door: a Spark SQL expression as text in, a checked and compiled one out.
+"""The public entry point: a Spark SQL expression as text in, a checked and compiled one out.
 
-What an expression may use is listed in `functions.py`; how it is read in `parsing.py`; what becomes
-of each operator and function in `sql_operators.py` and `calls.py`; of what spans many rows in
-`aggregates.py`.
+`functions.py` lists what an expression may use; `parsing.py` parses it; `sql_operators.py` and
+`calls.py` compile operators and functions, `aggregates.py` those over many rows.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Shapes: what fragments that differ only in names have in common, so that one job serves them all.
+"""Shapes: the common form of fragments that differ only in names, so that one job serves all.
 
-A thousand streams of one kind are a thousand fragments whose boxes say the same. Their shape is a
-network over streams of canonical names in which every record carries the number of the member it is
-of: maps hand it on, aggregates group by it. What comes out for a member is what its own fragment
-would have computed (I2, I3), since no box looks at two members' records together.
+A thousand streams of one kind are a thousand fragments with the same boxes. Their shape is a
+network over streams of canonical names in which every record carries the number of its member:
+maps pass it on, aggregates group by it. The output for a member is that of its own fragment (I2,
+I3), since no box reads two members' records together.
 """
 
 from __future__ import annotations

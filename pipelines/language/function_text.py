@@ -1,12 +1,13 @@
-"""What a function box means, as text: the part of a plan's fingerprint that no expression says.
+"""The meaning of a Function box as text: the part of a fingerprint that no expression holds.
 
-Two functions of one source can differ in what they remember. So the text holds the source and
-every value the function reads by name: defaults, closures, constants of its file, and, in turn, the
-functions of its file that it calls. Libraries count by their versions, which a plan names apart.
+Two functions of one source can differ in the values that they hold. So the text holds the source
+and every value the function reads by name: defaults, closures, constants of its file, and, in
+turn, the functions of its file that it calls. Libraries count by their versions, which a plan
+names apart.
 
-Limit: plain values only (numbers, texts, dates, tuples, lists, sets, mappings of them); a function
-that remembers anything else, or reads names in a way that Python decides at run time, has no
-fingerprint, or one that says too little; the oath at deploy is there for that.
+Limit: plain values only (numbers, texts, dates, tuples, lists, sets, mappings of them). A
+function that holds any other value, or reads names in a way that Python decides at run time, has
+no fingerprint, or an incomplete one; the check at deployment covers that.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Which functions an expression may use: an allow-list, as data.
+"""The functions that an expression may use: an allow-list, as data.
 
-A function is here if its value is settled by its arguments alone: no clock, no chance, no place, no
-order of rows. Spark's analyzer is no help in this: it calls `current_timestamp()`, `first` and
-`sum` of doubles deterministic. What can raise under ANSI rules has a form here that does not.
+A function is listed if its value is determined by its arguments alone: no clock, no chance, no
+place, no order of rows. Spark's analyzer is no help in this: it calls `current_timestamp()`,
+`first` and `sum` of doubles deterministic. A function that can raise under ANSI rules has a form
+here that does not.
 
-Every date and timestamp that is made here lies in the years 1 to 9999, as those that are read do:
-beyond them Spark overflows (`long overflow`) in whatever comes next, and Python shows no value.
+Every date and timestamp that is made here is in the years 1 to 9999, as those that are read are:
+beyond them Spark overflows (`long overflow`) in the next operation, and Python shows no value.
 
 Kinds of argument: a type of `medusa_core.columns`; `number`, `integral`, `any`; `text` (anything
 that Spark turns into text by itself); `common` (all of them take one type); `day` (date or

@@ -1,17 +1,17 @@
-"""A fragment that leaves partial aggregates of its inputs, and one that goes on from these.
+"""A fragment that keeps partial aggregates of its inputs, and one that continues from these.
 
-An answer without some inputs reads what is there; its correction would read that again. Here the
-network of the first becomes one that also gives what it made of the records that will not change
-(its panes), and that of the second one that takes these panes in the place of the records. Both are
-ordinary networks of our own boxes, so they are checked and compiled like any other:
+An answer without some inputs reads the inputs that are available; its correction would read them
+again. Here the network of the first is extended to output partial aggregates of the records that
+will not change (its panes), and that of the second reads these panes instead of the records. Both
+are ordinary networks of our own boxes, so they are checked and compiled like any other:
 
     to keep:  records -> ... -> panes -+          given: records -> ... -> panes -+
               kept    -> ... -> panes -+-> fold                  panes of before -+-> fold
                                   +-> given
 
-Limits: an input has panes only if every way of its records leads over Filter, Map and Union to
-Aggregates that are folds of panes (`pipelines.language.panes`) and no box on the way can fail on a
-record; none in a fragment with a Function.
+Limits: an input has panes only if every path of its records leads over Filter, Map and Union to
+Aggregates that are folds of panes (`pipelines.language.panes`) and no box on the path can fail on
+a record; a fragment with a Function has none.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Where networks come from: by the name of one we ship, or from a user's own Python file.
+"""Loading of networks: by the name of a shipped one, or from a user's own Python file.
 
-A user's file is run under a name of its own: it cannot stand in for a module of ours, its folder is
-not searched for imports, and whatever goes wrong in it is one sentence with file and line. It is
-code that the user chose to run, with the user's rights.
+A user's file is run under a separate name: it cannot replace a module of Medusa, its folder is
+not searched for imports, and any error in it is one sentence with file and line. It is code that
+the user chose to run, with the user's rights.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def _network_of_file(path: Path) -> Network:
         raise Refused(f"{_place(path, error)}: {error}") from None
     except ModuleNotFoundError as error:
         raise Refused(
-            f"{_place(path, error)}: no module named {error.name!r}; a network file stands alone, "
-            "beside what is installed"
+            f"{_place(path, error)}: no module named {error.name!r}; a network file can import "
+            "installed "
+            "packages only"
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's own code raises
         raise Refused(f"{_place(path, error)}: {_said(error)}") from None

@@ -1,14 +1,13 @@
 """Panes: a sliding window as the fold of partial aggregates.
 
 A window that slides is cut into panes, the longest pieces that no window's start or end divides
-("No Pane, No Gain", Li et al., SIGMOD Record 2005). The box becomes two: one aggregates the records
-of each pane, the other folds the panes of each window, so that a record is met once and not once
-for each window that holds it. The parts of a pane may come from any disjoint sets of its records,
-which is why a step can take from an earlier one what it has read already
-(`pipelines.spark.step_panes`).
+("No Pane, No Gain", Li et al., SIGMOD Record 2005). The box becomes two: one aggregates the
+records of each pane, the other folds the panes of each window, so that a record is read once and
+not once for each window that holds it. The parts of a pane may come from any disjoint sets of its
+records, so a step can reuse the panes of an earlier one (`pipelines.spark.step_panes`).
 
-This is the compiler's business alone: the network that is planned, deployed and shown has the
-user's boxes. Only what comes out exactly the same is rewritten; any other box stays as it is.
+Only the compiler does this: the network that is planned, deployed and shown has the user's boxes.
+A box is rewritten only if its result is exactly the same.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an expression may name and whom it belongs to; and the sentence that refuses it."""
+"""The names that an expression may use, with their owners, and the error for other names."""
 
 from __future__ import annotations
 

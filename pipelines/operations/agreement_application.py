@@ -1,7 +1,8 @@
 """Apply contracts with partners: keys, proposals, and their exchange between the applied homes.
 
-What the files say is proposed in the homes of the parties among them; then these exchange it, so
-that what both propose is agreed when this returns. A home whose participant runs goes on meanwhile.
+The terms in the files are proposed in the homes of the parties among them; then these exchange
+them, so that what both propose is agreed when this returns. A home whose participant runs
+continues to run.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The form of a drill: every value is checked, and the streams to judge are chosen.
 
-Judged are the streams that the named participants compute, and those that others compute from
-what they send.
+These are the streams that the named participants compute, and those that others compute from
+them.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A drill on the federation as it runs: a fault, answers without it, its end, corrections, laws.
 
-Judged are the streams that the named participants compute, and those that others compute from what
-they send: every answer since the drill began. A fault has an end of its own, so a drill that is
-interrupted leaves nothing wrong for longer than it was to last.
+It judges the streams that the named participants compute, and those that others compute from
+them: every answer since the drill began. A fault has its own end, so an interrupted drill leaves
+no fault for longer than planned.
 """
 
 from __future__ import annotations

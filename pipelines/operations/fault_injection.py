@@ -1,6 +1,6 @@
-"""Inject faults into a federation that runs: cut and slow down links, kill and freeze participants.
+"""Inject faults into a running federation: cut and slow links, kill and freeze participants.
 
-Every fault but a kill can have an end of its own, and is over then even if this process has died.
+Every fault but a kill can have its own end, and is over then even if this process has died.
 """
 
 from __future__ import annotations

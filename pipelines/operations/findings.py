@@ -1,4 +1,4 @@
-"""What a check of `medusa doctor` found: ok, a warning or a failure, and the mend in a sentence."""
+"""Findings of `medusa doctor`: ok, a warning or a failure, and the remedy in a sentence."""
 
 from __future__ import annotations
 

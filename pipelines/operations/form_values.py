@@ -1,6 +1,6 @@
 """Values of forms, checked before anything begins: the refusals are those of the commands.
 
-An empty field of a form comes as None or as an empty text: both say nothing.
+An empty field of a form is `None` or an empty text: both mean no value.
 """
 
 from __future__ import annotations

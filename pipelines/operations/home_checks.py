@@ -1,7 +1,7 @@
-"""What `medusa doctor` asks of each home: migrations, clock, LISTEN, leases left behind.
+"""The checks of each home by `medusa doctor`: migrations, clock, LISTEN, leases left behind.
 
-Nothing is changed: a home is looked at under the administrator's login, which is there before any
-home is, and the one thing sent is a notification, on which listeners look and find nothing.
+Nothing is changed: a home is read with the administrator's login, which exists before any home
+does. One notification is sent, on which listeners look and find nothing.
 """
 
 from __future__ import annotations

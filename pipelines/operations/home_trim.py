@@ -1,4 +1,4 @@
-"""Trim a home: free what nobody needs, compact small files, remove files that nothing names."""
+"""Trim a home: remove unneeded buckets, compact small files, remove orphans."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A round of one participant's market: offer load, and answer the offers of partners.
 
 It is held with the participant's key in its own home, as the rounds of its loop are; both may run
-at the same time. Partners answer in an iteration of their own.
+at the same time. Partners answer in their own iterations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a participant computes itself: its own lines of streams that a fragment puts out."""
+"""A participant's own lines: those of streams that its fragments output."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def computed_line(home: Home, stream: str) -> LineStatus:
     """The line of one of these streams; Unavailable if it is not computed there any more."""
     found = computed_lines(home, StreamName(stream))
     if not found:
-        raise Unavailable(f"{stream} is not computed by {home.participant} any more: begin anew")
+        raise Unavailable(f"{stream} is not computed by {home.participant} any more: start again")
     return found[0]

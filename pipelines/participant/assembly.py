@@ -1,4 +1,4 @@
-"""What a running participant is made of: its works, engines, sources, and the loop over them."""
+"""Assembly of a running participant: its plans, engines, sources, and the loop over them."""
 
 from __future__ import annotations
 

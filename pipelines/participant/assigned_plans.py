@@ -1,4 +1,4 @@
-"""What a participant runs, read from its catalog alone: networks, plans, fragments, imports."""
+"""The plans assigned to a participant, from its catalog: networks, plans, fragments, imports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whose work a driver's doings are: the fragments and causes that a meter is told."""
+"""Attribution of a driver's activities to fragments and causes, for its CPU meter."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The driver of one participant: read knowledge, decide, apply; again and again.
+"""The driver of one participant: read knowledge, decide, apply; repeatedly.
 
-Applying does what a decision says and decides nothing. The order of a step is numbered in
+Applying carries out a decision and decides nothing. The order of a step is numbered in
 docs/architecture.md; every number is a place at which the driver may die.
 """
 

@@ -1,10 +1,10 @@
-"""Housekeeping of a running participant: what is older than its retention goes, piece by piece.
+"""Housekeeping of a running participant: buckets past their retention are trimmed in pieces.
 
-A round begins once a minute and looks at every line whose stream is not kept for good, copies of
-partners' lines like those of its own. It is cut into pieces of some milliseconds, one at each turn
-of the loop that finds nothing else to do; only where there was always something to do for a whole
-interval, a turn that did work does a piece too. All progress lies in the catalog: cut short
-anywhere, the next round does the rest, and a crash leaves files that nothing names.
+A round begins once a minute and covers every line whose stream has a limited retention, copies of
+partners' lines like those of its own. It is cut into pieces of some milliseconds, one at each
+tick of the loop that finds nothing else to do; only if no tick was idle for a whole interval does
+a busy tick do a piece too. All progress is in the catalog: if it is cut short, the next round
+does the rest, and a crash leaves orphans.
 
 Compaction and the search for orphans are left to `medusa trim`: both read much at once.
 """

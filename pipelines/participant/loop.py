@@ -1,9 +1,9 @@
-"""The loop of one participant: feed, import, choose, decide, apply; again until told to stop.
+"""The loop of one participant: feed, import, choose, decide, apply; repeated until stopped.
 
-One process per participant, one Spark session in it, one home. All progress lies in the catalog,
-so the loop keeps nothing: killed anywhere and started again, it goes on from the last commit. What
-is away (the catalog, a partner, a file) is waited for; what is lost (a lease) is taken back if it
-is free, and left to whoever has it if it is not.
+One process per participant, one Spark session in it, one home. All progress is in the catalog, so
+the loop keeps no state: killed anywhere and restarted, it continues from the last commit. It
+waits for what is unavailable (the catalog, a partner, a file); a lost lease is taken again if it
+is free, and left to its holder if it is not.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a driver measures around its steps: the rest of what a wait has to leave time for.
+"""Times that a driver measures around its steps, for which a wait must leave room.
 
-Steps are metered in the catalog. What the loop does before and between them is measured here, in
-this process, since it is started: how long it takes until it decides, what a step needs besides its
-phases, how long a turn keeps the loop from an answer that falls due meanwhile, and how long inputs
-take to be all there. The verification of a job is part of none of these: no answer waits for it
-(`pipelines.spark.job_verification`). Nothing is kept over a restart: the next process measures its
-own machine.
+Steps are metered in the catalog. The times before and between them are measured here, in this
+process, since its start: how long it takes until it decides, what a step needs besides its
+phases, how long a tick keeps the loop from an answer that falls due meanwhile, and how long it
+takes until all inputs are available. The verification of a job is part of none of these: no
+answer waits for it (`pipelines.spark.job_verification`). Nothing is kept over a restart: the next
+process measures its own machine.
 """
 
 from __future__ import annotations

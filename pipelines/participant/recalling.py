@@ -1,7 +1,8 @@
-"""Recalling: which line an operator means, whether all of it can be computed again, and doing it.
+"""Recalling: finds the line that an operator means, checks that it can be recomputed, recalls.
 
-What goes is found and taken back by the catalog, in one transaction. What windows read again only
-the fragments themselves know, so that is found here, and held by the catalog.
+The affected results are found and taken back by the catalog, in one transaction. Only the
+fragments know which ranges their windows read again, so these are found here, and held by the
+catalog.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Records out of quarantine: handed out (`repairs_export`), repaired by hand, handed in again.
+"""Quarantined records: exported (`repairs_export`), repaired by hand, imported again.
 
-A repaired record is read by its source's declaration as any other. It lands if its bucket is still
-open: its source has not promised a boundary behind that bucket. What is closed is stable and never
-changes, so a record that belongs there stays in quarantine. It is late for its source's own
-sequence all the same, and takes no part in how lateness is judged.
+A repaired record is read by its source's declaration as any other. It lands if its bucket is
+still open: its source has not promised a boundary after that bucket. A closed bucket is stable
+and never changes, so its records stay in quarantine. A repaired record is late for its source's
+own sequence all the same, and takes no part in how lateness is judged.
 
 All that lands is one batch, logged together with the numbers of its records in quarantine: killed
-anywhere and handed in again, each of them lands once. The lease is that of the lane `backlog`, so a
-driver that runs goes on landing meanwhile; the database puts the two, and the promises, in order.
+anywhere and imported again, each of them lands once. The lease is that of the lane `backlog`, so
+a running driver continues landing meanwhile; the database orders the two, and the promises.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _read(file: Path, source: Source) -> _Given:
         place = f"{file}, line {line}"
         number, record = _entry(place, text)
         if number in lines_of:
-            raise Refused(f"{place}: record {number} stands in line {lines_of[number]} already")
+            raise Refused(f"{place}: record {number} is in line {lines_of[number]} already")
         for name in record.keys() - source.columns.keys():
             near = did_you_mean(name, source.columns, f"it has {', '.join(source.columns)}")
             raise Refused(f"{place}: {source.name} has no column {name!r}: {near}")

@@ -1,8 +1,9 @@
-"""Replaying recorded files through a network to the end: every bucket closed, every output stable.
+"""Replay of recorded files through a network to the end: all buckets closed, all outputs stable.
 
-All files of one replay are one finite set, so nothing in it is late. The replay lands them, tells
-the catalog that the sources have ended, and ticks until every output has ended too. All progress
-lies in the catalog: killed and started again in the same folder it goes on from the last commit.
+All files of one replay are one finite set, so nothing in it is late. The replay lands them,
+declares the sources ended in the catalog, and ticks until every output has ended too. All
+progress is in the catalog: killed and started again in the same folder it continues from the last
+commit.
 """
 
 from __future__ import annotations

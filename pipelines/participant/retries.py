@@ -1,8 +1,8 @@
-"""When a driver tries a step again that could not be made: later each time, and others go on.
+"""Retries of a failed step: later each time, while other fragments continue.
 
 A step may lack something that no other needs: a file, memory, a commit that the catalog does not
-make now. So each fragment is put off by itself, its corrections apart from its new buckets. It has
-an alarm of its own, which ends with the next commit, or when there is nothing to do any more.
+accept now. So each fragment is delayed separately, its corrections apart from its new buckets. It
+has a separate alarm, which ends with the next commit, or when there is nothing left to do.
 """
 
 from __future__ import annotations

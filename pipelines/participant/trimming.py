@@ -1,8 +1,9 @@
-"""Trimming a home: what nobody needs any more goes, from the catalog and then from the disk.
+"""Trimming of a home: unneeded buckets are removed, from the catalog and then from the disk.
 
-What must stay is in the catalog as holds; what this home's own fragments have yet to read is held
-by the trim itself. Files are removed only after the catalog has forgotten them: a crash in between
-leaves orphans, which the removal of orphans takes, and never a name without a file (S10).
+Holds in the catalog protect the buckets that must remain; the trim itself holds what this home's
+own fragments have yet to read. Files are removed only after the catalog has forgotten them: a
+crash in between leaves orphans, which the removal of orphans takes, and never a name without a
+file (S10).
 """
 
 from __future__ import annotations

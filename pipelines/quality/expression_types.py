@@ -1,8 +1,9 @@
 """The type of every expression that a box may hold, by the rules of `spark_types`.
 
-Functions are a table from the type of the result to names; a rule stands where the type depends on
-the arguments. Arguments are not checked: a network that was deployed has passed the compiler. What
-the table does not know has no type (NoSuchType), and its stream is not certified.
+Functions are a table from the type of the result to names, with a rule where the type depends on
+the arguments. Arguments are not checked: a deployed network has passed the compiler. An
+expression that the table does not cover has no type (NoSuchType), and its stream is not
+certified.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Data Docs that open without a network: their scripts and styles are local copies.
 
 GX writes pages that load a dozen files, and a picture that counts viewers, from servers on the
-internet. The pages are rewritten: what they need is copied from `third_party/data_docs`, decoration
-is removed.
+internet. The pages are rewritten: required files are copied from `third_party/data_docs`,
+decoration is removed.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Ranges of event time: which records a range of a stream is computed from, found from the boxes.
+"""Ranges of event time: the input records of a range of a stream, found from the boxes.
 
-Lineage says it too, but lineage is part of what is checked.
+Lineage holds them too, but lineage is part of what is checked.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The oracle: a network computed again from its records, all at once and by rules of its own.
+"""The oracle: a network computed again from its records, all at once and by independent rules.
 
 DuckDB computes the boxes whose expressions are known to mean the same there; Spark computes the
 others, each in one batch, from the expressions as they are written. The certificate names the
 engine of each box. There are no steps, panes, corrections or lineage here, and nothing of the
-compiler: of `pipelines.language` the parser alone is used.
+compiler: only the parser of `pipelines.language` is used.
 """
 
 from __future__ import annotations

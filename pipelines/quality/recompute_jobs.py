@@ -1,4 +1,4 @@
-"""What is recomputed: for each plan, the final ranges of the streams that it made."""
+"""Recomputation jobs: for each plan, the final ranges of the streams that it made."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Boxes that DuckDB cannot compute, computed by one fresh Spark batch over all their records.
 
 Nothing of the compiler takes part: Spark evaluates the expressions as their author wrote them
-(`spark_expressions`). So what the compiler makes of them is checked by Spark itself, and steps,
-panes, corrections and promotions are checked to come to the same as one batch.
+(`spark_expressions`). So the compiler's output is checked by Spark itself, and steps, panes,
+corrections and promotions are checked to equal one batch.
 """
 
 from __future__ import annotations

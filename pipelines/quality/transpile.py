@@ -1,8 +1,8 @@
 """Operators, casts and branches of Spark SQL in DuckDB.
 
 Both sides of an operator are cast to the type in which Spark computes, integers are computed in a
-wider type and cast back, and whatever raises an error in Spark becomes a condition beside the
-value. The types come from `expression_types`.
+wider type and cast back, and an error in Spark becomes a condition next to the value. The types
+come from `expression_types`.
 """
 
 from __future__ import annotations

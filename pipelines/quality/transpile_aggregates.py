@@ -1,6 +1,6 @@
 """Aggregates in DuckDB, over the records of a window and group, exactly as Spark defines them.
 
-Sums of doubles and what is built on them are left to Spark, and so are lists and approximations.
+Sums of doubles and their derivatives are left to Spark, and so are lists and approximations.
 """
 
 from __future__ import annotations

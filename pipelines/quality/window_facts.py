@@ -1,4 +1,4 @@
-"""The facts of a window of a line, read once: what the checks of certificates are made from.
+"""The facts of a window of a line, read once: the input of the checks of certificates.
 
 Facts are values, so that a copy of them can be broken on purpose
 (`pipelines.quality.planted_faults`) and judged like any other, while the home stays as it is.

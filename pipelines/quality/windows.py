@@ -95,7 +95,7 @@ def _check_grid(option: str, at_us: int, line: LineStatus) -> None:
     if at_us % width_us:
         below, above = iso(floor_us(at_us, width_us)), iso(ceil_us(at_us, width_us))
         raise Refused(
-            f"{option} {iso(at_us)} lies inside a bucket of {line.stream.name}: give {below} or "
+            f"{option} {iso(at_us)} is inside a bucket of {line.stream.name}: give {below} or "
             f"{above}"
         )
 

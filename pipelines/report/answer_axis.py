@@ -1,7 +1,7 @@
-"""The axis that both pictures of answers share: the home's clock, with what was wrong above it.
+"""The axis that both pictures of answers share: the home's clock, with the faults above it.
 
-So that delays and the band can be read one above the other, each picture carries the same lanes:
-the state of the fragment, when nothing came of an input, and what was done by hand.
+Each picture has the same lanes, so that delays and the band can be read one above the other: the
+state of the fragment, times without an input, and actions of people.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Two pictures of a stream's answers over the home's clock: how late each came, and what it was.
+"""Two pictures of a stream's answers over the home's clock: delay, and stability.
 
 The first draws the delay of each first answer against the bound. The second has event time on the
-other axis: each bucket is a stripe that begins when it was answered, tentative until its correction
-came. Limit: only the newest ANSWERS_MAX answers are drawn.
+other axis: each bucket is a stripe that begins when it was answered, tentative until its
+correction arrived. Limit: only the newest ANSWERS_MAX answers are drawn.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How a stream was answered over a window: everything that the page of answers shows of it.
+"""Figures of a stream's answers over a window: everything that the page of answers shows of it.
 
-All of it is read from one home: the rows that the line has or had, the versions of its inputs, the
-transitions of its fragment, certificates. Times of arrival are milliseconds of the home's clock.
+All of them are read from one home: the rows that the line has or had, the versions of its inputs,
+the transitions of its fragment, certificates. Times of arrival are milliseconds of the home's
+clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The page of answers: how a stream was answered in time, and corrected, with what shows it.
+"""The page of answers: a stream's answers in time, and their corrections, with the evidence.
 
 One HTML file like the report. Every figure is read from the home that is shown
-(`answer_figures.py`); the pages of the checks lie beside and are linked.
+(`answer_figures.py`); the pages of the checks are in the same folder and are linked.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The rows that corrections changed, before and after.
 
-Compared bucket by bucket, by digest first, as `medusa changes` does. A row that went and one that
-came in the same bucket stand beside each other where they agree in the stream's key, or, without
-one, in all columns of text.
+Compared bucket by bucket, by digest first, as `medusa changes` does. A deleted and an inserted
+row of the same bucket are shown side by side if they agree in the stream's key, or, without one,
+in all columns of text.
 """
 
 from __future__ import annotations

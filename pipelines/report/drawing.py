@@ -1,9 +1,9 @@
-"""Drawing a graph without cycles as SVG: layers from top to bottom, as few crossings as is cheap.
+"""Drawing of an acyclic graph as SVG: layers from top to bottom, few crossings at low cost.
 
-Sugiyama's method in its plain form: a node lies one layer below the lowest that it follows, long
-arrows pass through the layers between by way of points, each layer is ordered by the mean position
-of its neighbours, and nodes are moved under them as far as there is room. Colours come from the
-page's style sheet, so that the same picture serves light, dark and paper.
+Sugiyama's method in its plain form: a node is one layer below the lowest that it follows, long
+arrows pass through the layers between by way of points, each layer is ordered by the mean
+position of its neighbours, and nodes are moved under them as far as there is room. Colours are
+those of the page's style sheet, so that the same picture serves light, dark and paper.
 """
 
 from __future__ import annotations

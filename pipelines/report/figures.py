@@ -1,8 +1,8 @@
 """Everything that a report shows, read from one home: nothing is passed by hand.
 
 Counts come from the digests that live segments carry per bucket, times from the metering of each
-commit, rows from the files that the segments name. Limit: a report is about the live state; what a
-correction superseded is not in it.
+commit, rows from the files that the segments name. Limit: a report is about the live state;
+superseded rows are not in it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What one output bucket was computed from, back to the segments of the sources, as a picture.
+"""The lineage of one output bucket, back to the segments of the sources, as a picture.
 
 Each step is drawn with the input ranges that its commit names and this bucket needs; the rest of
-what the step read is counted. Drawn from the catalog alone: lineage, segments, digests, files.
+the step's inputs is counted. Drawn from the catalog alone: lineage, segments, digests, files.
 """
 
 from __future__ import annotations

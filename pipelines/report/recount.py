@@ -1,7 +1,8 @@
 """The demo's answer, counted again by an engine that shares no code with the first: DuckDB.
 
-Plain SQL over the same input files, compared row for row (as multisets) with the exported outputs.
-DuckDB is for development only; where it is not installed nothing is checked, and that is said.
+Plain SQL over the same input files, compared row for row (as multisets) with the exported
+outputs. DuckDB is for development only; if it is not installed nothing is checked, and that is
+reported.
 """
 
 from __future__ import annotations

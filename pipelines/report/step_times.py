@@ -1,8 +1,8 @@
-"""Where the time of each step went, from the metering in its commit and the commits' own times.
+"""The time of each step by phase, from the metering in its commit and the times of the commits.
 
-A step cannot meter its own commit, which holds the metering. What lies between two commits and in
-no phase is deciding and committing; the first step of a run is not counted so (Spark starts there),
-nor is a pause in which nothing ran, such as the night before a replay was gone on with.
+A step cannot meter its own commit, which holds the metering. Time between two commits that is in
+no phase is deciding and committing; the first step of a run is not counted so (Spark starts
+there), nor is a pause in which nothing ran, such as the night before a replay was continued.
 """
 
 from __future__ import annotations

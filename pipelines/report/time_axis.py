@@ -1,8 +1,8 @@
-"""Event time laid out on paper: to scale, but for long stretches in which nothing happened.
+"""Event time laid out on paper: to scale, except for long stretches in which nothing happened.
 
-A pause that takes more than a fifth of what is left of the axis is cut out and marked with its
-length; every other pause stays as wide as it was. So a week with a quiet night looks like one, and
-three sessions a month apart can still be read.
+A pause that takes more than a fifth of the remaining axis is cut out and marked with its length;
+every other pause stays as wide as it was. So a week with a quiet night looks like one, and three
+sessions a month apart can still be read.
 """
 
 from __future__ import annotations

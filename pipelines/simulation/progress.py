@@ -1,8 +1,8 @@
-"""How far a long run has come, in a file: which seeds are done, and the sums over them.
+"""The progress of a long run, in a file: the finished seeds, and the sums over them.
 
-It is written aside and renamed after each part, so that a run that is stopped or killed anywhere
-goes on from the last part. Schedules are told apart by the code that ran them: what was done under
-other code stays done, and the run says so at its end.
+The file is replaced by a rename after each part, so that a run that is stopped or killed anywhere
+continues from the last part. Schedules are recorded with the code that ran them: those that ran
+under other code stay done, and the run reports that at its end.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ class Progress:
             write_atomically(self.path, json.dumps(self._document()) + "\n", durable=False)
         except OSError as error:
             raise Unavailable(
-                f"{self.path} cannot be written ({error.strerror}): make room, then go on with it"
+                f"{self.path} cannot be written ({error.strerror}): make room, then continue "
+                "with it"
             ) from error
 
     def _document(self) -> Mapping[str, Any]:
@@ -96,7 +97,7 @@ def progress_in(path: Path, first_seed: int, shape: Shape) -> Iterator[Progress]
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path.with_name(f"{path.name}.lock"))
     except BlockingIOError as error:
-        raise Conflict(f"another run goes on with {path}: wait for it") from error
+        raise Conflict(f"another run uses {path}: wait for it") from error
     except OSError as error:
         raise Refused(f"{path} cannot be written ({error.strerror}): choose another") from error
     with lock:
@@ -117,7 +118,7 @@ def _read(path: Path, first_seed: int, shape: Shape) -> Progress:
     if (found.figures.first_seed, found.figures.shape) != (first_seed, shape):
         raise Refused(
             f"{path} is of a run from seed {found.figures.first_seed}"
-            f"{OPTIONS.get(found.figures.shape, '')}: go on with the same, or "
+            f"{OPTIONS.get(found.figures.shape, '')}: continue with the same, or "
             "choose another file"
         )
     return found

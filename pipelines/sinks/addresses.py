@@ -1,8 +1,8 @@
-"""Where a table's database is: a URL in which what is secret is named, not written.
+"""The address of a table's database: a URL in which secrets are named, not written.
 
-`${NAME}` stands for a variable of the driver's environment and is put in when a connection is made,
-never before: neither contracts nor catalogs, logs, plans or status hold the value. A URL may be one
-such name as a whole, or have names for its parts, whose values are escaped.
+`${NAME}` refers to a variable of the driver's environment and is replaced when a connection is
+made, never before: neither contracts nor catalogs, logs, plans or status hold the value. A URL
+may be one such name as a whole, or have names for its parts, whose values are escaped.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _parsed(stream: str, text: str, named: str = "") -> URL:
     except (ArgumentError, ValueError):
         # `from None`: the cause repeats the text.
         raise Refused(
-            f"the sink of {stream} has a url{named} that is none of Postgres: write "
+            f"the sink of {stream} has a url{named} that is not one of Postgres: write "
             "postgresql://user:${PASSWORD}@host:5432/database, or ${NAME} for all of it, with %40 "
             "for an @ in the password"
         ) from None

@@ -1,9 +1,10 @@
-"""Delivering one sink of a home, a run at a time, from where its target says it has come to.
+"""Delivery to one sink of a home, a run at a time, from the position recorded in its target.
 
-A turn is, in this order: 1 read how the stream stands and what the target's record says, and decide
-the next run · 2 and 3 write it (see `folder_target` and `table_target`) · 4 with the record: it is
-delivered · 5 copy the record into the catalog, which moves the hold. Cut short anywhere, the next
-turn finds the record as it is. After an error the target is let go of and opened anew.
+A delivery is, in this order: 1 read the state of the stream and the target's record, and decide
+the next run · 2 and 3 write it (see `folder_target` and `table_target`) · 4 with the record: it
+is delivered · 5 copy the record into the catalog, which moves the hold. If it is cut short
+anywhere, the next delivery finds the record as it is. After an error the target is closed and
+opened again.
 """
 
 from __future__ import annotations
@@ -326,7 +327,7 @@ class Delivering:
         raise Refused(
             f"{self._declared.target} of sink {self._sink.name} holds what was recalled of "
             f"{self._sink.stream} from {iso(from_us)} on (generation {since[-1].generation}: "
-            f"{since[-1].because}): empty it or give the sink another target, and it delivers anew"
+            f"{since[-1].because}): empty it or give the sink another target, and it delivers again"
         )
 
     def _check_last(self, line: LineStatus, record: TargetRecord) -> None:
@@ -349,8 +350,8 @@ class Delivering:
         if begins_us < kept_us:
             raise Refused(
                 f"sink {self._sink.name} of {self._sink.stream} has yet to deliver what begins at "
-                f"{iso(begins_us)}, and what lies before {iso(kept_us)} is trimmed: write from: "
-                f"{iso(kept_us)} or a later time, and it goes on there with a gap"
+                f"{iso(begins_us)}, and what is before {iso(kept_us)} is trimmed: write from: "
+                f"{iso(kept_us)} or a later time, and it continues there with a gap"
             )
 
     @property

@@ -1,8 +1,8 @@
-"""Delivering beside the loop of a participant: every sink at its own pace, in threads.
+"""Delivery in the background of a participant's loop: every sink at its own pace, in threads.
 
-The loop calls `look` at every turn: it reads which sinks there are and how their streams stand,
-sends those to work that have something to do, and tells what became of the others. A target that is
-away holds up no step and no other sink: its next try waits, longer each time, up to half a minute.
+The loop calls `look` at every tick: it reads the sinks and the state of their streams, starts
+those that have something to do, and reports the results of the others. An unavailable target
+holds up no step and no other sink: its next try waits, longer each time, up to half a minute.
 """
 
 from __future__ import annotations

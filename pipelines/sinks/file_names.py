@@ -1,4 +1,4 @@
-"""Names of delivered files, settled by what is in them: stream, range of event time, version."""
+"""Names of delivered files, determined by their content: stream, range of event time, version."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _written(time_us: int, width_us: int) -> str:
         moment = _EPOCH + time_us * _MICROSECOND
     except OverflowError:
         raise Refused(
-            f"event time {time_us} us lies outside of the years 1 to 9999: a file cannot be named "
+            f"event time {time_us} us is outside the years 1 to 9999: a file cannot be named "
             "after it"
         ) from None
     has_fraction = moment.microsecond or width_us % 1_000_000

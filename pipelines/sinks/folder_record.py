@@ -1,4 +1,4 @@
-"""The record of a folder as JSON, and what it says must lie there."""
+"""The record of a folder as JSON, and the files that it requires in the folder."""
 
 from __future__ import annotations
 

@@ -1,17 +1,17 @@
 """A folder of Parquet or CSV files, each with the rows of a run of whole buckets.
 
     STREAM-FROM-TO-vVERSION.parquet   final rows; FROM and TO are event times in UTC
-    _medusa.json                      the record: whose it is, how far it has come, what is here
-    _medusa.lock                      held by whoever delivers
-    .medusa-*.part                    half written: nobody reads it, who delivers next removes it
+    _medusa.json                      the record: its sink, its position, its files
+    _medusa.lock                      held during a delivery
+    .medusa-*.part                    half written: never read, removed by the next delivery
 
-Readers of folders pass over names that begin with `_` or `.`. Delivering a run is, in this order:
-1 decide it · 2 write its file under a name of this attempt, and sync it · 3 rename it, and sync the
+Readers of folders ignore names that begin with `_` or `.`. Delivering a run is, in this order: 1
+decide it · 2 write its file under a name of this attempt, and sync it · 3 rename it, and sync the
 folder · 4 replace the record (written, synced, renamed, folder synced): the run is delivered · 5
-copy the record into the catalog. A file that was renamed and is not in the record yet says by its
-name where the run ends, so that the same run is delivered again, over it.
+copy the record into the catalog. A file that was renamed and is not in the record yet names the
+end of its run, so that the same run is delivered again, over it.
 
-What lies there must be what the record says, by names and sizes; else nothing is written.
+The files must match the record, by names and sizes; else nothing is written.
 """
 
 from __future__ import annotations
@@ -284,5 +284,5 @@ def _errors_of(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise Unavailable(
             f"{folder} cannot be written now ({error.strerror or error}): make room or mend it; "
-            "delivering goes on by itself"
+            "delivery continues by itself"
         ) from error

@@ -1,4 +1,4 @@
-"""What a row promises, beside it: columns of a table that takes tentative rows too."""
+"""The stability of a row: columns of a table that accepts tentative rows too."""
 
 from __future__ import annotations
 

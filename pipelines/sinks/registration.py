@@ -1,7 +1,8 @@
-"""Bringing sinks into a home's catalog: from when on they deliver, and what a change means.
+"""Registration of sinks in a home's catalog: where delivery begins, and the effect of a change.
 
-A sink is known by its stream and name. Declared for another target, or another beginning, it goes
-on where that target's record says, or begins there anew; else it goes on where it is.
+A sink is known by its stream and name. Declared for another target, or another beginning, it
+continues where that target's record ends, or begins there from the start; else it continues where
+it is.
 """
 
 from __future__ import annotations
@@ -103,6 +104,6 @@ def _check_kept(line: LineStatus, name: str, from_us: int) -> None:
         return
     raise Refused(
         f"sink {name} of {line.stream.name} is to begin at {iso(max(from_us, line.origin_us))}, "
-        f"and what lies before {iso(kept_us)} is trimmed: write from: {iso(kept_us)}, a later time "
+        f"and what is before {iso(kept_us)} is trimmed: write from: {iso(kept_us)}, a later time "
         "or now"
     )

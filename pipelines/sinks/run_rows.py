@@ -1,10 +1,10 @@
 """The rows of a run, read from the files of its segments, batch by batch, in bounded memory.
 
-Rows come by event time, ties by all columns in declared order, if the run is small enough to be
-sorted in memory (SORTED_BYTES_MAX, of which there is a copy for a moment); a greater one comes in
-the order in which it is stored. A file is compared with its hash and then read from its beginning,
-a row group at a time, which has some MiB (`storage.segment_files`). So a sink takes some 100 MiB at
-most, whatever its rows are; a record of a source is 1 MiB at most.
+Rows are ordered by event time, ties by all columns in declared order, if the run is small enough
+to be sorted in memory (SORTED_BYTES_MAX; there is a copy for a moment); a greater one keeps the
+order in which it is stored. A file is compared with its hash and then read from its beginning, a
+row group of some MiB at a time (`storage.segment_files`). So a sink takes some 100 MiB at most,
+whatever the size of its rows; a record of a source is 1 MiB at most.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A sink as declared: a folder of Parquet or CSV files, or a table in Postgres, and at what pace.
+"""A sink as declared: a folder of Parquet or CSV files, or a table in Postgres, and its pace.
 
-A declaration comes from a stream's contract as a mapping of plain values, or from the catalog as
-its JSON text, and is read strictly: an unknown field, or a value of another kind, is refused with
-the stream, the field and what to write.
+A declaration is read from a stream's contract as a mapping of plain values, or from the catalog
+as its JSON text, and is read strictly: an unknown field, or a value of another kind, is refused
+with the stream, the field and what to write.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the sinks of a home stand, as facts: what status and metrics show."""
+"""Facts about the sinks of a home, as status and metrics show them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A connection to a target's database, and what it says no with as Medusa's errors.
+"""A connection to a target's database, with its errors as Medusa's.
 
-Nothing here repeats a password: not the parameters, and of the driver's messages only what the
-server says in its first sentence.
+Nothing here repeats a password: not the parameters, and of the driver's messages only the
+server's first sentence.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class TargetConnection:
     def _error_of(self, error: psycopg2.Error) -> MedusaError:
         state, text = error.pgcode or "", self._safe(_sentence(error))
         if not state and isinstance(error, psycopg2.ProgrammingError):
-            return Refused(f"{self._where} has a url with an option that is none: {text}")
+            return Refused(f"{self._where} has a url with an invalid option: {text}")
         if not state or state[:2] in _WAITED_FOR:
             return Unavailable(f"{self._where} cannot be reached now: {text}")
         if state[:2] in _AGAIN:

@@ -1,4 +1,4 @@
-"""How rows come into a table: appended, or by their key, as final rows or over them."""
+"""Writes of rows to a table: appended, or by their key, as final rows or over them."""
 
 from __future__ import annotations
 
@@ -89,6 +89,6 @@ def instant_of(time_us: int) -> datetime:
         return _EPOCH + timedelta(microseconds=time_us)
     except OverflowError:
         raise Refused(
-            f"event time {time_us} us lies outside of the years 1 to 9999: no table is delivered "
+            f"event time {time_us} us is outside the years 1 to 9999: no table is delivered "
             "up to there"
         ) from None

@@ -1,4 +1,4 @@
-"""The shape of a table that a sink delivers into: made if it is not there, else held against it."""
+"""The shape of a sink's table: created if it does not exist, else compared with the stream."""
 
 from __future__ import annotations
 

@@ -1,14 +1,15 @@
 """A table in Postgres: rows and the sink's record in one transaction of the target's database.
 
-Without a key the rows of final runs are appended. With one they are brought in by it: of rows with
-one key that of the latest bucket stands, within a bucket the last by event time, then by all
-columns. Tentative rows, where they are asked for, lie over the final ones: a final row that one
-displaces is kept beside and put back before the next delivery, so that the table is at each moment
-what the final rows make of it, with what is tentative now on top.
+Without a key the rows of final runs are appended. With one they are merged by it: of rows with
+one key that of the latest bucket is kept, within a bucket the last by event time, then by all
+columns. Tentative rows, if requested, replace final ones: a replaced final row is stored
+separately and restored before the next delivery, so that the table is at each moment the result
+of the final rows, with the present tentative rows on top.
 
-Delivering is, in this order: 1 decide · 2 in one transaction, lock the record and see that nobody
-else delivered, bring the rows in · 3 write the record and commit: the run is delivered · 4 copy the
-record into the catalog. After a lost reply the record is read again: it says what became of it.
+Delivering is, in this order: 1 decide · 2 in one transaction, lock the record, check that no
+other process delivered, write the rows · 3 write the record and commit: the run is delivered · 4
+copy the record into the catalog. After a lost reply the record is read again: it shows whether
+the run was delivered.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class TableTarget:
             if self._record is not None and not was_there:
                 raise Refused(
                     f"{self._where} is gone, but {shape.schema}.{RECORD} says what was delivered "
-                    "into it: bring it back, or delete its row there to deliver all anew"
+                    "into it: bring it back, or delete its row there to deliver everything again"
                 )
             if not was_there:
                 self._may_make(cursor, shape)

@@ -1,7 +1,7 @@
-"""What every target keeps of itself, and what can be done with one.
+"""The record that every target keeps, and the operations of a target.
 
 The record in the target is the truth about what was delivered: it changes in one piece with the
-rows. It names whose it is, so that no two sinks write into one target.
+rows. It names its sink, so that no two sinks write into one target.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Closing many streams' buckets at once: one look for their files, one pass over their records.
+"""Closing many streams' buckets at once: one search for files, one pass over their records.
 
-What comes out is what `landing.close_buckets` makes of each alone: a segment's file holds one
-stream. Only what does not depend on whose the records are is done together.
+The result is that of `landing.close_buckets` for each stream alone: a segment's file holds one
+stream. Only the parts that do not depend on the stream of a record are shared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Generated connections as files: what a recorded input of `netmon` looks like on disk.
+"""Generated connections as files: the form of a recorded input of `netmon` on disk.
 
 The same seed gives the same text on every machine; packed files (gzip, Parquet) hold the same
 records but need not be the same bytes under another zlib or Parquet writer. Each file appears

@@ -1,15 +1,16 @@
-"""Made-up connections for `netmon`: the shapes of real traffic, from a seed, anywhere the same.
+"""Generated connections for `netmon`: shapes of real traffic, from a seed, the same anywhere.
 
 Four in six records come from sources of which few are busy and most are rare (weight 1/rank), in
 seconds of which some are bursts. The rest comes in campaigns: password guessing (one source, one
 port, for minutes) and port scans (one target, dozens to hundreds of ports in seconds), a third of
 which is made by several neighbours of one /24 at once. Some sources are IPv6. Records come in
-arrival order with `seq` 1, 2, 3 …; a connection is reported when it ends, so its time may lie
+arrival order with `seq` 1, 2, 3 …; a connection is reported when it ends, so its time may be
 before that of an earlier record, by `disorder_us` at most.
 
-Chance is PCG64's raw stream and whole numbers only: numpy promises that stream for good, while its
-distributions and the last digit of a logarithm change between versions and machines. Addresses are
-those set aside for documentation and benchmarks; no address of a real network can appear.
+Chance is PCG64's raw stream and whole numbers only: numpy promises that stream for good, while
+its distributions and the last digit of a logarithm change between versions and machines.
+Addresses are those set aside for documentation and benchmarks; no address of a real network can
+appear.
 """
 
 from __future__ import annotations

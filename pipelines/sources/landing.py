@@ -155,7 +155,7 @@ def unless_closed(catalog: Lines, decision: CloseBuckets) -> Iterator[None]:
             if is_mine and status.boundary_us > part.from_us:
                 raise Conflict(
                     f"{landing.stream} {part} was closed by another driver meanwhile: read again "
-                    "and decide anew"
+                    "and decide again"
                 ) from error
         raise
 

@@ -1,10 +1,10 @@
 """An archive of the classes that Spark loads, made once per machine: jobs then start sooner.
 
 A JVM of Spark's loads and verifies some 16,000 classes before its first step; from an archive of
-them (class data sharing) it maps them into memory as they were. An archive is for one build of Java
-and one set of jars. A JVM that is given another leaves it alone and loads its classes as ever, so
-an archive can make a job start sooner and nothing else. Limit: where the path of the jars has a
-space, Java 17 takes few classes from an archive.
+them (class data sharing) it maps them into memory as they were. An archive is for one build of
+Java and one set of jars. A JVM that is given another ignores it and loads its classes as usual,
+so an archive can make a job start sooner and nothing else. Limit: where the path of the jars has
+a space, Java 17 takes few classes from an archive.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """A fragment as Spark SQL: its boxes fused into one statement, all outputs in one relation.
 
-The plan has the same shape whether or not an input has records, and no bucket bound is in its text,
-so that Spark compiles its classes once and not once per step. Rows of all outputs come out of one
-job: a tag says whose row it is, and columns of equal type share slots. Outputs that only filter one
-relation are told apart in one pass over it; what several boxes read and an Aggregate or Function
-lies behind is computed once and kept for the job (a Statement).
+The plan has the same shape whether or not an input has records, and no bucket bound is in its
+text, so that Spark compiles its classes once and not once per step. Rows of all outputs come out
+of one job: a tag names the output of a row, and columns of equal type share slots. Outputs that
+only filter one relation are separated in one pass over it; a relation that several boxes read and
+that has an Aggregate or Function behind it is computed once and kept for the job (a Statement).
 
-Records on which an expression failed leave by a tag of their own, for quarantine: the failed input
-record as JSON and which expression it was.
+Records on which an expression failed have a separate tag, for quarantine: the failed input record
+as JSON and which expression it was.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""From a network to what a home must hold of it: plan, streams, fragments, assignments."""
+"""From a network to its deployment in a home: plan, streams, fragments, assignments."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What Spark raises, as one sentence: the data's fault, something that is missing now, or its end.
+"""Errors of Spark as one sentence: a fault of the data, something unavailable, or Spark's end.
 
 When the JVM dies (killed for its memory, say), every call into it fails, in one of half a dozen
-ways that depend on the moment. Whatever is raised while its process is gone means that.
+ways that depend on the moment. Every error raised after its process has ended means that.
 """
 
 from __future__ import annotations
@@ -89,13 +89,13 @@ def spark_errors(where: str) -> Iterator[None]:
         if isinstance(error, Py4JNetworkError | ConnectionError | EOFError):
             raise Unavailable(
                 f"Spark did not answer in the step of {where}: look into the log folder, then run "
-                "again; it goes on from the last commit"
+                "again; it continues from the last commit"
             ) from error
         text = str(error)
         if _MISSING_NOW.search(text):
             raise Unavailable(
                 f"the step of {where} could not be finished now: {reason_in(text)}; free memory or "
-                "disk, then run again; it goes on from the last commit"
+                "disk, then run again; it continues from the last commit"
             ) from error
         raise Refused(f"the step of {where} failed on its data: {reason_in(text)}") from error
 
@@ -116,7 +116,8 @@ def reason_in(text: str) -> str:
 def _ended() -> SparkEnded:
     return SparkEnded(
         "the Java process under Spark has ended (killed, or out of memory): see jvm.log and "
-        "spark.log in the log folder, free memory, then run again; it goes on from the last commit"
+        "spark.log in the log folder, free memory, then run again; it continues from the last "
+        "commit"
     )
 
 

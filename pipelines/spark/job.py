@@ -1,7 +1,7 @@
-"""One Spark job from input records to written outputs, in the way that suits their number.
+"""One Spark job from input records to written outputs, in the mode that suits their number.
 
-The relation that comes out holds the rows of all outputs, each under its tag; what it is computed
-from was opened by name and version, so nothing here can see more than lineage will say.
+The resulting relation holds the rows of all outputs, each under its tag. Its inputs were opened
+by name and version, so nothing here can read more than lineage will name.
 """
 
 from __future__ import annotations

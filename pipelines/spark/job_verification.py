@@ -1,19 +1,20 @@
 """Verification of prepared jobs: their results are compared with those of an ordinary plan.
 
-A prepared job is one plan of Spark's that runs again at every step (`pipelines.spark.prepared`). If
-part of it were stored, a step would return rows of an earlier one. So before the first result of a
-prepared job is committed it has run over two different inputs, first a few of the step's records
-and then all of them, and the second result had the digests and the quarantine of a plan that was
-made for that input alone. What the first run gave is not compared: at its first run a prepared job
-is such a plan itself. One step in STEPS_PER_VERIFICATION is compared again. Where they differ, the
-ordinary result is committed.
+A prepared job is one plan of Spark's that runs again at every step (`pipelines.spark.prepared`).
+If part of it were stored, a step would return rows of an earlier one. So before the first result
+of a prepared job is committed it has run over two different inputs, first a few of the step's
+records and then all of them, and the second result had the digests and the quarantine of a plan
+that was made for that input alone. The result of the first run is not compared: at its first run
+a prepared job is such a plan itself. One step in STEPS_PER_VERIFICATION is compared again. Where
+they differ, the ordinary result is committed.
 
 Of a large step only RECORDS_COMPARED_MAX records are compared, so that verification costs no more
-than a small step does. A tentative answer does not wait for any of this: its job was compared over
-generated records while the driver warmed up, or else the answer is computed by an ordinary plan.
+than a small step does. A tentative answer does not wait for any of this: its job was compared
+over generated records while the driver warmed up, or else the answer is computed by an ordinary
+plan.
 
-The ordinary plan reads the same records in the same order in one partition, so that sums of doubles
-have the same last digits.
+The ordinary plan reads the same records in the same order in one partition, so that sums of
+doubles have the same last digits.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Answers that leave panes, and corrections that go on from them instead of reading all again.
+"""Answers that leave panes, and corrections that continue from them without reading all again.
 
-An answer without some inputs runs a plan that also gives the panes of the inputs that are there for
-good; its correction runs one that takes them (`pipelines.language.kept_panes`), so that it reads
-only what was missing. Both give the same rows as the plan of every other step, which knows nothing
-of this and pays nothing.
+An answer without some inputs runs a plan that also outputs the panes of the final inputs; its
+correction runs one that takes them (`pipelines.language.kept_panes`), so that it reads only the
+missing inputs. Both give the same rows as the plan of every other step, which does not depend on
+this and pays nothing for it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Panes that an answer leaves to its correction: files beside the step's, found by their own index.
+"""Panes that an answer leaves to its correction: files next to the step's, with an index.
 
 An index is a small file next to the panes that says which range of which inputs they hold, by the
-fingerprint of its content, and the hash of each file. Nothing else knows of them: what is not
-whole, gone, of another plan or of another content is not used, and the records are read again. So
-panes are never more than a saving.
+fingerprint of its content, and the hash of each file. Nothing else refers to them: panes that are
+incomplete, missing, of another plan or of another content are not used, and the records are read
+again. So panes are never more than a saving.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
 """Steps without planning: a fragment is planned once, and one job is sent again at every step.
 
 Spark would parse, analyse and plan the same statements again for each step, write and look up its
-code, and send its settings to the tasks, all of which takes longer than to run them over a thousand
-records. Here the plan scans files of fixed names (slots), in one partition: without an exchange a
-job keeps nothing of its last run, and so the very same one runs again over what lies in the slots
-now. Only what several boxes read is kept in memory, within a run; it is dropped behind it.
+code, and send its settings to the tasks, all of which takes longer than to run them over a
+thousand records. Here the plan scans files of fixed names (slots), in one partition: without an
+exchange a job keeps nothing of its last run, so the same job runs again over the present content
+of the slots. Only relations that several boxes read are kept in memory, within a run; they are
+dropped after it.
 
-Limits: one core for a step, which is what pays up to some hundred thousand records (a plan in two
-partitions took 115 ms over 250,000 where this one took 70). A Function may look at its input while
-it is planned, so fragments with one are not prepared. `toArrowBatchRdd`, `serveIterator`, `ofRows`
-and the relation behind `persist` are Spark's own but not public: the version is pinned, and a test
-runs every way side by side.
+Limits: one core for a step, which pays up to some hundred thousand records (a plan in two
+partitions took 115 ms over 250,000 where this one took 70). A Function may look at its input
+while it is planned, so fragments with one are not prepared. `toArrowBatchRdd`, `serveIterator`,
+`ofRows` and the relation behind `persist` are Spark's own but not public: the version is pinned,
+and a test compares all execution modes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The Spark session of one driver: long-lived, local by default, quiet, in UTC, under ANSI rules.
+"""The Spark session of a driver: long-lived, local by default, quiet, in UTC, under ANSI rules.
 
 One driver per participant and never a JVM per step: a JVM costs seconds, a small step tens of
-milliseconds. What is set here and could change a result is part of every plan's fingerprint.
+milliseconds. Settings that could change a result are part of every plan's fingerprint.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Panes that a step leaves to the next one, so that windows that reach back read no record twice.
+"""Panes that a step leaves to the next one, so that overlapping windows read no record twice.
 
-What a fragment's boxes have made of the records that it read is kept in memory, with the names of
-the segments that these were in and the digests of their buckets. The next step takes from it what
-it would have read again, if the same versions with the same digests are still what it is to read (a
-home that was set back gives the same versions anew, to other records); else it reads them. So this
-is never more than a saving: lineage names the records, a new process begins with nothing, and
+The partial aggregates of the records that a fragment read are kept in memory, with the names of
+the segments of these records and the digests of their buckets. The next step uses them instead of
+reading again, if it is to read the same versions with the same digests (a home that was restored
+from a backup assigns the same versions again, to other records); else it reads them. So this is
+never more than a saving: lineage names the records, a new process begins with nothing, and
 results are the same.
 """
 

@@ -1,7 +1,7 @@
-"""Declared columns as Arrow types: how a record looks in every file and message of Medusa.
+"""Declared columns as Arrow types: the form of a record in every file and message of Medusa.
 
-Beside its declared columns every record carries `_stime`, its event time in microseconds UTC, and,
-in files, `_bucket`, the start of its bucket. No declared column can have a name like these.
+Besides its declared columns every record carries `_stime`, its event time in microseconds UTC,
+and, in files, `_bucket`, the start of its bucket. No declared column can have a name like these.
 """
 
 from __future__ import annotations

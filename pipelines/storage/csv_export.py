@@ -1,16 +1,17 @@
-"""Streams as CSV that two runs can be compared by: equal rows give equal bytes.
+"""Streams as CSV for comparing two runs: equal rows give equal bytes.
 
-A header, then the rows sorted by all columns in order: numbers as numbers, text by code point, NULL
-first, NaN last. Lines end in LF; a field is quoted only if it must be. Doubles are the shortest
-text that reads back as the same double (`158.0`, `1e-05`: as Python and DuckDB write them; -0.0 is
-0.0), decimals plain with all digits of their scale, timestamps ISO-8601 in UTC with microseconds
-only where there are some, binary hexadecimal. NULL is nothing at all, empty text or binary is `""`.
+A header, then the rows sorted by all columns in order: numbers as numbers, text by code point,
+NULL first, NaN last. Lines end in LF; a field is quoted only if it must be. Doubles are the
+shortest text that reads back as the same double (`158.0`, `1e-05`: as Python and DuckDB write
+them; -0.0 is 0.0), decimals plain with all digits of their scale, timestamps ISO-8601 in UTC with
+microseconds only where there are some, binary hexadecimal. NULL is nothing at all, empty text or
+binary is `""`.
 
-A time outside the years 1 to 9999 and a text that is no UTF-8 are refused: neither has a spelling
-that Python reads back.
+A time outside the years 1 to 9999 and a text that is not UTF-8 are refused: neither has a
+spelling that Python reads back.
 
-The file appears under its name when it is whole: it is written beside it and renamed. One stream's
-rows must fit into memory, since they are sorted there.
+The file appears under its name when it is whole: it is written under another name and renamed.
+One stream's rows must fit into memory, since they are sorted there.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a recorded file may ask of the machine that reads it: bounds, each with its reason.
+"""Limits on the resources that a recorded file may use, each with its reason.
 
-A file of a few KiB can hold a line of 2 GiB, or 64 million equal rows, and nothing of it need be
-meant well. So a reader stops where a file asks for more than any honest one does, and says which
-bound it was. What a file unpacks to is measured against its own size: only that bound may refuse a
-file that is honest (the same row again and again), so it alone can be raised, for one source or one
+A file of a few KiB can hold a line of 2 GiB, or 64 million equal rows, and may be hostile. So a
+reader stops where a file asks for more than any honest one does, and names the exceeded limit.
+The unpacked size of a file is limited in proportion to its own size: only that limit may refuse
+an honest file (the same row again and again), so it alone can be raised, for one source or one
 replay. Memory never grows with a file: pieces of text and batches of rows are bounded.
 """
 

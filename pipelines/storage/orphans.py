@@ -1,8 +1,8 @@
 """Orphans: files under a storage root that no row of the catalog names.
 
-An attempt that was given up, a crash between a commit and the removal of what it freed, a file that
-a compaction replaced: all leave files that nobody reads. A file is an orphan once it is older than
-a grace period, because the attempt that wrote it may still commit, and somebody may still read it.
+An attempt that was given up, a crash between a commit and the removal of freed files, a
+compaction: all leave files without a reader. A file is an orphan once it is older than a grace
+period, because the attempt that wrote it may still commit, and a reader may still use it.
 
 Nothing outside of the root is touched: symbolic links are neither followed nor removed, and only
 names that Medusa gives to files of records are looked at.

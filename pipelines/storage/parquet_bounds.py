@@ -1,4 +1,4 @@
-"""What a Parquet file asks of memory, looked at before any of it is unpacked (`file_limits`)."""
+"""The memory that a Parquet file requires, checked before any of it is unpacked (`file_limits`)."""
 
 from __future__ import annotations
 

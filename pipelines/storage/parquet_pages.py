@@ -1,8 +1,8 @@
-"""The pages of a Parquet file as their own headers tell of them.
+"""The pages of a Parquet file as their headers describe them.
 
-The footer of a file says how large its columns are and how they are encoded, and may lie; a reader
-unpacks a page into as much memory as the page's header says. So the headers are read, and nothing
-else: each is a structure in Thrift's compact form, of which a few whole numbers are looked at.
+The footer of a file says how large its columns are and how they are encoded, and may be false; a
+reader unpacks a page into as much memory as the page's header says. So the headers are read, and
+nothing else: each is a structure in Thrift's compact form; a few whole numbers of it are used.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Landed files that hold the records of several streams, each stream's in one run of rows.
 
-One file and one sync for a batch of a thousand streams, where a file each would cost a thousand. Of
-which stream which rows are stands in the file's own metadata, and so under its hash. They are
-private to the home: segments, which partners fetch, are of one stream.
+One file and one sync for a batch of a thousand streams, where a file each would cost a thousand.
+The rows of each stream are listed in the file's own metadata, and so under its hash. These files
+are private to the home: segments, which partners fetch, are of one stream.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The stable prefix of a stream and the rows in it: what a reader gets (design 12).
+"""The stable prefix of a stream and its rows, for readers (design 12).
 
-The stable prefix ends before the first bucket that is not final, whoever wrote it. Rows come in
-event-time order, ties by all columns in declared order. Files that hold none of the wanted buckets
-are not opened, and with a limit no more buckets are read than can fill it. A file that is opened is
+The stable prefix ends before the first bucket that is not final, whichever its producer. Rows are
+in event-time order, ties by all columns in declared order. Files without requested buckets are
+not opened, and with a limit no more buckets are read than can fill it. A file that is opened is
 checked against its hash first.
 
 Limit: the rows of the buckets read for one answer must fit into memory.

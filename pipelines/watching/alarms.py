@@ -1,8 +1,8 @@
-"""Alarms of a running driver: what keeps it from its work now, since when, until it has healed.
+"""Alarms of a running driver: its obstacles now, since when, until they are removed.
 
-An alarm has a name, of what is kept from going on, and a sentence. The alarms of a driver are kept
-in `MEDUSA_DIR/logs/<participant>.alarms.<pid>.json`, which is there as long as one is raised, for
-`medusa status`. Of a driver that was killed nothing is shown. Clocks are this machine's.
+An alarm has a name, after the blocked activity, and a sentence. The alarms of a driver are kept
+in `MEDUSA_DIR/logs/<participant>.alarms.<pid>.json`, which exists as long as one is raised, for
+`medusa status`. Alarms of a driver that was killed are not shown. Clocks are this machine's.
 """
 
 from __future__ import annotations

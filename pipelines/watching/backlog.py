@@ -1,9 +1,9 @@
-"""What waits at the sources, kept beside the log for who asks how a home stands.
+"""The backlog at the sources, stored next to the log for status queries.
 
-A driver knows what its sources have seen and not landed, and the catalog does not: so it is written
-down at most every second, in `MEDUSA_DIR/logs/<participant>.sources.json`, whole under another name
-and then renamed. Nothing depends on it: what cannot be written is not missed, what cannot be read
-is not known. Clocks are this machine's.
+A driver knows the records that its sources have seen and not landed, and the catalog does not: so
+they are recorded at most every second, in `MEDUSA_DIR/logs/<participant>.sources.json`, replaced
+whole by a rename. Nothing depends on it: a failed write has no effect, and an unreadable file
+means that the backlog is unknown. Clocks are this machine's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""How a home stands, read from its catalog when a scraper asks: true also while the loop hangs.
+"""Metrics of a home, read from its catalog at each scrape: true also while the loop hangs.
 
-Boundaries, stable prefixes and lag per line, how far sinks are, and the leases that are held here.
-If the catalog does not answer there is one figure, that it does not. Limit: a scrape counts the
-live segments.
+Boundaries, stable prefixes and lag per line, the positions of sinks, and the leases that are held
+here. If the catalog does not answer there is one figure, that it does not. Limit: a scrape counts
+the live segments.
 """
 
 from __future__ import annotations

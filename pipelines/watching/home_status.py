@@ -1,7 +1,7 @@
-"""How one home stands, as facts: the one document behind `medusa status` and its --json.
+"""The status of one home, as facts: the one document behind `medusa status` and its --json.
 
-Every figure is read from the home's catalog; nothing is written and no lease is taken. Units stand
-in the names; times come twice, as text for people and as numbers.
+Every figure is read from the home's catalog; nothing is written and no lease is taken. Names
+include units; times are given twice, as text for people and as numbers.
 """
 
 from __future__ import annotations

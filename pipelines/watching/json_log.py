@@ -1,12 +1,12 @@
-"""A log of JSON lines, one object a line, rotated by size: `P.jsonl`, then `P.jsonl.1`, the newest
-of the old, and so on.
+"""A log of JSON lines, one object a line, rotated by size.
 
-Each line is one write to a file opened for appending, so several processes may share it (a driver
-and the one that takes over); who rotates holds the file's lock, the others notice at their next
-line. Text is ASCII with escapes, so that no value can end a line or colour a terminal.
+The files are `P.jsonl`, then `P.jsonl.1`, the newest of the old, and so on. Each line is one
+write to a file opened for appending, so several processes may share it (a driver and the one that
+takes over); a process that rotates holds the file's lock, the others notice at their next line.
+Text is ASCII with escapes, so that no value can end a line or colour a terminal.
 
-A log must not stop the work it tells of: a line that cannot be written (a full disk) is counted,
-and the next one that can be says how many are missing.
+A log must not stop its process: a line that cannot be written (a full disk) is counted, and the
+next line that can be written says how many are missing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What the JVM under a driver says of itself: heap, metaspace, threads, without asking it.
+"""Figures of the JVM under a driver, read without a call: heap, metaspace, threads.
 
 A HotSpot JVM keeps its counters in a file that others may map (`hsperfdata_<user>/<pid>` in the
-temporary folder), so reading them costs no call, no connection and no pause. The heap's figures are
-those of the last collection, and so is the metaspace's. A JVM that was told to keep no such file
-(`-XX:-UsePerfData`, `-XX:+PerfDisableSharedMem`) is seen from outside only.
+temporary folder), so reading them costs no call, no connection and no pause. The figures of the
+heap and the metaspace are those of the last collection. A JVM that is configured to keep no such
+file (`-XX:-UsePerfData`, `-XX:+PerfDisableSharedMem`) is seen from outside only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What the drivers of a home spend now, on which fragments, and what that costs: as facts.
+"""Facts about a home's load now: what its drivers spend, on which fragments, at which cost.
 
-The cost function itself is not among them; who sees marginal costs at many loads knows it, so these
+The cost function itself is not among them; but marginal costs at many loads reveal it, so these
 facts are for the owner of the home alone.
 """
 

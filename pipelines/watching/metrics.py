@@ -1,8 +1,9 @@
-"""Prometheus metrics of one driver: what it did since it was started.
+"""Prometheus metrics of one driver since its start.
 
 Units are Prometheus' base units. Labels are names of the home (participant, fragment, stream,
-phase): there are as many series as there are of these, never one per record, error text or commit.
-How the home stands is read when it is asked for: `home_collector`. docs/metrics.md lists all.
+phase): there are as many series as there are of these, never one per record, error text or
+commit. The status of the home is read at each scrape: `home_collector`. docs/metrics.md lists
+all.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""What a participant's loop tells about itself: one log line per decision, and metrics.
+"""Reports of a participant's loop about itself: one log line per decision, and metrics.
 
 The loop calls `decided` for each decision before carrying it out, `applied` once it is committed,
-`polled` for what a source landed, `imported` for what a partner told, `error` for what went wrong,
-and `alarm` for what keeps it from its work, until that has healed. A wait is a line only when its
-reason changes; a problem that stays the same is a line once a minute. Telling changes nothing and,
-but for a port that is taken, raises nothing.
+`polled` for a source's landing, `imported` for a partner's news, `error` for an error, and
+`alarm` for an obstacle, until it is removed. A wait is a line only when its reason changes; a
+problem that stays the same is a line once a minute. Reporting changes nothing and, except for a
+port that is in use, raises nothing.
 """
 
 from __future__ import annotations

@@ -19,12 +19,15 @@ CREATE SCHEMA medusa;
 CREATE SCHEMA medusa_market;
 CREATE SCHEMA medusa_api;
 COMMENT ON SCHEMA medusa IS 'Streams of a home: their tables, and the functions that write them.';
-COMMENT ON SCHEMA medusa_market IS 'Contracts with partners, what load costs, and trading.';
+COMMENT ON SCHEMA medusa_market IS
+    'Contracts with partners, the cost of load, and trading.';
 COMMENT ON SCHEMA medusa_api IS 'Views for people and for partners.';
 
 CREATE TYPE medusa.stability AS ENUM ('stable', 'tentative', 'gap');
-COMMENT ON TYPE medusa.stability IS 'What a segment promises: stable and gap are final.';
+COMMENT ON TYPE medusa.stability IS
+    'The stability of a segment: stable and gap are final.';
 CREATE TYPE medusa.lane AS ENUM ('live', 'backlog');
-COMMENT ON TYPE medusa.lane IS 'Which part of a fragment''s work a lease is for.';
+COMMENT ON TYPE medusa.lane IS
+    'The lane of a fragment that a lease is for.';
 CREATE TYPE medusa.cause AS ENUM ('landing', 'normal', 'tentative', 'correction', 'import');
 COMMENT ON TYPE medusa.cause IS 'Why a step was made; it is metered and billed by cause.';

@@ -18,8 +18,8 @@ CREATE TABLE medusa.stream_order (
     stream text COLLATE "C" PRIMARY KEY REFERENCES medusa.stream
 );
 COMMENT ON TABLE medusa.stream_order IS
-    'A row per stream, locked shared by whoever places a hold and alone by whoever trims, so that '
-    'a hold comes before a trim or after it. Landing and committing do not wait for it.';
+    'A row per stream, locked shared to place a hold and exclusively to trim, so that a hold '
+    'is placed before a trim or after it. Landing and committing do not wait for it.';
 
 CREATE TABLE medusa.stream_promise (
     stream       text COLLATE "C" PRIMARY KEY REFERENCES medusa.stream,
@@ -43,15 +43,16 @@ CREATE TABLE medusa.stream_promise (
     CONSTRAINT lag_is_not_below_zero CHECK (lag_ms >= 0),
     CONSTRAINT verify_count_is_above_zero CHECK (verify_count > 0)
 );
-COMMENT ON TABLE medusa.stream_promise IS 'What is promised of streams, as in contracts/streams.';
+COMMENT ON TABLE medusa.stream_promise IS
+    'The promises of streams, as in contracts/streams.';
 COMMENT ON COLUMN medusa.stream_promise.retention_ms IS
     'How long buckets are kept after their end, if nothing holds them; NULL: for good.';
 COMMENT ON COLUMN medusa.stream_promise.bound_ms IS
     'The availability bound X of the stream, or of the strictest output behind it; NULL: none.';
 COMMENT ON COLUMN medusa.stream_promise.during_failure IS
-    'What is done with new buckets that lack an input.';
+    'The policy for new buckets that lack an input.';
 COMMENT ON COLUMN medusa.stream_promise.during_stabilization IS
-    'What is done with new buckets while corrections are owed.';
+    'The policy for new buckets while corrections are owed.';
 COMMENT ON COLUMN medusa.stream_promise.failure_ms_max IS
     'How long a failure lasts at most, as declared; suspending needs it.';
 COMMENT ON COLUMN medusa.stream_promise.lag_ms IS
@@ -95,7 +96,8 @@ CREATE TABLE medusa.assignment (
     PRIMARY KEY (fragment, partition, epoch)
 );
 COMMENT ON TABLE medusa.assignment IS
-    'Append-only log: who computes a fragment from a bucket on, under which plan and epoch.';
+    'Append-only log: the participant that computes a fragment from a bucket on, under which '
+    'plan and epoch.';
 COMMENT ON COLUMN medusa.assignment.from_us IS 'The first bucket it is for; NULL: from the origin.';
 
 CREATE TABLE medusa.lease (

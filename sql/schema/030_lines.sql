@@ -21,9 +21,9 @@ CREATE TABLE medusa.stream_producer (
         OR (origin_us IS NOT NULL AND trimmed_us BETWEEN origin_us AND boundary_us))
 );
 COMMENT ON TABLE medusa.stream_producer IS
-    'A line: what one producer wrote of one stream. Its row is the lock of a commit.';
+    'A line: the versions of one stream by one producer. Its row is the lock of a commit.';
 COMMENT ON COLUMN medusa.stream_producer.replica IS
-    'Counted from 0; -1 is the import''s line: what this home has chosen among the others.';
+    'Counted from 0; -1 is the import''s line: this home''s choice among the others.';
 COMMENT ON COLUMN medusa.stream_producer.last_version IS
     'Taken by a commit under the row''s lock, held to its end: no smaller one appears later.';
 COMMENT ON COLUMN medusa.stream_producer.origin_us IS
@@ -49,13 +49,15 @@ CREATE TABLE medusa.line_version (
     PRIMARY KEY (line_id, version)
 );
 COMMENT ON TABLE medusa.line_version IS
-    'What a line had been made of at a version. A home that was set back to an old state, and went '
-    'on from there, has another chain at the same version; trimming and compacting change none.';
+    'The history of a line at a version. A home that was restored from an old state, and '
+    'committed more from there, has another chain at the same version; trimming and compacting '
+    'change none.';
 COMMENT ON COLUMN medusa.line_version.chain IS
-    'SHA-256 of the chain before and of what the commit wrote; of a partner''s line as it told it.';
+    'SHA-256 of the chain before and of the commit''s content; of a partner''s line as the '
+    'partner sent it.';
 COMMENT ON COLUMN medusa.line_version.stable_us IS
     'Where the stable prefix ended at that version; NULL: not known.';
 COMMENT ON COLUMN medusa.line_version.made_at IS
-    'When this home came to it, by its own clock; NULL: not known.';
+    'When this home reached it, by its own clock; NULL: not known.';
 CREATE INDEX line_version_made ON medusa.line_version (line_id, made_at);
 COMMENT ON INDEX medusa.line_version_made IS 'Which version a line had at a time.';

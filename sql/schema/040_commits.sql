@@ -31,7 +31,7 @@ CREATE TABLE medusa.commit (
 );
 COMMENT ON TABLE medusa.commit IS 'Steps as they were made; insert-only.';
 COMMENT ON COLUMN medusa.commit.key IS
-    'Hash of what was computed: the same commit sent again finds its first answer.';
+    'Hash of the inputs and the plan: the same commit sent again finds its first reply.';
 COMMENT ON COLUMN medusa.commit.from_us IS 'Start of the hull of all its segments; to_us its end.';
 COMMENT ON COLUMN medusa.commit.versions IS 'Stream -> the version it got.';
 CREATE INDEX commit_of_fragment ON medusa.commit (fragment, commit_id)
@@ -45,7 +45,8 @@ CREATE TABLE medusa.step_metrics (
     spark_jobs  integer NOT NULL,
     phases_ms   jsonb NOT NULL
 );
-COMMENT ON TABLE medusa.step_metrics IS 'What a step cost: records, Spark jobs, time per phase.';
+COMMENT ON TABLE medusa.step_metrics IS
+    'The cost of a step: records, Spark jobs, time per phase.';
 
 CREATE TABLE medusa.transition (
     transition_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -58,9 +59,10 @@ CREATE TABLE medusa.transition (
     changed_at    timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE medusa.transition IS
-    'When a fragment''s outputs came into another state of the protocol; insert-only. The state '
-    'itself is derived from what stands, never read from here.';
-COMMENT ON COLUMN medusa.transition.because IS 'The inputs that are missing, or what is owed.';
+    'Changes of state of a fragment''s outputs; insert-only. The state itself is always '
+    'derived, never read from here.';
+COMMENT ON COLUMN medusa.transition.because IS
+    'The inputs that are missing, or the owed results.';
 CREATE INDEX transition_of_fragment ON medusa.transition
     (fragment, partition, participant, replica, transition_id);
 COMMENT ON INDEX medusa.transition_of_fragment IS 'The newest state of a fragment.';

@@ -46,15 +46,16 @@ CREATE TABLE medusa.segment (
 COMMENT ON TABLE medusa.segment IS
     'Runs of whole buckets of a line with one stability and one version. Live: end_version IS NULL.';
 COMMENT ON COLUMN medusa.segment.version IS
-    'Of the content: what lineage names. A part that a correction left keeps it.';
+    'Of the content: the version that lineage names. A part that a correction left keeps it.';
 COMMENT ON COLUMN medusa.segment.begin_version IS
     'The row was live at version V of its line where begin_version <= V < end_version.';
 COMMENT ON COLUMN medusa.segment.end_version IS 'The version that superseded the row; NULL: live.';
 COMMENT ON COLUMN medusa.segment.commit_id IS 'The commit of the content; its lineage is there.';
 COMMENT ON COLUMN medusa.segment.age_ms IS 'How late it was already when written; never shrinks.';
-COMMENT ON COLUMN medusa.segment.missing IS 'Input streams that were not there (tentative only).';
+COMMENT ON COLUMN medusa.segment.missing IS
+    'Input streams that were not available (tentative only).';
 COMMENT ON COLUMN medusa.segment.bucket_us IS
-    'Starts of the non-empty buckets, ascending; the other arrays run beside it.';
+    'Starts of the non-empty buckets, ascending; the other arrays are parallel to it.';
 COMMENT ON COLUMN medusa.segment.bucket_rows IS 'Rows per bucket, the digest''s count.';
 COMMENT ON COLUMN medusa.segment.sum_a IS 'First sum of row hashes per bucket, exact.';
 COMMENT ON COLUMN medusa.segment.sum_b IS 'Second sum of row hashes per bucket, exact.';
@@ -72,11 +73,13 @@ CREATE INDEX segment_begun ON medusa.segment (line_id, begin_version);
 CREATE INDEX segment_ended ON medusa.segment (line_id, end_version, to_us)
     WHERE end_version IS NOT NULL;
 COMMENT ON INDEX medusa.segment_live IS 'Live rows of a line from an event time on.';
-COMMENT ON INDEX medusa.segment_live_tentative IS 'What may be owed a correction.';
+COMMENT ON INDEX medusa.segment_live_tentative IS
+    'Rows to which a correction may be owed.';
 COMMENT ON INDEX medusa.segment_superseded IS 'Time travel.';
-COMMENT ON INDEX medusa.segment_begun IS 'News of a line: what became live after a version.';
+COMMENT ON INDEX medusa.segment_begun IS
+    'News of a line: rows that became live after a version.';
 COMMENT ON INDEX medusa.segment_ended IS
-    'News of a line: what was superseded after a version; how far corrections have come.';
+    'News of a line: rows that were superseded after a version; the progress of corrections.';
 CREATE INDEX segment_files ON medusa.segment USING gin (file_ids) WITH (fastupdate = off)
     WHERE cardinality(file_ids) > 0;
 COMMENT ON INDEX medusa.segment_files IS 'Which rows name a file.';
@@ -97,7 +100,8 @@ CREATE TABLE medusa.lineage (
     CHECK (from_us < to_us)
 );
 COMMENT ON TABLE medusa.lineage IS
-    'What each output stream of a commit was computed from; never a list of buckets.';
+    'The inputs of each output stream of a commit; never a list of buckets.';
 COMMENT ON COLUMN medusa.lineage.read_version IS 'The producer''s own version that was read.';
 COMMENT ON COLUMN medusa.lineage.content IS
-    'Fingerprint of what was read, where the output may be superseded; NULL: none is kept.';
+    'Fingerprint of the rows that were read, where the output may be superseded; NULL: none is '
+    'kept.';

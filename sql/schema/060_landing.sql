@@ -17,7 +17,7 @@ COMMENT ON TABLE medusa.landed_batch IS
 COMMENT ON COLUMN medusa.landed_batch.file_id IS
     'NULL: the batch had no usable record, or all its buckets are trimmed.';
 COMMENT ON COLUMN medusa.landed_batch.source_state IS
-    'What the source must know to go on behind this batch, in words of its own.';
+    'The state from which the source continues after this batch, in its own form.';
 CREATE INDEX landed_batch_files ON medusa.landed_batch (file_id) WHERE file_id IS NOT NULL;
 COMMENT ON INDEX medusa.landed_batch_files IS 'Batches whose file is kept.';
 CREATE INDEX landed_batch_kept ON medusa.landed_batch (line_id) WHERE file_id IS NOT NULL;
@@ -39,7 +39,8 @@ CREATE TABLE medusa.landed_bucket (
     PRIMARY KEY (line_id, bucket_us, batch_no)
 );
 COMMENT ON TABLE medusa.landed_bucket IS
-    'Records per bucket and landed batch: what a run of buckets holds, found without a file.';
+    'Records per bucket and landed batch: the content of a run of buckets, without opening a '
+    'file.';
 
 CREATE TABLE medusa.quarantine (
     quarantine_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -60,7 +61,7 @@ COMMENT ON TABLE medusa.quarantine IS 'Records that could not be used, where fro
 COMMENT ON COLUMN medusa.quarantine.origin IS 'A file or a box.';
 COMMENT ON COLUMN medusa.quarantine.position IS 'A line of the file, a row, or a bucket start.';
 COMMENT ON COLUMN medusa.quarantine.size_bytes IS
-    'Length of the whole record, of which content has the first 1,024 bytes; NULL: not known.';
+    'Length of the whole record; content has its first 1,024 bytes. NULL: not known.';
 COMMENT ON COLUMN medusa.quarantine.sha256 IS 'Hash of the whole record; NULL: not known.';
 
 CREATE TABLE medusa.quarantine_retry (

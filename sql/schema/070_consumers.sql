@@ -11,10 +11,12 @@ CREATE TABLE medusa.hold (
     PRIMARY KEY (stream, holder, purpose),
     CONSTRAINT path_is_not_below_zero CHECK (path_ms >= 0)
 );
-COMMENT ON TABLE medusa.hold IS 'What keeps buckets of a stream, from one bucket on.';
+COMMENT ON TABLE medusa.hold IS
+    'Holds that keep buckets of a stream, from one bucket on.';
 COMMENT ON COLUMN medusa.hold.limit_ms IS 'For how long; past it the owner may trim.';
 COMMENT ON COLUMN medusa.hold.path_ms IS
-    'What the rest of the path costs with the reader, as it says: what an answer here must leave.';
+    'The cost of the rest of the path at the reader, as it reports it: the time that an answer '
+    'here must leave.';
 
 CREATE TABLE medusa.sink (
     stream       text COLLATE "C" NOT NULL REFERENCES medusa.stream,
@@ -32,14 +34,15 @@ CREATE TABLE medusa.sink (
     CONSTRAINT sink_delivers_from_its_beginning CHECK (through_us >= from_us)
 );
 COMMENT ON TABLE medusa.sink IS
-    'Where streams are delivered, and a copy of how far each target says it has come.';
+    'Targets of streams, and a copy of the position recorded in each.';
 COMMENT ON COLUMN medusa.sink.document IS 'JSON, as in contracts/streams; passwords are not in it.';
 COMMENT ON COLUMN medusa.sink.from_us IS 'Where it begins; the least bigint: at the origin.';
 COMMENT ON COLUMN medusa.sink.through_us IS
     'All before it is in the target; NULL: not known. Its hold begins here.';
 COMMENT ON COLUMN medusa.sink.version IS 'The version of the line up to which it was read.';
 COMMENT ON COLUMN medusa.sink.lost_us IS 'How much event time was passed over as declared gaps.';
-COMMENT ON COLUMN medusa.sink.problem IS 'Why it does not go on; NULL: it does.';
+COMMENT ON COLUMN medusa.sink.problem IS
+    'Why it is blocked; NULL: it is not.';
 
 CREATE TABLE medusa.cursor (
     stream      text COLLATE "C" NOT NULL REFERENCES medusa.stream,
@@ -54,11 +57,11 @@ CREATE TABLE medusa.cursor (
     PRIMARY KEY (stream, name)
 );
 COMMENT ON TABLE medusa.cursor IS
-    'How far consumers have applied the changes of streams; a cursor moves only when it is told to.';
+    'How far consumers have applied the changes of streams; a cursor moves only on request.';
 COMMENT ON COLUMN medusa.cursor.incarnation IS
     'The home''s when the cursor was placed: after a restore it is another one.';
 COMMENT ON COLUMN medusa.cursor.version IS 'Its consumer has applied the changes up to there.';
 COMMENT ON COLUMN medusa.cursor.chain IS
     'The chain of the line at that version, where one is kept: another one is another past.';
 COMMENT ON COLUMN medusa.cursor.from_us IS
-    'Buckets from here on are told of; the least bigint: all.';
+    'Changes of buckets from here on are reported; the least bigint: all.';

@@ -15,12 +15,14 @@ CREATE TABLE medusa.recall (
         char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200)
 );
 COMMENT ON TABLE medusa.recall IS
-    'What operators took back: a line''s generations behind the first, with who and why; '
-    'insert-only. Laws S1 and S2 hold within a generation.';
-COMMENT ON COLUMN medusa.recall.from_us IS 'From this bucket on the line begins again.';
+    'Recalls by operators: the generations of a line after the first, with the reason and the '
+    'person; insert-only. Laws S1 and S2 hold within a generation.';
+COMMENT ON COLUMN medusa.recall.from_us IS
+    'The line begins again from this bucket on.';
 COMMENT ON COLUMN medusa.recall.version IS
-    'The version of the line that took back what was there; later ones are of this generation.';
-COMMENT ON COLUMN medusa.recall.made_in IS 'The transaction in which the guards let it be made.';
+    'The version of the line in which rows were taken back; later ones are of this generation.';
+COMMENT ON COLUMN medusa.recall.made_in IS
+    'The transaction in which the guards permit it.';
 
 CREATE TABLE medusa.recall_follow (
     follow_id  bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -36,11 +38,13 @@ CREATE TABLE medusa.recall_follow (
 );
 COMMENT ON TABLE medusa.recall_follow IS
     'Partners'' recalls that the operator of this home agreed to follow; insert-only.';
-COMMENT ON COLUMN medusa.recall_follow.generation IS 'Of the partner''s line, behind the recall.';
+COMMENT ON COLUMN medusa.recall_follow.generation IS
+    'Of the partner''s line, after the recall.';
 COMMENT ON COLUMN medusa.recall_follow.from_us IS
     'The recall may take back nothing before it.';
 COMMENT ON COLUMN medusa.recall_follow.stays IS
-    'Stream -> before when what is computed of it here stays: its inputs are trimmed there.';
+    'Stream -> the bucket before which results computed from it here remain: its inputs are '
+    'trimmed there.';
 
 CREATE TABLE medusa.certificate (
     certificate_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -65,12 +69,15 @@ CREATE TABLE medusa.certificate (
     CONSTRAINT certificate_counts_records CHECK (quarantined >= 0)
 );
 COMMENT ON TABLE medusa.certificate IS
-    'What a check found of a closed window of a line, whether it passed or not; insert-only.';
-COMMENT ON COLUMN medusa.certificate.version IS 'Of the line, when it was looked at.';
+    'The result of a check of a closed window of a line, passed or not; insert-only.';
+COMMENT ON COLUMN medusa.certificate.version IS
+    'Of the line, when it was checked.';
 COMMENT ON COLUMN medusa.certificate.suite IS 'Which check: converged, complete and so on.';
 COMMENT ON COLUMN medusa.certificate.law IS 'The law that it is about, such as L2.';
-COMMENT ON COLUMN medusa.certificate.figures IS 'What was counted, tentative and final apart.';
-COMMENT ON COLUMN medusa.certificate.engines IS 'Box -> which engine computed it again, and why.';
+COMMENT ON COLUMN medusa.certificate.figures IS
+    'The counts, tentative and final separately.';
+COMMENT ON COLUMN medusa.certificate.engines IS
+    'Box -> the engine that recomputed it, and why.';
 COMMENT ON COLUMN medusa.certificate.quarantined IS
     'Records of the stream and its sources in quarantine, of any time, which no result holds.';
 CREATE INDEX certificate_of_stream ON medusa.certificate (stream, certificate_id);

@@ -22,9 +22,10 @@ COMMENT ON TABLE medusa.desired_job IS
 COMMENT ON COLUMN medusa.desired_job.is_lasting IS
     'Whether it is started again whenever it ends; else it is done when it has ended well.';
 COMMENT ON COLUMN medusa.desired_job.who IS
-    'The person or program, as it said; said_by is the login.';
+    'The person or program, by its own statement; said_by is the login.';
 CREATE INDEX desired_job_of_lane ON medusa.desired_job (lane, number);
-COMMENT ON INDEX medusa.desired_job_of_lane IS 'What is desired of a lane now.';
+COMMENT ON INDEX medusa.desired_job_of_lane IS
+    'The desired job of a lane now.';
 
 CREATE TABLE medusa.job (
     job_id        bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -51,10 +52,13 @@ COMMENT ON TABLE medusa.job IS
     'Each intent to run this participant, the process that took it up, and how it ended.';
 COMMENT ON COLUMN medusa.job.intended_by IS 'The supervisor.';
 COMMENT ON COLUMN medusa.job.started IS
-    'When the process began, as its machine says: with the number, no other process ever has it.';
-COMMENT ON COLUMN medusa.job.heard_at IS 'When the process last said that it is there.';
+    'When the process began, by its machine: together with its number it identifies the '
+    'process.';
+COMMENT ON COLUMN medusa.job.heard_at IS
+    'When the process last reported that it runs.';
 COMMENT ON COLUMN medusa.job.because IS 'Why it was asked to stop, or how it ended.';
 CREATE UNIQUE INDEX job_of_lane_is_one ON medusa.job (lane) WHERE ended_at IS NULL;
 COMMENT ON INDEX medusa.job_of_lane_is_one IS 'One job of a lane at a time, intended or running.';
 CREATE INDEX job_for_desired ON medusa.job (desired, job_id);
-COMMENT ON INDEX medusa.job_for_desired IS 'What was tried for what is desired now.';
+COMMENT ON INDEX medusa.job_for_desired IS
+    'The tries of the present desired job.';

@@ -21,10 +21,10 @@ CREATE TABLE medusa_market.party_key (
     CONSTRAINT party_key_says_why CHECK (char_length(because) BETWEEN 1 AND 200)
 );
 COMMENT ON TABLE medusa_market.party_key IS
-    'Ed25519 keys by which this home knows itself and its partners; the newest of each counts, the '
-    'older tell what was signed under them; insert-only.';
+    'Ed25519 keys of this home and its partners; the newest of each counts, the older ones '
+    'verify earlier signatures; insert-only.';
 COMMENT ON COLUMN medusa_market.party_key.is_past IS
-    'It was replaced before this home learned of it: it tells what was signed under it, no more.';
+    'It was replaced before this home learned of it: it verifies earlier signatures only.';
 COMMENT ON COLUMN medusa_market.party_key.replaces IS
     'The key before; only the owner replaces one.';
 CREATE INDEX party_key_of_participant ON medusa_market.party_key (participant, key_id);
@@ -37,7 +37,7 @@ CREATE TABLE medusa_market.key_disowned (
     disowned_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE medusa_market.key_disowned IS
-    'Keys that somebody else may have used: nothing under them counts any more; insert-only.';
+    'Keys that another party may have used: nothing under them counts any more; insert-only.';
 
 CREATE TABLE medusa_market.contract_order (
     contract   text COLLATE "C" PRIMARY KEY CHECK (medusa_market.is_name(contract)),
@@ -45,8 +45,8 @@ CREATE TABLE medusa_market.contract_order (
     brought_by text COLLATE "C"
 );
 COMMENT ON TABLE medusa_market.contract_order IS
-    'A row per contract, changed by whoever edits it or brings a document: one after the other, '
-    'and nobody from a snapshot of before.';
+    'A row per contract, changed by each edit and each document: one after the other, and none '
+    'from an older snapshot.';
 COMMENT ON COLUMN medusa_market.contract_order.brought_by IS
     'The partner that named it here first; NULL: this home.';
 CREATE INDEX contract_order_brought ON medusa_market.contract_order (brought_by);
@@ -113,8 +113,8 @@ CREATE TABLE medusa_market.contract_revision (
             'passive_standby', 'active_standby', 'upstream_backup'))
 );
 COMMENT ON TABLE medusa_market.contract_revision IS
-    'What contracts say, revision by revision, proposed or agreed; insert-only. The columns say '
-    'what the document says, which a trigger compares.';
+    'The revisions of contracts, proposed or agreed; insert-only. The columns equal the '
+    'document, which a trigger checks.';
 COMMENT ON COLUMN medusa_market.contract_revision.revision IS 'SHA-256 of the document.';
 COMMENT ON COLUMN medusa_market.contract_revision.document IS
     'The canonical bytes that both parties sign: medusa_core/market/documents.py.';
@@ -125,11 +125,12 @@ COMMENT ON COLUMN medusa_market.contract_revision.supersedes IS
 COMMENT ON COLUMN medusa_market.contract_revision.price_low IS
     'Currency per unit of load and hour: level 0; price_high is the highest level.';
 COMMENT ON COLUMN medusa_market.contract_revision.fragments IS
-    'What may move; NULL: any of the payer''s.';
+    'The fragments that may move; NULL: any of the payer''s.';
 COMMENT ON COLUMN medusa_market.contract_revision.billed IS
     'The causes of steps that are paid for.';
 COMMENT ON COLUMN medusa_market.contract_revision.bound_ms IS 'The bound promised; NULL: none is.';
-COMMENT ON COLUMN medusa_market.contract_revision.instead IS 'From whom to buy the stream.';
+COMMENT ON COLUMN medusa_market.contract_revision.instead IS
+    'The participant from which to buy the stream.';
 
 CREATE TABLE medusa_market.contract_signature (
     revision   text COLLATE "C" NOT NULL REFERENCES medusa_market.contract_revision,
@@ -141,7 +142,7 @@ CREATE TABLE medusa_market.contract_signature (
     PRIMARY KEY (revision, party, public_key)
 );
 COMMENT ON TABLE medusa_market.contract_signature IS
-    'Who signed which revision, each verified before it came here; insert-only.';
+    'The signatures of revisions, each verified before it was stored here; insert-only.';
 COMMENT ON COLUMN medusa_market.contract_signature.public_key IS
     'The key that it was verified with.';
 
@@ -163,21 +164,23 @@ CREATE TABLE medusa_market.contract_proposal (
     CONSTRAINT proposal_is_let_go_when_ended CHECK (let_go_at IS NULL OR state <> 'open')
 );
 COMMENT ON TABLE medusa_market.contract_proposal IS
-    'Edits of a party that both have not signed yet, and what became of them; one of each party is '
-    'open at a time.';
+    'Edits of a party that lack a signature, and their outcomes; one of each party is open at '
+    'a time.';
 COMMENT ON COLUMN medusa_market.contract_proposal.let_go_at IS
     'Since when the payer is known not to sign it any more; until then an agreement may still '
     'come.';
 COMMENT ON COLUMN medusa_market.contract_proposal.told_as IS
-    'The number of a partner''s proposal in its own home; NULL of this home''s.';
+    'The number of a partner''s proposal in its own home; NULL for this home''s.';
 CREATE UNIQUE INDEX contract_proposal_open
     ON medusa_market.contract_proposal (contract, proposed_by)
     WHERE state = 'open';
 COMMENT ON INDEX medusa_market.contract_proposal_open IS 'A party proposes one thing at a time.';
 CREATE INDEX contract_proposal_of_revision ON medusa_market.contract_proposal (revision);
-COMMENT ON INDEX medusa_market.contract_proposal_of_revision IS 'Who proposed a revision.';
+COMMENT ON INDEX medusa_market.contract_proposal_of_revision IS
+    'The proposals of a revision.';
 CREATE INDEX contract_proposal_of_party ON medusa_market.contract_proposal (proposed_by, made_at);
-COMMENT ON INDEX medusa_market.contract_proposal_of_party IS 'What a party has proposed lately.';
+COMMENT ON INDEX medusa_market.contract_proposal_of_party IS
+    'The latest proposals of a party.';
 
 CREATE TABLE medusa_market.contract_agreement (
     revision  text COLLATE "C" PRIMARY KEY REFERENCES medusa_market.contract_revision,
@@ -189,7 +192,7 @@ CREATE TABLE medusa_market.contract_agreement (
         REFERENCES medusa_market.contract_revision (contract, number, revision)
 );
 COMMENT ON TABLE medusa_market.contract_agreement IS
-    'Revisions of which this home holds both signatures, one of each number; insert-only.';
+    'Revisions with both signatures in this home, one of each number; insert-only.';
 
 CREATE TABLE medusa_market.contract_notice (
     notice_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -201,8 +204,8 @@ CREATE TABLE medusa_market.contract_notice (
     noted_at  timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE medusa_market.contract_notice IS
-    'Who ends which contract, and when it ends: the latest time that either party has told, so '
-    'that the notice runs in full for the one that is given it; insert-only.';
+    'Notices that end contracts, and when: the latest time that either party has stated, so '
+    'that the notice runs in full for the party that receives it; insert-only.';
 CREATE INDEX contract_notice_of_contract ON medusa_market.contract_notice (contract, ends_at);
 COMMENT ON INDEX medusa_market.contract_notice_of_contract IS 'When a contract ends.';
 
@@ -245,8 +248,8 @@ CREATE TABLE medusa_market.contract_claim (
         (between_range WITH &&, subject_range WITH &&, validity WITH &&) DEFERRABLE
 );
 COMMENT ON TABLE medusa_market.contract_claim IS
-    'What agreed contracts are about, and when: no two of one kind, direction and pair of partners '
-    'have a subject (a fragment, a stream; * for any fragment) at the same time.';
+    'Subjects of agreed contracts, and when: no two of one kind, direction and pair of '
+    'partners have a subject (a fragment, a stream; * for any fragment) at the same time.';
 
 CREATE TABLE medusa_market.contract_void (
     void_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -272,14 +275,16 @@ CREATE TABLE medusa_market.statement (
     PRIMARY KEY (statement, party, public_key)
 );
 COMMENT ON TABLE medusa_market.statement IS
-    'What parties have stated and signed, so that it can be shown to a home that has lost it: '
-    '"holds <revision>" by the provider, "ends <contract> <given by> <ms>" by either; insert-only.';
+    'Signed statements of the parties, so that they can be shown to a home that has lost them: '
+    '"holds <revision>" by the provider, "ends <contract> <given by> <ms>" by either; '
+    'insert-only.';
 
 CREATE TABLE medusa_market.statement_due (
     statement text COLLATE "C" PRIMARY KEY
 );
 COMMENT ON TABLE medusa_market.statement_due IS
-    'What this home''s program is to sign next; "signs <revision>" is a contract signed anew.';
+    'The statements that this home''s program is to sign next; "signs <revision>" is a '
+    'contract to be signed again.';
 
 CREATE TABLE medusa_market.partner_home (
     partner     text COLLATE "C" PRIMARY KEY,
@@ -287,8 +292,8 @@ CREATE TABLE medusa_market.partner_home (
     since       timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE medusa_market.partner_home IS
-    'Which incarnation of its home each partner spoke of last: with another one it counts its '
-    'rounds anew.';
+    'The incarnation of its home that each partner named last: with another one it counts its '
+    'rounds from the start.';
 
 ALTER TABLE medusa_market.contract_revision ENABLE ROW LEVEL SECURITY;
 ALTER TABLE medusa_market.contract_proposal ENABLE ROW LEVEL SECURITY;
@@ -306,12 +311,12 @@ CREATE POLICY agreed_for_all ON medusa_market.contract_signature FOR SELECT USIN
 CREATE POLICY all_for_owner_and_job ON medusa_market.contract_signature FOR SELECT USING (
     current_user IN (current_database() || '_owner', current_database() || '_job'));
 COMMENT ON POLICY agreed_for_all ON medusa_market.contract_revision IS
-    'Who may look at contracts sees what is agreed.';
+    'Roles that may read contracts see the agreed ones.';
 COMMENT ON POLICY agreed_for_all ON medusa_market.contract_signature IS
-    'Who may look at contracts sees who signed what is agreed.';
+    'Roles that may read contracts see the signatures of the agreed ones.';
 COMMENT ON POLICY all_for_owner_and_job ON medusa_market.contract_revision IS
-    'What is only proposed is the owner''s and its program''s to see.';
+    'Only the owner and its program see mere proposals.';
 COMMENT ON POLICY all_for_owner_and_job ON medusa_market.contract_proposal IS
-    'What is only proposed is the owner''s and its program''s to see.';
+    'Only the owner and its program see mere proposals.';
 COMMENT ON POLICY all_for_owner_and_job ON medusa_market.contract_signature IS
-    'What is only proposed is the owner''s and its program''s to see.';
+    'Only the owner and its program see mere proposals.';

@@ -22,21 +22,25 @@ CREATE TABLE medusa_market.inbox (
     CONSTRAINT refused_with_a_reason CHECK ((state = 'refused') <= (reason IS NOT NULL))
 );
 COMMENT ON TABLE medusa_market.inbox IS
-    'Envelopes as they came from partners: nothing in them counts before this home''s own program '
-    'has verified them; refused ones are kept for a while, with the reason.';
+    'Envelopes as they arrived from partners: nothing in them counts before this home''s own '
+    'program has verified them; refused ones are kept for a while, with the reason.';
 COMMENT ON COLUMN medusa_market.inbox.hash IS
     'Of the whole envelope: the same one again is no second.';
-COMMENT ON COLUMN medusa_market.inbox.body IS 'Nothing once it has been handled or refused.';
+COMMENT ON COLUMN medusa_market.inbox.body IS
+    'Empty once it has been handled or refused.';
 COMMENT ON COLUMN medusa_market.inbox.bytes IS 'How long the body was.';
 COMMENT ON COLUMN medusa_market.inbox.came_from IS
     'The address of the login that put it in: before it is verified, all else may be made up.';
 COMMENT ON COLUMN medusa_market.inbox.repeats IS
-    'How often the same envelope came again; of a refused one, how many alike followed it.';
-COMMENT ON COLUMN medusa_market.inbox.reason IS 'Why it was refused, or what it waits for.';
+    'How often the same envelope arrived again; of a refused one, how many similar ones '
+    'followed it.';
+COMMENT ON COLUMN medusa_market.inbox.reason IS
+    'Why it was refused, or why it waits.';
 CREATE INDEX inbox_received
     ON medusa_market.inbox (sender, medusa_market.room_of(kind), came_from, envelope_id)
     WHERE state = 'received';
-COMMENT ON INDEX medusa_market.inbox_received IS 'What is to be verified.';
+COMMENT ON INDEX medusa_market.inbox_received IS
+    'Envelopes to be verified.';
 CREATE UNIQUE INDEX inbox_nonce ON medusa_market.inbox (sender, nonce)
     WHERE state IN ('verified', 'handled');
 COMMENT ON INDEX medusa_market.inbox_nonce IS 'A nonce counts once.';
@@ -44,20 +48,23 @@ CREATE INDEX inbox_of_sender ON medusa_market.inbox (sender, medusa_market.room_
     WHERE state IN ('verified', 'handled');
 COMMENT ON INDEX medusa_market.inbox_of_sender IS 'How much of a sender is kept.';
 CREATE INDEX inbox_refused ON medusa_market.inbox (sender, envelope_id) WHERE state = 'refused';
-COMMENT ON INDEX medusa_market.inbox_refused IS 'What may be forgotten, by sender.';
+COMMENT ON INDEX medusa_market.inbox_refused IS
+    'Envelopes that may be removed, by sender.';
 CREATE INDEX inbox_counted ON medusa_market.inbox (expires_at_ms)
     WHERE state IN ('verified', 'handled');
-COMMENT ON INDEX medusa_market.inbox_counted IS 'What would be stale if it came again.';
+COMMENT ON INDEX medusa_market.inbox_counted IS
+    'Envelopes that would be stale if they were repeated.';
 
 CREATE TABLE medusa_market.inbox_repeat (
     repeat_id   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     envelope_id bigint NOT NULL
 );
 COMMENT ON TABLE medusa_market.inbox_repeat IS
-    'Envelopes that came again, until they are counted in the inbox: whoever sends one locks no '
-    'row that others need.';
+    'Repeated envelopes, until they are counted in the inbox: a sender of one locks no row '
+    'that others need.';
 CREATE INDEX inbox_repeat_of ON medusa_market.inbox_repeat (envelope_id);
-COMMENT ON INDEX medusa_market.inbox_repeat_of IS 'How often an envelope came again.';
+COMMENT ON INDEX medusa_market.inbox_repeat_of IS
+    'How often an envelope was repeated.';
 
 CREATE TABLE medusa_market.outbox (
     message_id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -76,13 +83,14 @@ CREATE TABLE medusa_market.outbox (
         CHECK (num_nonnulls(nonce, sent_at_ms, expires_at_ms, signature) IN (0, 4))
 );
 COMMENT ON TABLE medusa_market.outbox IS
-    'What is to be told to partners: written with what it tells of, in one transaction, sealed by '
-    'this home''s program, and sent again until it lies in the partner''s inbox.';
+    'Messages to partners: written in one transaction with their subject, sealed by this '
+    'home''s program, and sent again until they are in the partner''s inbox.';
 COMMENT ON COLUMN medusa_market.outbox.about IS 'The same is not put twice while it waits.';
 COMMENT ON COLUMN medusa_market.outbox.problem IS 'Why it has not arrived yet, as last tried.';
 CREATE UNIQUE INDEX outbox_waiting ON medusa_market.outbox (receiver, about)
     WHERE acknowledged_at IS NULL;
-COMMENT ON INDEX medusa_market.outbox_waiting IS 'What waits to be sent.';
+COMMENT ON INDEX medusa_market.outbox_waiting IS
+    'Messages that wait to be sent.';
 
 CREATE TABLE medusa_market.partner_share (
     partner  text COLLATE "C" NOT NULL,
@@ -93,8 +101,9 @@ CREATE TABLE medusa_market.partner_share (
     PRIMARY KEY (partner, kind)
 );
 COMMENT ON TABLE medusa_market.partner_share IS
-    'What a partner has sent of each kind since a time, verified: when its share is used up it is '
-    'refused until the time is over. Of the kind kept: what lies here of its offers and answers.';
+    'The amount of each kind that a partner has sent since a time, verified: when its share is '
+    'used up it is refused until the time is over. Of the kind kept: its offers and answers '
+    'stored here.';
 
 CREATE TABLE medusa_market.message_retention (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),

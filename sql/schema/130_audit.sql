@@ -12,9 +12,10 @@ CREATE TABLE medusa_market.audit (
     hash     bytea NOT NULL CHECK (octet_length(hash) = 32)
 );
 COMMENT ON TABLE medusa_market.audit IS
-    'What was done about agreements, in order: each line holds the hash of the one before and of '
+    'Actions on agreements, in order: each line holds the hash of the one before and of '
     'itself; insert-only.';
-COMMENT ON COLUMN medusa_market.audit.who IS 'The login that did it.';
+COMMENT ON COLUMN medusa_market.audit.who IS
+    'The login of the action.';
 
 CREATE TABLE medusa_market.audit_head (
     is_only  boolean PRIMARY KEY DEFAULT true CHECK (is_only),
@@ -33,5 +34,6 @@ CREATE TABLE medusa_market.audit_entry (
     after    jsonb
 );
 COMMENT ON TABLE medusa_market.audit_entry IS
-    'Lines of the audit of transactions that have not ended: empty for everybody else. They get '
-    'their place in the chain at the end, so that an open transaction keeps nobody from writing.';
+    'Lines of the audit of transactions that have not ended: empty for all other sessions. '
+    'They get their place in the chain at the end, so that an open transaction blocks no other '
+    'writer.';

@@ -15,7 +15,8 @@ CREATE TABLE medusa_market.load_sample (
     UNIQUE (driver, number)
 );
 COMMENT ON TABLE medusa_market.load_sample IS
-    'What a driver spent in one period, some seconds long; insert-only until it is older than kept.';
+    'CPU time of a driver in one period, some seconds long; insert-only until its retention '
+    'has passed.';
 COMMENT ON COLUMN medusa_market.load_sample.driver IS 'The process: its samples are numbered.';
 COMMENT ON COLUMN medusa_market.load_sample.total_us IS 'CPU of its whole process tree.';
 COMMENT ON COLUMN medusa_market.load_sample.ended_at IS
@@ -36,7 +37,8 @@ CREATE TABLE medusa_market.load_part (
         AND (fragment IS NULL) = (cause IS NULL))
 );
 COMMENT ON TABLE medusa_market.load_part IS
-    'On what a sample''s CPU was spent: fragments by cause, and kinds that are no fragment''s.';
+    'The parts of a sample''s CPU time: fragments by cause, and kinds that belong to no '
+    'fragment.';
 CREATE UNIQUE INDEX load_part_once
     ON medusa_market.load_part (sample_id, fragment, partition, cause, kind) NULLS NOT DISTINCT;
 COMMENT ON INDEX medusa_market.load_part_once IS
@@ -64,7 +66,8 @@ CREATE TABLE medusa_market.cost_function (
     set_by    text NOT NULL DEFAULT session_user
 );
 COMMENT ON TABLE medusa_market.cost_function IS
-    'What load costs this participant, as its owner has declared it; insert-only, the newest counts.';
+    'The cost of load of this participant, as its owner declared it; insert-only, the newest '
+    'counts.';
 COMMENT ON COLUMN medusa_market.cost_function.capacity IS
     'Of a queue: CPU seconds per second that there are.';
 COMMENT ON COLUMN medusa_market.cost_function.scale IS

@@ -23,12 +23,12 @@ COMMENT ON COLUMN medusa_market.market.round_ms IS
 COMMENT ON COLUMN medusa_market.market.move_ms IS
     'An agreed move that does not begin lapses after so long.';
 COMMENT ON COLUMN medusa_market.market.residence_ms IS
-    'What was taken is not offered again before.';
+    'The time before which accepted load is not offered again.';
 COMMENT ON COLUMN medusa_market.market.dead_band IS
     'The share of a price by which a move must pay, on this side.';
 COMMENT ON COLUMN medusa_market.market.partners_max IS 'How many partners are asked at a time.';
 COMMENT ON COLUMN medusa_market.market.changes IS
-    'Counts what is written about offers: what was decided from less is decided again.';
+    'Counts the writes about offers: a decision at a smaller count is made again.';
 COMMENT ON COLUMN medusa_market.market.decided_round IS
     'The last round in which offers were decided.';
 INSERT INTO medusa_market.market DEFAULT VALUES;
@@ -61,7 +61,7 @@ COMMENT ON TABLE medusa_market.offer IS
     'insert-only.';
 COMMENT ON COLUMN medusa_market.offer.said_round IS 'The round of the payer, by its own count.';
 COMMENT ON COLUMN medusa_market.offer.round IS
-    'The round of this home in which it was made or came.';
+    'The round of this home in which it was made or arrived.';
 COMMENT ON COLUMN medusa_market.offer.price IS
     'Of its level, in the active revision; NULL: it quotes another, or none of its levels.';
 COMMENT ON COLUMN medusa_market.offer.relays IS 'On behalf of an offer that is kept open here.';
@@ -69,7 +69,8 @@ COMMENT ON COLUMN medusa_market.offer.because IS 'Why, in numbers that no partne
 CREATE INDEX offer_of_partner ON medusa_market.offer (is_own, partner, contract, said_round);
 COMMENT ON INDEX medusa_market.offer_of_partner IS 'The last offer of a partner under a contract.';
 CREATE INDEX offer_of_round ON medusa_market.offer (round, partner);
-COMMENT ON INDEX medusa_market.offer_of_round IS 'What was offered in a round.';
+COMMENT ON INDEX medusa_market.offer_of_round IS
+    'The offers of a round.';
 CREATE INDEX offer_made ON medusa_market.offer (made_at);
 COMMENT ON INDEX medusa_market.offer_made IS 'The oldest offers.';
 
@@ -84,7 +85,7 @@ CREATE TABLE medusa_market.open_offer (
         REFERENCES medusa_market.offer (offer_id, is_own, partner)
 );
 COMMENT ON TABLE medusa_market.open_offer IS
-    'Offers that wait for an answer; one per partner either way.';
+    'Offers that wait for an answer; one per partner in each direction.';
 COMMENT ON COLUMN medusa_market.open_offer.is_stale IS
     'It lay here for longer than a round before it was looked at: it is declined.';
 
@@ -96,7 +97,8 @@ CREATE TABLE medusa_market.open_item (
 );
 COMMENT ON TABLE medusa_market.open_item IS 'The fragments in open offers of this home.';
 CREATE INDEX open_item_of_offer ON medusa_market.open_item (offer_id);
-COMMENT ON INDEX medusa_market.open_item_of_offer IS 'What an offer is about.';
+COMMENT ON INDEX medusa_market.open_item_of_offer IS
+    'The items of an offer.';
 
 CREATE TABLE medusa_market.offer_lapse (
     offer_id  bigint PRIMARY KEY REFERENCES medusa_market.offer,
@@ -132,9 +134,11 @@ COMMENT ON COLUMN medusa_market.answer.because IS 'Why, in numbers that no partn
 CREATE UNIQUE INDEX answer_once ON medusa_market.answer (offer_id) WHERE NOT is_more;
 COMMENT ON INDEX medusa_market.answer_once IS 'An offer is answered once.';
 CREATE INDEX answer_of_offer ON medusa_market.answer (offer_id, answer_id);
-COMMENT ON INDEX medusa_market.answer_of_offer IS 'What was said to an offer, in order.';
+COMMENT ON INDEX medusa_market.answer_of_offer IS
+    'The answers to an offer, in order.';
 CREATE INDEX answer_of_round ON medusa_market.answer (round);
-COMMENT ON INDEX medusa_market.answer_of_round IS 'What was answered in a round.';
+COMMENT ON INDEX medusa_market.answer_of_round IS
+    'The answers of a round.';
 CREATE INDEX answer_made ON medusa_market.answer (made_at);
 COMMENT ON INDEX medusa_market.answer_made IS 'The oldest answers.';
 
@@ -160,9 +164,9 @@ CREATE TABLE medusa_market.agreed_move (
     CONSTRAINT given_moves_alone_make_room CHECK (is_given OR makes_room_for IS NULL)
 );
 COMMENT ON TABLE medusa_market.agreed_move IS
-    'Fragments that this home gives to a partner (is_given) or takes from one: accepted, until it '
-    'has moved or its time is over (lapsed). Granted: what a partner would take so that this home '
-    'can take something itself; it lapses with the round unless that came about.';
+    'Fragments that this home gives to a partner (is_given) or takes from one: accepted, until '
+    'it has moved or its time is over (lapsed). Granted: load that a partner would take so '
+    'that this home can take some itself; it lapses with the round unless that happened.';
 COMMENT ON COLUMN medusa_market.agreed_move.price IS 'Currency per hour and unit of load.';
 COMMENT ON COLUMN medusa_market.agreed_move.makes_room_for IS
     'The move before which this one is made.';
@@ -175,7 +179,8 @@ CREATE UNIQUE INDEX agreed_move_taken ON medusa_market.agreed_move (partner, fra
     WHERE NOT is_given AND state <> 'lapsed';
 COMMENT ON INDEX medusa_market.agreed_move_taken IS 'A fragment is taken from a partner once.';
 CREATE INDEX agreed_move_of_answer ON medusa_market.agreed_move (answer_id);
-COMMENT ON INDEX medusa_market.agreed_move_of_answer IS 'What an answer has agreed.';
+COMMENT ON INDEX medusa_market.agreed_move_of_answer IS
+    'The moves agreed by an answer.';
 
 CREATE TABLE medusa_market.wanted_load (
     contract     text COLLATE "C" PRIMARY KEY,
@@ -187,9 +192,10 @@ CREATE TABLE medusa_market.wanted_load (
     told_level   integer
 );
 COMMENT ON TABLE medusa_market.wanted_load IS
-    'What a payer has asked for last and did not get, so that it can be told of room.';
+    'The load that a payer offered last without success, so that headroom can be reported to '
+    'it.';
 COMMENT ON COLUMN medusa_market.wanted_load.told_level IS
-    'The lowest level at which it was told of room; NULL: it was told that there is none.';
+    'The lowest level of the headroom that was reported to it; NULL: none was reported.';
 
 CREATE TABLE medusa_market.last_word (
     contract  text COLLATE "C" NOT NULL,

@@ -1,6 +1,7 @@
 CREATE VIEW medusa_api.holds WITH (security_invoker = true) AS
 SELECT stream, holder, purpose, from_us, limit_ms, placed_at, path_ms FROM medusa.hold;
-COMMENT ON VIEW medusa_api.holds IS 'What keeps which buckets.';
+COMMENT ON VIEW medusa_api.holds IS
+    'The holds, and the buckets that they keep.';
 
 CREATE VIEW medusa_api.sinks WITH (security_invoker = true) AS
 SELECT stream, name, from_us, through_us, version, rows, lost_us, problem, declared_at, delivered_at
@@ -17,13 +18,15 @@ CREATE VIEW medusa_api.recalls WITH (security_invoker = true) AS
 SELECT p.stream, p.participant, p.replica, r.generation, r.from_us, r.because, r.who, r.version,
     r.recalled_at
 FROM medusa.recall AS r JOIN medusa.stream_producer AS p ON p.line_id = r.line_id;
-COMMENT ON VIEW medusa_api.recalls IS 'What operators took back, from when on, who and why.';
+COMMENT ON VIEW medusa_api.recalls IS
+    'Recalls by operators: from which bucket on, by whom and why.';
 
 CREATE VIEW medusa_api.certificates WITH (security_invoker = true) AS
 SELECT certificate_id, stream, participant, replica, version, suite, law, from_us, to_us, passed,
     figures, engines, quarantined, certified_at
 FROM medusa.certificate;
-COMMENT ON VIEW medusa_api.certificates IS 'What checks found, window by window.';
+COMMENT ON VIEW medusa_api.certificates IS
+    'Results of checks, window by window.';
 
 CREATE VIEW medusa_api.divergences WITH (security_invoker = true) AS
 SELECT divergence_id, stream, bucket_us, plan, participant, replica, version, rows, sum_a, sum_b,
@@ -46,14 +49,15 @@ WITH RECURSIVE disputed AS (
 )
 SELECT d.stream, min(d.from_us) AS from_us FROM disputed AS d GROUP BY d.stream;
 COMMENT ON VIEW medusa_api.disputed IS
-    'From which bucket on streams are disputed: those whose producers disagree, and what is '
+    'The bucket from which each stream is disputed: those whose producers disagree, and those '
     'computed from them here.';
 
 CREATE VIEW medusa_api.published_boundaries WITH (security_invoker = true) AS
 SELECT stream, participant, replica, last_version AS version, origin_us, boundary_us, end_us,
     trimmed_us
 FROM medusa.stream_producer;
-COMMENT ON VIEW medusa_api.published_boundaries IS 'For partners: how far each line has come.';
+COMMENT ON VIEW medusa_api.published_boundaries IS
+    'For partners: the progress of each line.';
 
 CREATE VIEW medusa_api.published_segments WITH (security_invoker = true) AS
 SELECT p.stream, p.participant, p.replica, s.from_us, s.to_us, s.stability, s.generation,

@@ -33,10 +33,10 @@ CREATE VIEW medusa_api.contract WITH (security_invoker = true) AS
     LEFT JOIN medusa_market.contract_proposal AS o ON o.contract = c.contract AND o.state = 'open'
         AND o.proposed_by <> h.participant;
 COMMENT ON VIEW medusa_api.contract IS
-    'This home''s copy of each contract, which its owner edits: what it proposes (state proposed), '
-    'else what both agreed (agreed, in force from the next round on, or ended), else what a '
-    'partner asks for (asked). UPDATE proposes, INSERT proposes a new one, DELETE withdraws or '
-    'gives notice.';
+    'This home''s copy of each contract, which its owner edits: its own proposal (state '
+    'proposed), else the agreement (agreed, in force from the next round on, or ended), else '
+    'the partner''s proposal (asked). UPDATE proposes, INSERT proposes a new one, DELETE '
+    'withdraws or gives notice.';
 
 CREATE VIEW medusa_api.contract_in_force WITH (security_invoker = true) AS
     SELECT r.contract, v.round, r.number, r.revision, r.document, r.kind, r.payer, r.provider,
@@ -50,7 +50,7 @@ CREATE VIEW medusa_api.contract_in_force WITH (security_invoker = true) AS
         AND lower(r.validity) <= clock_timestamp()
         AND least(upper(r.validity), n.ends_at) > clock_timestamp();
 COMMENT ON VIEW medusa_api.contract_in_force IS
-    'What contracts say that are active and valid now, and from which round on.';
+    'The terms of contracts that are active and valid now, and from which round on.';
 
 CREATE VIEW medusa_api.contract_proposals WITH (security_invoker = true) AS
     SELECT p.contract, p.proposal_id, p.proposed_by, CASE WHEN p.state = 'agreed' AND NOT EXISTS (
@@ -70,7 +70,7 @@ CREATE VIEW medusa_api.contract_proposals WITH (security_invoker = true) AS
     JOIN medusa_market.contract_revision AS r ON r.revision = p.revision
     LEFT JOIN medusa_market.contract_revision AS s ON s.revision = r.supersedes;
 COMMENT ON VIEW medusa_api.contract_proposals IS
-    'Edits of either party, what they change, and what became of them.';
+    'Edits of either party, their changes, and their outcomes.';
 
 CREATE VIEW medusa_api.contract_history WITH (security_invoker = true) AS
     SELECT r.contract, r.number, a.agreed_at, v.round, v.activated_at, r.revision, r.document,
@@ -86,7 +86,8 @@ COMMENT ON VIEW medusa_api.contract_history IS
 CREATE VIEW medusa_api.contract_notices WITH (security_invoker = true) AS
     SELECT contract, given_by, told_by, ends_at, noted_at FROM medusa_market.contract_notice;
 COMMENT ON VIEW medusa_api.contract_notices IS
-    'Who ends which contract, as either party has said; medusa_api.contract says when it ends.';
+    'Notices that end contracts, as stated by either party; medusa_api.contract shows when a '
+    'contract ends.';
 
 CREATE VIEW medusa_api.contract_voids WITH (security_invoker = true) AS
     SELECT contract, number, revision, because, voided_at FROM medusa_market.contract_void;
@@ -102,7 +103,7 @@ CREATE VIEW medusa_api.party_keys WITH (security_invoker = true) AS
     FROM medusa_market.party_key AS k
     LEFT JOIN medusa_market.key_disowned AS d ON d.public_key = k.public_key;
 COMMENT ON VIEW medusa_api.party_keys IS
-    'By which keys this home knows itself and its partners, now and before.';
+    'The keys of this home and its partners, now and before.';
 
 CREATE VIEW medusa_api.rounds WITH (security_invoker = true) AS
     SELECT number, opened_at, opened_by, because FROM medusa_market.round;
@@ -116,17 +117,18 @@ CREATE VIEW medusa_api.inbox WITH (security_invoker = true) AS
         i.received_at, i.ended_at, i.bytes, i.nonce
     FROM medusa_market.inbox AS i;
 COMMENT ON VIEW medusa_api.inbox IS
-    'Envelopes that came: received, verified, handled, or refused and why.';
+    'Received envelopes: received, verified, handled, or refused and why.';
 
 CREATE VIEW medusa_api.outbox WITH (security_invoker = true) AS
     SELECT message_id, receiver, kind, about, put_at, acknowledged_at, problem
         FROM medusa_market.outbox;
-COMMENT ON VIEW medusa_api.outbox IS 'What partners are told, and whether they have it.';
+COMMENT ON VIEW medusa_api.outbox IS
+    'Messages to partners, and whether they have arrived.';
 
 CREATE VIEW medusa_api.audit WITH (security_invoker = true) AS
     SELECT audit_id, at, who, what, subject, before, after FROM medusa_market.audit;
 COMMENT ON VIEW medusa_api.audit IS
-    'What was done about agreements; medusa_market.verify_audit() says whether it is whole.';
+    'Actions on agreements; medusa_market.verify_audit() shows whether the audit is complete.';
 
 CREATE TRIGGER edit INSTEAD OF INSERT OR UPDATE OR DELETE ON medusa_api.contract
     FOR EACH ROW EXECUTE FUNCTION medusa_market.edit_contract();

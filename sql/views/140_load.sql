@@ -2,7 +2,8 @@ CREATE VIEW medusa_api.cost WITH (security_invoker = true) AS
 SELECT kind, capacity, scale, points, threshold, currency, number, set_at, set_by
 FROM medusa_market.cost_function ORDER BY number DESC LIMIT 1;
 COMMENT ON VIEW medusa_api.cost IS
-    'What load costs this participant: INSERT or UPDATE it as the owner; nobody else sees it.';
+    'The cost of load of this participant: INSERT or UPDATE it as the owner; no other role '
+    'sees it.';
 CREATE TRIGGER set_cost INSTEAD OF INSERT OR UPDATE OR DELETE ON medusa_api.cost
     FOR EACH ROW EXECUTE FUNCTION medusa_market.set_cost();
 
@@ -15,5 +16,5 @@ SELECT s.sample_id, s.driver, s.lane, s.ended_at, s.length_ms, NULL, NULL, NULL,
     s.total_us / (s.length_ms * 1000.0)
 FROM medusa_market.load_sample AS s;
 COMMENT ON VIEW medusa_api.load_samples IS
-    'What drivers spent, period by period: a row for each fragment and kind, and without kind the '
-    'total. Load is in CPU seconds per second.';
+    'CPU time of drivers, period by period: a row for each fragment and kind, and without kind '
+    'the total. Load is in CPU seconds per second.';

@@ -10,7 +10,7 @@ CREATE VIEW medusa_api.offers WITH (security_invoker = true) AS
     LEFT JOIN medusa_market.offer_lapse AS l ON l.offer_id = o.offer_id
     LEFT JOIN medusa_market.answer AS a ON a.offer_id = o.offer_id AND NOT a.is_more;
 COMMENT ON VIEW medusa_api.offers IS
-    'Offers of load that this home made and was made, why, and what became of them.';
+    'Offers of load made and received by this home, their reasons and their outcomes.';
 
 CREATE VIEW medusa_api.answers WITH (security_invoker = true) AS
     SELECT a.answer_id, a.round, a.is_own, o.partner, o.contract, a.reason, a.accepted, a.load,
@@ -29,4 +29,4 @@ COMMENT ON VIEW medusa_api.agreed_moves IS
 CREATE VIEW medusa_api.trading WITH (security_invoker = true) AS
     SELECT round_ms, move_ms, residence_ms, dead_band, partners_max FROM medusa_market.market;
 COMMENT ON VIEW medusa_api.trading IS
-    'How this participant trades: its owner changes it by UPDATE, from the next turn on.';
+    'How this participant trades: its owner changes it by UPDATE, from the next round on.';

@@ -121,7 +121,7 @@ def test_a_contract_that_ends_is_left_alone(alpha: Party, beta: Party) -> None:
     assert marks(dearer(some_terms()), alpha, beta) == [LEFT, LEFT]
 
 
-def test_a_partner_whose_key_nobody_knows_is_named(alpha: Party) -> None:
+def test_a_partner_with_an_unknown_key_is_named(alpha: Party) -> None:
     terms = some_terms(provider="stranger")
     assert applied(terms, alpha) == [
         (LEFT, "no key of stranger is known here: call medusa_api.learn_key, then apply")

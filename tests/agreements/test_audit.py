@@ -17,9 +17,7 @@ def by_force(watcher: Engine, statement: str) -> None:
         connection.execute(text(f"DO $$ BEGIN {TOUCH}{statement}; END $$"))
 
 
-def test_every_edit_stands_in_the_audit_with_the_login_that_made_it(
-    alpha: Party, beta: Party
-) -> None:
+def test_every_edit_is_in_the_audit_with_its_login(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     alpha.sql(RAISE_PRICE, 1.3)
     lines = alpha.sql(

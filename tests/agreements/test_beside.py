@@ -77,7 +77,7 @@ def test_two_loops_agree_on_what_both_owners_edit(
     assert told == []
 
 
-def test_a_partner_that_is_away_is_told_of_once_in_a_while(
+def test_an_unavailable_partner_is_reported_once_in_a_while(
     alpha: Party, beta: Party, beside: Making, clock: Clock
 ) -> None:
     told: list[Exception] = []
@@ -99,7 +99,7 @@ def test_a_partner_that_is_away_is_told_of_once_in_a_while(
     assert len(told) == 2
 
 
-def test_a_partner_that_never_answers_keeps_no_turn_waiting(
+def test_a_partner_that_never_answers_delays_no_tick(
     alpha: Party, beta: Party, gamma: Party
 ) -> None:
     class Silent:
@@ -145,7 +145,7 @@ def test_a_partner_that_never_answers_keeps_no_turn_waiting(
     post.close()
 
 
-def test_a_turn_that_never_ends_keeps_no_program_from_ending(clock: Clock) -> None:
+def test_a_tick_that_never_ends_does_not_keep_a_program_from_ending(clock: Clock) -> None:
     begun, let_go = Event(), Event()
 
     class Hanging:
@@ -167,7 +167,7 @@ def test_a_turn_that_never_ends_keeps_no_program_from_ending(clock: Clock) -> No
     ("error", "said"),
     [(KeyError(), "KeyError"), (ValueError("no\nnumber"), "ValueError: no number")],
 )
-def test_a_fault_of_our_own_is_told_as_one_and_ends_no_turns(
+def test_an_internal_error_is_reported_as_one_and_stops_no_ticks(
     clock: Clock, error: Exception, said: str
 ) -> None:
     class Faulty:

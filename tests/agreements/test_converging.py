@@ -123,7 +123,7 @@ def test_two_homes_hold_the_same_in_the_end_whatever_was_lost_doubled_or_set_bac
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_two_homes_come_to_the_same_agreements(alpha: Party, beta: Party, seed: int) -> None:
+def test_two_homes_reach_the_same_agreements(alpha: Party, beta: Party, seed: int) -> None:
     random = Random(seed)
     numbers: dict[Party | str, int] = {}
     for _ in range(STEPS):

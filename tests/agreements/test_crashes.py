@@ -39,9 +39,7 @@ def made_until_quiet(alpha: Party, beta: Party, point: str, passes: int) -> int:
 
 
 @pytest.mark.parametrize("point", AGREEMENT_POINTS)
-def test_a_turn_that_is_killed_anywhere_is_made_again(
-    alpha: Party, beta: Party, point: str
-) -> None:
+def test_a_tick_that_is_killed_anywhere_is_repeated(alpha: Party, beta: Party, point: str) -> None:
     for passes in (1, 2):
         name = f"after_{passes}"
         for party in (alpha, beta):
@@ -85,7 +83,7 @@ def test_a_partner_that_is_away_is_waited_for_and_holds_up_no_other(
     assert alpha.shows()[0] == beta.shows()[0] == "agreed"
 
 
-def test_what_could_not_be_sent_in_its_time_is_sealed_anew(alpha: Party, beta: Party) -> None:
+def test_a_message_that_expired_unsent_is_sealed_again(alpha: Party, beta: Party) -> None:
     alpha.post.cut.add(beta.name)
     alpha.desk = alpha.a_desk(lasts_ms=1)
     alpha.sql(INSERT)
@@ -98,6 +96,6 @@ def test_what_could_not_be_sent_in_its_time_is_sealed_anew(alpha: Party, beta: P
     assert beta.shows()[0] == "asked"
 
 
-def test_a_turn_that_has_nothing_to_do_is_one_question(alpha: Party) -> None:
+def test_an_idle_tick_is_one_query(alpha: Party) -> None:
     assert not alpha.agreements.has_work()
     assert alpha.desk.turn().is_idle

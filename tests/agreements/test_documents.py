@@ -171,7 +171,7 @@ def test_a_row_that_contradicts_its_document_is_refused_whoever_writes_it(
             assert getattr(refused.value.orig, "pgcode", None) == "MD001", what
 
 
-def test_no_two_claims_to_one_subject_overlap_whoever_writes_them(
+def test_no_writer_can_record_overlapping_claims_to_one_subject(
     alpha: Party, watchers: dict[Participant, Engine]
 ) -> None:
     with watchers[ALPHA].connect() as superuser:

@@ -78,7 +78,7 @@ def test_an_edit_is_in_force_only_once_the_other_has_made_the_same(
 
 
 @pytest.mark.parametrize("editor", ["alpha", "beta"])
-def test_what_lies_there_is_accepted_by_name(alpha: Party, beta: Party, editor: str) -> None:
+def test_a_partners_proposal_is_accepted_by_name(alpha: Party, beta: Party, editor: str) -> None:
     agree(alpha, beta)
     one, other = (alpha, beta) if editor == "alpha" else (beta, alpha)
     one.sql(RAISE_PRICE, ONE_THIRTY)

@@ -62,7 +62,7 @@ def test_a_proposal_has_a_number_and_lasts_for_a_month_at_most(alpha: Party, bet
     assert beta.proposals() == []
 
 
-def test_a_proposal_that_expired_on_its_way_is_none(alpha: Party, beta: Party) -> None:
+def test_a_proposal_that_expired_on_its_way_is_ignored(alpha: Party, beta: Party) -> None:
     document, past_ms = document_of(some_terms()), now_ms(beta) - 1
     ((said,),) = beta.sql(TAKE, received(alpha, beta), document, "{}", 1, past_ms, None, None,
                           role="job")  # fmt: skip
@@ -138,7 +138,7 @@ def test_a_key_that_an_owner_names_is_one(alpha: Party, key: str) -> None:
         assert isinstance(error, Refused), call
 
 
-def test_a_key_has_32_bytes_whoever_learns_it(alpha: Party) -> None:
+def test_a_key_has_32_bytes_on_every_path(alpha: Party) -> None:
     for key in (b"", b"k" * 31, b"k" * 33):
         error = refused(alpha, "SELECT medusa_market.learn_first_key('delta', %s, 'a test')", key)
         assert isinstance(error, Refused)

@@ -90,7 +90,7 @@ def test_logins_begin_with_bounds(beta: Party, role: str) -> None:
         assert 0 < most < 100
 
 
-def test_of_somebody_unknown_nothing_is_kept(alpha: Party, beta: Party) -> None:
+def test_nothing_of_an_unknown_sender_is_kept(alpha: Party, beta: Party) -> None:
     (answer,) = put(alpha, beta, an_envelope(alpha, sender="nobody"))
     assert answer.startswith("refused: no key of nobody is known here")
     (answer,) = put(alpha, beta, an_envelope(alpha, sender=BETA))

@@ -87,7 +87,7 @@ def test_proposals_that_nobody_agrees_on_have_a_bound(
     assert "too much: alpha has proposed 4,096 times within a day" in inbox(beta)[-1][1]
 
 
-def test_long_documents_stand_in_the_audit_by_their_hash(alpha: Party, beta: Party) -> None:
+def test_long_documents_are_in_the_audit_by_their_hash(alpha: Party, beta: Party) -> None:
     many = some_fragments(*(f"fragment_number_{at}" for at in range(500)))
     ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())", role="job")
     terms = some_terms(subject=a_movement(fragments=many))

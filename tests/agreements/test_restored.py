@@ -61,7 +61,7 @@ def test_a_first_agreement_that_was_lost_on_its_way_is_found_missing(
 
 
 @pytest.mark.parametrize("who", ["alpha", "beta"])
-def test_a_home_that_lost_everything_is_told_what_was_agreed(
+def test_a_home_that_lost_everything_receives_its_agreements_again(
     alpha: Party, beta: Party, backups: Backups, who: str
 ) -> None:
     lost, other = (alpha, beta) if who == "alpha" else (beta, alpha)

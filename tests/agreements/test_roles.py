@@ -41,7 +41,7 @@ def is_refused(party: Party, role: str, statement: str) -> bool:
 
 
 @pytest.mark.parametrize("role", ["owner", "job", "airflow", "analyst", "reader"])
-def test_nobody_writes_a_table_of_agreements_by_hand(alpha: Party, role: str) -> None:
+def test_no_login_writes_a_table_of_agreements_directly(alpha: Party, role: str) -> None:
     for table in TABLES:
         for verb in ("DELETE FROM {}", "INSERT INTO {} DEFAULT VALUES", "TRUNCATE {}"):
             statement = verb.format(f"medusa_market.{table}")

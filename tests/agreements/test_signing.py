@@ -112,9 +112,7 @@ def test_the_provider_signs_once_and_that_alone_agrees_to_nothing(
     assert nothing_is_agreed(alpha, beta)
 
 
-def test_nobody_signs_what_it_does_not_propose_or_with_another_key(
-    alpha: Party, beta: Party
-) -> None:
+def test_a_party_signs_only_its_proposals_with_its_own_key(alpha: Party, beta: Party) -> None:
     with pytest.raises(Refused, match="is not known here"):
         signs(beta, REVISION)
     alpha.sql(INSERT)

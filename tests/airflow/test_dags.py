@@ -248,7 +248,7 @@ def test_the_backlog_lane_is_opened_and_waited_for(airflow: Airflow) -> None:
     assert run.states("certify") == ["success"], run
 
 
-def test_a_round_and_housekeeping_of_all_are_told(airflow: Airflow) -> None:
+def test_a_round_and_housekeeping_of_all_are_reported(airflow: Airflow) -> None:
     run = airflow.run("medusa_round", explain=True, only_idle=False)
     assert run.states("round") == ["success", "success"], run
     assert run.told("round")["is_explained"] is True
@@ -276,7 +276,7 @@ def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Sett
     )
 
 
-def test_a_job_that_is_given_up_is_told_of_with_reason_and_log(
+def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
     airflow: Airflow, settings: Settings
 ) -> None:
     with open_jobs(settings) as jobs:

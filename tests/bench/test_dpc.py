@@ -239,16 +239,14 @@ def test_what_is_done_is_not_run_again_and_what_failed_is(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("spoilt", ["", "[]", '{"format": 2}', '{"format": 1, "cells": 3}'])
-def test_a_file_of_figures_that_is_none_is_refused_with_what_to_do(
-    tmp_path: Path, spoilt: str
-) -> None:
+def test_an_invalid_file_of_figures_is_refused_with_a_remedy(tmp_path: Path, spoilt: str) -> None:
     file = tmp_path / "dpc.json"
     file.write_text(spoilt)
     with pytest.raises(Refused, match="--again"):
         opened(file, {}, again=False)
 
 
-def test_a_cell_that_fails_is_told_and_the_others_go_on_while_everybody_runs(
+def test_a_failed_cell_is_reported_and_the_others_continue_while_all_participants_run(
     tmp_path: Path,
 ) -> None:
     chain = Chain(depth=1, policy="delay", cells=(single(6), single(3), single(0.5)))

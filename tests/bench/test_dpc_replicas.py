@@ -58,7 +58,7 @@ def test_where_all_are_lost_it_is_counted_when_something_is_read_again() -> None
     assert found.silence_s == pytest.approx(115.7 - 99.4)
 
 
-def test_a_bucket_of_which_two_final_rows_were_read_is_found() -> None:
+def test_a_bucket_with_two_final_rows_that_were_read_is_found() -> None:
     choices = choices_of(lost="left", then="right")
     assert a_switch([*choices, a_choice(110, "left", 117_000)]).chosen_twice == 1
 

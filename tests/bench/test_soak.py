@@ -32,7 +32,7 @@ def every_minute(values: list[float]) -> list[tuple[float, float]]:
     return [(60.0 * at, value) for at, value in enumerate(values)]
 
 
-def test_what_grows_beyond_its_bound_is_told_and_what_stays_is_kept() -> None:
+def test_growth_beyond_a_bound_is_reported_and_flat_figures_pass() -> None:
     bound = FLAT[RSS]
     grown = 200 * (1 + bound.share) + bound.more + 1
     flat = trend_of("alpha", RSS, every_minute([200.0] * 40))
@@ -90,7 +90,7 @@ def test_a_process_is_counted_with_all_that_it_started() -> None:
     assert sample_driver(parent.pid)["threads"] == 0
 
 
-def test_a_participant_is_sampled_beside_its_server_while_it_runs(tmp_path: Path) -> None:
+def test_a_participant_is_sampled_together_with_its_server_while_it_runs(tmp_path: Path) -> None:
     folder = folder_on_memory("medusa-soak-")
     documents: dict[str, object] = {
         "participants/alpha.yaml": {

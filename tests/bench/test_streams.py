@@ -38,7 +38,7 @@ def test_a_lag_that_swings_by_a_bucket_has_no_slope() -> None:
     assert 60 * slope(growing) == pytest.approx(6, abs=0.3)
 
 
-def test_costs_are_told_per_bucket() -> None:
+def test_costs_are_reported_per_bucket() -> None:
     figures = figures_of(2, [a_sample(0, 5), a_sample(10, 5), a_sample(20, 5)])
     assert figures["commits"] == 10
     assert figures["CPU ms per stream"] == 15_000

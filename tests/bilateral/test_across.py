@@ -144,7 +144,7 @@ def test_what_a_file_says_is_found_again_by_its_field(tmp_path: Path) -> None:
 # ------------------------------------------------------------ files and limits
 
 
-def test_files_that_are_no_contracts_are_told_or_left_alone(tmp_path: Path) -> None:
+def test_files_that_are_not_contracts_are_reported_or_left_alone(tmp_path: Path) -> None:
     directory = write_bilateral(tmp_path, TEXTS)
     folder = directory / "bilateral"
     (folder / "notes.txt").write_text("nothing")
@@ -192,7 +192,7 @@ def test_longer_files_than_anybody_needs_are_refused_before_one_is_read(tmp_path
         examine_bilateral(directory, None)
 
 
-def test_a_file_full_of_mistakes_tells_the_first_ones(tmp_path: Path) -> None:
+def test_a_file_full_of_mistakes_reports_the_first_ones(tmp_path: Path) -> None:
     unknown = "".join(f"field_{number}: 1\n" for number in range(3_000))
     twice = MOVEMENT.replace("[first, second]", f"[{'9, ' * 15_000}9]")
     examined = examine(tmp_path, {"spare": MOVEMENT + unknown, "twice": twice})

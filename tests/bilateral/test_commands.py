@@ -58,7 +58,7 @@ def test_check_as_json_gives_terms_whose_hash_is_the_revision(run: Run, tmp_path
         assert Path(contract["file"]).stem == terms.contract
 
 
-def test_check_tells_every_error_and_ends_with_2(run: Run, tmp_path: Path) -> None:
+def test_check_prints_every_error_and_exits_with_2(run: Run, tmp_path: Path) -> None:
     broken = MOVEMENT.replace("EUR", "€").replace("1.30", "0.5")
     euro = MOVEMENT.replace("EUR", "€")
     texts = {**TEXTS, "spare": euro, "broken": broken, "none": "kind: 3\n"}
@@ -78,7 +78,7 @@ def test_check_tells_every_error_and_ends_with_2(run: Run, tmp_path: Path) -> No
     ]
 
 
-def test_a_participants_file_that_cannot_be_read_is_told_beside_the_contracts(
+def test_an_unreadable_participants_file_is_reported_with_the_contracts(
     run: Run, tmp_path: Path
 ) -> None:
     directory = write_bilateral(tmp_path / "c", {"spare": MOVEMENT.replace("EUR", "€")})
@@ -99,7 +99,7 @@ def test_streams_and_participants_are_checked_once_the_contracts_are_right(
     assert "nothing feeds source ticks" in err
 
 
-def test_check_of_a_folder_that_is_none_is_refused(run: Run, tmp_path: Path) -> None:
+def test_check_of_something_other_than_a_folder_is_refused(run: Run, tmp_path: Path) -> None:
     code, _, err = run("check", "--contracts", tmp_path / "nowhere")
     assert code == 2
     assert "name the contracts with --contracts DIR" in err

@@ -136,7 +136,7 @@ WRONG = [
 @pytest.mark.parametrize(
     ("text", "old", "new", "line", "says"), WRONG, ids=lambda value: str(value)[:40]
 )
-def test_what_is_wrong_is_said_with_its_place(
+def test_an_error_is_reported_with_its_place(
     tmp_path: Path, text: str, old: str, new: str, line: int, says: str
 ) -> None:
     assert text.count(old) == 1
@@ -156,7 +156,7 @@ def test_nothing_is_wrong_with_the_texts_that_are_changed_here(tmp_path: Path) -
         assert examine(tmp_path / name, {name: text}).findings == ()
 
 
-def test_everything_that_is_wrong_is_told_at_once_from_top_to_bottom(tmp_path: Path) -> None:
+def test_all_errors_are_reported_at_once_from_top_to_bottom(tmp_path: Path) -> None:
     wrong = MOVEMENT.replace("EUR", "euro").replace("  low: 1.00", "  low: x")
     wrong = wrong.replace("hold_max: 1d", "hold: 1d")
     findings = examine(tmp_path, {"spare": wrong, "elsewhere": "kind: x\n"}).findings

@@ -175,7 +175,7 @@ def test_a_time_is_unix_milliseconds(text: str, time_ms: int) -> None:
     "text", ["2026-02-29T00:00:00Z", "2026-01-01T24:00:01Z", "0000-01-01T00:00:00Z",
              "2026-01-01T00:00:60Z", "2026-01-01t00:00:00Z", "2026-01-01T00:00:00"]
 )  # fmt: skip
-def test_a_time_that_is_none_is_refused(text: str) -> None:
+def test_an_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="which is no time: write one in UTC"):
         time_ms_of(value_of(text))
 

@@ -242,7 +242,7 @@ def test_a_changed_lock_is_followed(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_folder_that_was_moved_is_set_up_anew(project: Project) -> None:
+def test_a_moved_folder_is_set_up_again(project: Project) -> None:
     project.python = BASE_PYTHON
     project.succeed()
     project.root = project.root.rename(project.root.with_name("moved"))

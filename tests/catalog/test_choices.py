@@ -40,7 +40,7 @@ def reading(home: HomeUnderTest) -> Reading:
     return Reading(home.catalog)
 
 
-def test_a_final_row_is_read_of_whoever_has_one(reading: Reading) -> None:
+def test_a_final_row_is_read_from_any_producer_that_has_one(reading: Reading) -> None:
     reading[BETA].commit(0, 2, T, missing=["src"])
     reading[GAMMA].commit(0, 3)
     reading.hear()

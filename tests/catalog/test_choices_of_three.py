@@ -337,7 +337,7 @@ def test_what_was_chosen_may_be_taken_back_and_is_chosen_anew(
     assert [s.range for s in was] == [a.buckets(0, 3)]
 
 
-def test_a_choice_that_was_decided_before_a_recall_is_refused_and_decided_anew(
+def test_a_choice_decided_before_a_recall_is_refused_and_decided_again(
     home: HomeUnderTest, owner: Catalog
 ) -> None:
     reading = Reading(home.catalog)

@@ -62,7 +62,7 @@ def test_the_same_commit_sent_again_gets_its_first_answer(catalog: Catalog) -> N
     assert len(catalog.steps()) == 1
 
 
-def test_the_first_answer_is_found_before_the_lease_is_looked_at(catalog: Catalog) -> None:
+def test_the_first_reply_is_found_before_the_lease_is_checked(catalog: Catalog) -> None:
     commit = a.a_commit(a.a_segment(0, 1))
     catalog.commit(commit)
     catalog.release_lease(a.a_lease())

@@ -81,7 +81,7 @@ def test_a_cursor_moves_to_versions_that_were_there_and_never_back(catalog: Cata
     write(catalog, 1, 2)
     catalog.move_cursor(a.SUMS, "mart", Version(2), LIMIT_MS)
     catalog.move_cursor(a.SUMS, "mart", Version(2), LIMIT_MS)
-    for version, why in ((1, "stands at version 2"), (3, "not there yet")):
+    for version, why in ((1, "is at version 2"), (3, "not there yet")):
         with pytest.raises(Refused, match=why):
             catalog.move_cursor(a.SUMS, "mart", Version(version), LIMIT_MS)
     with pytest.raises(Refused, match="no cursor"):

@@ -154,7 +154,7 @@ def test_the_same_news_is_brought_once(partner: Catalog, reader: Catalog) -> Non
     assert as_known(reader) == as_known(partner)
 
 
-def test_news_that_do_not_begin_where_the_copy_stands_are_refused(
+def test_news_that_do_not_begin_at_the_copys_version_are_refused(
     partner: Catalog, reader: Catalog
 ) -> None:
     write(partner, a.a_segment(0, 1, rows={0: 1}))
@@ -175,7 +175,7 @@ def test_a_fragment_reads_a_copy_as_it_would_read_its_own(
     assert tail.inputs[a.SUMS].segments == as_known(partner)
 
 
-def test_nobody_imports_without_the_lease_of_that_import(partner: Catalog, reader: Catalog) -> None:
+def test_an_import_requires_its_lease(partner: Catalog, reader: Catalog) -> None:
     write(partner, a.a_segment(0, 1, rows={0: 1}))
     reader.acquire_lease(a.a_key(a.TAIL), a.FIRST, "me", a.HOUR_MS)
     with pytest.raises(Refused):
@@ -200,10 +200,10 @@ def test_nobody_imports_a_line_of_its_own(home: HomeUnderTest) -> None:
 
 def test_a_home_that_was_set_back_is_noticed(partner: Catalog, home: HomeUnderTest) -> None:
     write(partner, a.a_segment(0, 1, rows={0: 1}))
-    with pytest.raises(Diverged, match="stands at 1"):
+    with pytest.raises(Diverged, match="is at 1"):
         news(partner, after=5)
     home.catalog.deploy(a.a_deployment())
-    with pytest.raises(Diverged, match="stands at 0"):
+    with pytest.raises(Diverged, match="is at 0"):
         home.catalog.line_news(a.SUMS, a.ME, Version(3), segments_max=ALL)
 
 
@@ -237,7 +237,7 @@ def test_the_state_of_a_source_is_that_of_its_last_batch(catalog: Catalog) -> No
     assert catalog.landed_state(a.SRC, "query") == (2, '{"max": 3}')
 
 
-def test_a_source_is_declared_once_and_anew(catalog: Catalog) -> None:
+def test_a_source_is_declared_once_and_again(catalog: Catalog) -> None:
     catalog.declare_source(a.SRC, '{"kind": "replay"}')
     catalog.declare_source(a.SRC, '{"kind": "directory"}')
     assert catalog.sources() == {a.SRC: '{"kind": "directory"}'}

@@ -157,7 +157,7 @@ def read(partner: Partner, reader: Catalog, segments_max: int = 1_000) -> None:
     bring(reader, news(partner, reader, segments_max))
 
 
-def test_a_home_that_goes_on_from_an_old_backup_is_noticed(
+def test_a_home_that_continues_from_an_old_backup_is_detected(
     partner: Partner, reader: Catalog
 ) -> None:
     write(partner, a.a_segment(0, 1, rows={0: 1}))
@@ -184,7 +184,7 @@ def test_a_home_that_cut_its_steps_otherwise_is_another(partner: Partner, reader
     read(partner, reader)
     partner.set_back()
     write(partner, a.a_segment(0, 2, rows={0: 1, 1: 1}))
-    with pytest.raises(Diverged, match="stands at 1"):
+    with pytest.raises(Diverged, match="is at 1"):
         news(partner, reader)
     write(partner, a.a_segment(2, 3, rows={2: 1}))
     write(partner, a.a_segment(3, 4, rows={3: 1}))
@@ -237,7 +237,7 @@ def test_neither_trim_nor_compaction_nor_pages_make_a_line_another(
     assert standing(reader).boundary_us == 5 * a.WIDTH_US
 
 
-def test_a_home_that_tells_no_chain_is_read_without(partner: Partner, reader: Catalog) -> None:
+def test_a_home_that_sends_no_chain_is_read_without_one(partner: Partner, reader: Catalog) -> None:
     for chain in (None, "ab" * 32, None):
         after = standing(reader).version
         told = LineNews(stream=a.SUMS, producer=THEIRS, after=after, version=Version(after + 1),

@@ -34,7 +34,7 @@ def commit_by(holder: str, from_bucket: int, to_bucket: int,
     return lambda catalog: catalog.commit(commit)
 
 
-def test_nobody_sees_what_is_not_yet_committed(both_lanes: HomeUnderTest) -> None:
+def test_uncommitted_changes_are_invisible(both_lanes: HomeUnderTest) -> None:
     writer = both_lanes.session()
     writer.begin()
     both_lanes.start(writer, commit_by("me", 0, 1)).answer()
@@ -244,7 +244,7 @@ def test_readers_never_wait(both_lanes: HomeUnderTest) -> None:
     writer.end(keep=True)
 
 
-def test_an_error_fails_the_transaction_and_lets_its_locks_go(both_lanes: HomeUnderTest) -> None:
+def test_an_error_fails_the_transaction_and_releases_its_locks(both_lanes: HomeUnderTest) -> None:
     first, second = both_lanes.session(), both_lanes.session()
     first.begin()
     both_lanes.start(first, commit_by("me", 0, 1)).answer()

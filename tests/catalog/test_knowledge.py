@@ -90,7 +90,7 @@ def test_a_fragment_whose_input_has_not_begun_waits(catalog: Catalog) -> None:
     assert {type(d) for d in decide(knowledge, 0)} == {Wait}
 
 
-def test_fragments_come_after_those_they_read(catalog: Catalog) -> None:
+def test_fragments_follow_those_they_read(catalog: Catalog) -> None:
     assert [f.fragment.id for f in known(catalog).fragments] == [a.MAIN, a.TAIL]
 
 

@@ -127,7 +127,7 @@ def test_a_stream_has_not_begun_before_its_first_promise(catalog: Catalog) -> No
     assert status(catalog).promised_us == 4 * a.WIDTH_US
 
 
-def test_a_promise_never_goes_back(catalog: Catalog) -> None:
+def test_a_promise_never_moves_back(catalog: Catalog) -> None:
     promise(catalog, 4)
     promise(catalog, 4)
     with pytest.raises(Refused, match="promised"):
@@ -145,7 +145,7 @@ def test_origin_and_end_are_promised_once(catalog: Catalog) -> None:
     assert status(catalog).end_us == 9 * a.WIDTH_US
 
 
-def test_what_has_landed_lies_between_origin_and_end(catalog: Catalog) -> None:
+def test_landed_records_are_between_origin_and_end(catalog: Catalog) -> None:
     catalog.land(LEASE, a.a_batch(0, {2: 1, 5: 1}))
     with pytest.raises(Refused, match="before"):
         promise(catalog, 9, origin=3)

@@ -33,7 +33,7 @@ def let_expire(catalog: Catalog, lease: Lease) -> None:
     catalog.renew_lease(lease, ttl_ms=0)
 
 
-def test_a_lease_that_is_held_is_nobody_elses(catalog: Catalog) -> None:
+def test_a_held_lease_is_refused_to_others(catalog: Catalog) -> None:
     with pytest.raises(Conflict, match="held by me"):
         catalog.acquire_lease(a.a_key(), a.FIRST, "another", a.HOUR_MS)
 
@@ -56,7 +56,7 @@ def test_a_lease_given_back_is_free_at_once(catalog: Catalog) -> None:
     assert catalog.acquire_lease(a.a_key(), a.FIRST, "another", a.HOUR_MS).holder == "another"
 
 
-def test_nobody_gives_back_the_lease_of_another(catalog: Catalog) -> None:
+def test_a_driver_cannot_give_back_the_lease_of_another(catalog: Catalog) -> None:
     catalog.release_lease(a.a_lease(holder="another"))
     catalog.release_lease(a.a_lease(epoch=a.SECOND))
     assert catalog.renew_lease(a.a_lease(), a.HOUR_MS).holder == "me"

@@ -122,7 +122,7 @@ def test_time_travel_still_reads_what_was_taken_back(catalog: Catalog, owner: Ca
     assert standing(catalog) == [(0, 1, "stable", 1), (1, 3, "stable", 3)]
 
 
-def test_all_that_was_computed_from_it_goes_with_it_and_nothing_else(
+def test_all_results_computed_from_it_are_removed_with_it_and_nothing_else(
     catalog: Catalog, owner: Catalog
 ) -> None:
     catalog.commit(a.a_commit(sums(0, 2)))
@@ -153,7 +153,7 @@ def test_what_is_owed_after_a_recall_is_found_like_any_frontier(
     assert (a.MAIN, a.buckets(1, 3)) in [(s.fragment.fragment.id, s.range) for s in steps]
 
 
-def test_landed_records_are_closed_again_and_the_promise_stands(
+def test_landed_records_are_closed_again_and_the_promise_remains(
     catalog: Catalog, owner: Catalog
 ) -> None:
     catalog.land(a.a_lease(a.LANDING), a.a_batch(0, {0: 1, 1: 1, 2: 1}))
@@ -170,7 +170,7 @@ def test_landed_records_are_closed_again_and_the_promise_stands(
     assert line(catalog, a.SRC).has_ended
 
 
-def test_a_derived_line_that_had_ended_ends_anew(catalog: Catalog, owner: Catalog) -> None:
+def test_a_derived_line_that_had_ended_ends_again(catalog: Catalog, owner: Catalog) -> None:
     catalog.commit(a.a_commit(sums(0, 4), ends=True))
     owner.recall(wanted(1))
     assert (line(catalog).end_us, line(catalog).has_ended) == (None, False)
@@ -178,7 +178,7 @@ def test_a_derived_line_that_had_ended_ends_anew(catalog: Catalog, owner: Catalo
     assert (line(catalog).end_us, line(catalog).has_ended) == (3 * WIDTH, True)
 
 
-def test_tentative_rows_go_too_and_a_line_is_recalled_again(
+def test_tentative_rows_are_removed_too_and_a_line_is_recalled_again(
     catalog: Catalog, owner: Catalog
 ) -> None:
     catalog.commit(a.a_commit(sums(0, 1)))
@@ -205,7 +205,7 @@ def test_what_is_computed_again_from_the_same_is_a_commit_of_its_own(
 # ------------------------------------------------------------ who was under way
 
 
-def test_a_step_that_read_what_was_recalled_is_refused_and_decides_anew(
+def test_a_step_that_read_recalled_rows_is_refused_and_decided_again(
     catalog: Catalog, owner: Catalog
 ) -> None:
     catalog.commit(a.a_commit(sums(0, 3)))
@@ -425,7 +425,7 @@ def test_who_has_read_nothing_of_it_goes_on_without_a_word(
 
 
 @pytest.mark.parametrize("segments_max", [1, 2, 1_000])
-def test_a_new_reader_is_never_told_what_was_recalled(
+def test_a_new_reader_never_receives_recalled_rows(
     partner: Catalog, reader: Catalog, segments_max: int
 ) -> None:
     for at in range(3):
@@ -487,6 +487,6 @@ def test_what_is_final_changes_for_no_news_that_tells_of_no_recall(
     ],
     ids=str,
 )
-def test_a_partner_that_tells_nonsense_of_a_recall_is_refused(said: dict[str, Any]) -> None:
+def test_invalid_news_of_a_recall_is_refused(said: dict[str, Any]) -> None:
     with pytest.raises(Refused):
         LineRecall(**{"generation": 2, "from_us": 0, "version": Version(3), "because": "x", **said})

@@ -61,7 +61,7 @@ def test_what_a_sink_has_yet_to_deliver_is_not_trimmed(catalog: Catalog) -> None
     assert (trimmed.held_by.holder, trimmed.held_by.purpose) == ("sink:lake", HOLD_PURPOSE)
 
 
-def test_a_sink_that_gives_no_sign_holds_up_no_trim_for_ever(
+def test_a_silent_sink_does_not_block_trims_without_end(
     home: HomeUnderTest, catalog: Catalog
 ) -> None:
     catalog.commit(a.a_commit(a.a_segment(0, 6)))
@@ -75,7 +75,7 @@ def test_a_sink_that_gives_no_sign_holds_up_no_trim_for_ever(
     assert trimmed.trimmed_us == 6 * a.WIDTH_US
 
 
-def test_sinks_of_a_stream_stand_beside_each_other(catalog: Catalog) -> None:
+def test_sinks_of_a_stream_are_independent(catalog: Catalog) -> None:
     declare(catalog, "lake")
     second = declare(catalog, "desk", through_us=0)
     assert [(s.stream, s.name) for s in catalog.sinks()] == [(a.SUMS, "desk"), (a.SUMS, "lake")]
@@ -86,7 +86,7 @@ def test_sinks_of_a_stream_stand_beside_each_other(catalog: Catalog) -> None:
     )
 
 
-def test_a_sink_declared_anew_begins_where_it_is_told_to(catalog: Catalog) -> None:
+def test_a_sink_declared_again_begins_where_it_is_declared_to(catalog: Catalog) -> None:
     sink = declare(catalog)
     catalog.record_delivery(sink, delivered(4), LIMIT_MS)
     catalog.record_sink_problem(sink, "the disk is full")
@@ -108,7 +108,7 @@ def test_a_sink_that_was_withdrawn_holds_nothing(catalog: Catalog) -> None:
         catalog.record_delivery(sink, delivered(4), LIMIT_MS)
 
 
-def test_why_a_sink_does_not_go_on_is_known_until_it_does(catalog: Catalog) -> None:
+def test_the_problem_of_a_blocked_sink_is_known_until_it_continues(catalog: Catalog) -> None:
     sink = declare(catalog)
     catalog.record_sink_problem(sink, "x" * 3_000)
     assert catalog.sinks()[0].problem == "x" * 2_000

@@ -70,7 +70,7 @@ def test_a_plan_that_nothing_is_assigned_under_any_more_is_not_in_force(catalog:
     assert (left.id, left.document) == (plan, '{"two": 2}')
 
 
-def test_a_replica_is_assigned_beside_the_first(catalog: Catalog) -> None:
+def test_a_replica_is_assigned_in_addition_to_the_first(catalog: Catalog) -> None:
     second = a.an_assignment(a.MAIN, a.SECOND, Producer(a.ALPHA, replica=1))
     catalog.deploy(a.a_deployment(assignments=(second,)))
     mains = [line for line in catalog.assignments() if line.fragment == a.MAIN]

@@ -72,7 +72,7 @@ def starts(catalog: Catalog) -> list[int]:
     return [s.range.from_us // a.WIDTH_US for s in catalog.segments(a.SUMS)]
 
 
-def test_what_nobody_holds_goes_with_its_files(catalog: Catalog) -> None:
+def test_buckets_without_a_hold_are_removed_with_their_files(catalog: Catalog) -> None:
     files = write_buckets(catalog, 4)
     trimmed = trim(catalog, 3)
     assert (trimmed.from_us, trimmed.trimmed_us) == (None, 3 * a.WIDTH_US)
@@ -230,7 +230,7 @@ def test_a_grid_goes_on_before_the_epoch(catalog: Catalog) -> None:
     assert early.trimmed_us == -2 * a.WIDTH_US
 
 
-def test_a_trim_never_goes_back(catalog: Catalog) -> None:
+def test_a_trim_never_moves_back(catalog: Catalog) -> None:
     write_buckets(catalog, 4)
     trim(catalog, 3)
     again = trim(catalog, 1)
@@ -369,9 +369,7 @@ def test_a_trim_never_passes_the_hold_that_an_open_acknowledgement_places(
     assert (trimmed.trimmed_us, trimmed.held_by.holder) == (2 * a.WIDTH_US, "beta")  # type: ignore[union-attr]
 
 
-def test_an_acknowledgement_that_came_to_nothing_holds_nothing(
-    home: HomeUnderTest, catalog: Catalog
-) -> None:
+def test_a_failed_acknowledgement_holds_nothing(home: HomeUnderTest, catalog: Catalog) -> None:
     write_buckets(catalog, 4)
     reader, trimmer = home.session(), home.session()
     reader.begin()

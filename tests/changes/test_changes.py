@@ -104,7 +104,7 @@ def test_what_vanishes_is_deleted_and_a_gap_says_so(lines: Lines) -> None:
     ]
 
 
-def test_several_versions_between_two_are_told_as_their_difference(lines: Lines) -> None:
+def test_several_versions_between_two_are_reported_as_their_difference(lines: Lines) -> None:
     lines.write(BIG, 0, 1, {0: [("a", 1)]})
     lines.write(BIG, 1, 3, {1: [("t", 1)], 2: [("t", 2)]}, TENTATIVE)
     lines.write(BIG, 1, 2, {1: [("s", 1)]})
@@ -162,23 +162,23 @@ def test_what_was_trimmed_is_expired_and_never_left_out_silently(lines: Lines) -
     assert lines.told(BIG, 0, part=kept) == [("insert", 4, ("d", 1))]
 
 
-def test_versions_that_are_none_of_this_line_are_refused(lines: Lines) -> None:
+def test_versions_of_another_line_are_refused(lines: Lines) -> None:
     lines.write(BIG, 0, 1, {0: [("a", 1)]})
     lines.write(BIG, 1, 2, {1: [("a", 1)]})
     with pytest.raises(Refused, match="newest is 2"):
         lines.answer(BIG, 3)
-    with pytest.raises(Refused, match="--until 1 lies before"):
+    with pytest.raises(Refused, match="--until 1 is before"):
         lines.answer(BIG, 2, until=Version(1))
     line = line_of(lines.catalog, BIG)
     position = lines.answer(BIG, 0).position
     assert str(position).startswith("2:")
     assert not changes_of(lines.catalog, line, position, EVERYTHING).buckets
     for other in (Position(Version(2), "ab" * 32), Position(Version(9), position.chain)):
-        with pytest.raises(Diverged, match="begin anew"):
+        with pytest.raises(Diverged, match="start again"):
             changes_of(lines.catalog, line, other, EVERYTHING)
 
 
-def test_a_damaged_file_is_told_by_its_name(lines: Lines) -> None:
+def test_a_damaged_file_is_reported_by_its_name(lines: Lines) -> None:
     lines.write(BIG, 0, 1, {0: [("a", 1)]})
     (path,) = lines.home.storage.rglob("*.parquet")
     path.write_bytes(path.read_bytes()[:-1] + b"x")

@@ -84,7 +84,7 @@ def test_a_cursor_is_placed_read_moved_listed_and_dropped(
         (("changes", "sums", "--since", "x"), 2, "is no version"),
         (("changes", "sums", "--since", "9"), 2, "newest is 3"),
         (("changes", "sum", "--since", "0"), 2, "did you mean 'sums'"),
-        (("changes", "sums", "--since", "1:" + "0" * 64), 6, "begin anew"),
+        (("changes", "sums", "--since", "1:" + "0" * 64), 6, "start again"),
         (("changes", "sums", "--cursor", "m", "--to", "5"), 2, "leave --until and --to out"),
         (("changes", "sums", "--cursor", "No"), 2, "not a name"),
         (("changes", "sums", "--cursor", "m", "--hold", "32d"), 2, "1ms to 31d"),
@@ -137,7 +137,7 @@ def test_a_past_version_is_read_by_its_number_and_by_the_homes_clock(
     assert "_stability" in capsys.readouterr().out
 
 
-def test_status_and_streams_tell_how_far_corrections_are(
+def test_status_and_streams_show_the_progress_of_corrections(
     corrected: Lines, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:
     corrected.write(SUMS, 2, 3, {2: [("t", 1)]}, TENTATIVE)

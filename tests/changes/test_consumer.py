@@ -137,7 +137,7 @@ def test_a_cursor_gives_the_same_until_it_is_moved(lines: Lines) -> None:
     assert changes_behind(lines.catalog, line, moved).buckets == ()
 
 
-def test_a_cursor_from_now_is_told_whole_buckets_from_the_end_of_what_is_stable(
+def test_a_cursor_from_now_receives_whole_buckets_from_the_end_of_the_stable_prefix(
     lines: Lines,
 ) -> None:
     lines.write(BIG, 0, 2, {0: [("old", 1)]})
@@ -170,7 +170,7 @@ def test_a_cursor_whose_hold_ran_out_is_expired_once_that_is_trimmed(lines: Line
     ).until.version == 1  # fmt: skip
 
 
-def test_a_cursor_of_another_incarnation_or_of_another_past_is_told_to_begin_anew(
+def test_a_cursor_of_another_incarnation_or_history_is_refused_and_must_start_over(
     lines: Lines, owner: Callable[[str], None]
 ) -> None:
     lines.write(BIG, 0, 1, {0: [("a", 1)]})
@@ -180,7 +180,7 @@ def test_a_cursor_of_another_incarnation_or_of_another_past_is_told_to_begin_ane
     owner("UPDATE medusa.cursor SET chain = sha256('another past')")
     with pytest.raises(Diverged, match="drop the cursor"):
         changes_behind(lines.catalog, line, known_cursor(lines.catalog, BIG, CURSOR))
-    with pytest.raises(Diverged, match="begin anew"):
+    with pytest.raises(Diverged, match="start again"):
         lines.catalog.move_cursor(BIG, CURSOR, Version(1), HOLD_MS)
     lines.catalog.drop_cursor(BIG, CURSOR)
     place_cursor(lines.catalog, line, CURSOR, None, HOLD_MS)
@@ -191,7 +191,7 @@ def test_a_cursor_of_another_incarnation_or_of_another_past_is_told_to_begin_ane
         lines.catalog.move_cursor(BIG, CURSOR, Version(1), HOLD_MS)
 
 
-def test_a_cursor_that_is_not_there_is_told_with_the_nearest_name(lines: Lines) -> None:
+def test_an_unknown_cursor_is_refused_with_the_nearest_name(lines: Lines) -> None:
     line = line_of(lines.catalog, BIG)
     place_cursor(lines.catalog, line, CURSOR, None, HOLD_MS)
     with pytest.raises(Refused, match="did you mean 'mart'"):

@@ -40,7 +40,7 @@ def test_wrong_usage_is_one_sentence_and_exit_code_2(
 
 
 @pytest.mark.parametrize("command", [["streams"], ["status"], ["read", "x"]])
-def test_where_no_home_is_the_user_is_told_how_to_make_one(
+def test_without_a_home_the_error_says_how_to_create_one(
     command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

@@ -61,7 +61,7 @@ def test_a_machine_without_a_home_is_examined_and_nothing_is_left_behind(
     assert not list(tmp_path.iterdir())
 
 
-def test_what_fails_is_told_with_what_to_do_and_without_the_password(doctor: Doctor) -> None:
+def test_a_failure_is_reported_with_a_remedy_and_without_the_password(doctor: Doctor) -> None:
     url = f"postgresql://who:{CANARY}@127.0.0.1:1/nowhere"
     code, found, text = doctor({"MEDUSA_CATALOG_URL": url, "MEDUSA_DIR": "/proc/medusa"})
     assert code == 1
@@ -71,7 +71,7 @@ def test_what_fails_is_told_with_what_to_do_and_without_the_password(doctor: Doc
     assert any("MEDUSA_DIR" in line for line in failed)
 
 
-def test_homes_that_are_well_are_said_to_be(doctor: Doctor, watched: Watched) -> None:
+def test_healthy_homes_are_reported_as_such(doctor: Doctor, watched: Watched) -> None:
     code, found, _ = doctor(watched.environment())
     assert code == 0
     for home in ("alpha", "beta"):

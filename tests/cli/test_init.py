@@ -108,7 +108,7 @@ def test_a_disk_that_takes_no_more_leaves_nothing_half_done(here: Path) -> None:
         (["init", "netmon"], "comes with Medusa"),
     ],
 )
-def test_a_name_that_is_none_is_refused(
+def test_an_invalid_name_is_refused(
     here: Path, arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2

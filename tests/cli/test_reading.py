@@ -21,7 +21,7 @@ def exported(kept: Kept, stream: str) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_streams_tells_every_stream_and_that_it_has_ended(medusa: Run, netmon_kept: Kept) -> None:
+def test_streams_lists_every_stream_and_that_it_has_ended(medusa: Run, netmon_kept: Kept) -> None:
     ran = medusa(netmon_kept, "streams", "--json")
     document = json.loads(ran.out)
     names = {"connections", "busy_sources", "scanning_sources", "scanning_prefixes"}
@@ -147,7 +147,7 @@ def test_json_carries_every_character_as_it_is(medusa: Run, nasty_kept: Kept) ->
     assert SCRIPT in [row["who"] for row in rows]
 
 
-def test_null_and_empty_text_are_told_apart(medusa: Run, nasty_kept: Kept) -> None:
+def test_null_and_empty_text_are_distinguished(medusa: Run, nasty_kept: Kept) -> None:
     rows = json.loads(medusa(nasty_kept, "read", "events", "--json").out)["rows"]
     assert None in [row["who"] for row in rows]
     assert "NULL" in medusa(nasty_kept, "read", "events").out

@@ -111,7 +111,7 @@ def test_columns_stand_still_whatever_is_in_them(status: Status) -> None:
     assert heads["alpha"] == heads["beta"]
 
 
-def test_what_a_driver_or_a_record_says_cannot_colour_the_terminal(status: Status) -> None:
+def test_text_of_a_driver_or_record_cannot_colour_the_terminal(status: Status) -> None:
     _, out, _ = status()
     assert "red" in out
     assert {c for c in out if unicodedata.category(c).startswith("C")} == {"\n"}
@@ -129,7 +129,7 @@ def test_a_lease_that_is_over_says_since_when(status: Status, watched: Watched) 
         watched.change(ends.format("+ interval '1 hour'", a.MAIN))
 
 
-def test_a_home_that_is_away_is_told_beside_those_that_are_there(
+def test_an_unavailable_home_is_shown_with_the_available_ones(
     postgres_server: EmbeddedServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -27,7 +27,7 @@ from pipelines.cli.main import main
         ("z" * 100_000, "there is no command 'zzz"),
     ],
 )
-def test_a_mistyped_word_is_told_with_the_nearest_one(
+def test_a_mistyped_word_is_refused_with_the_nearest_one(
     typed: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

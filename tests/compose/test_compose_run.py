@@ -189,7 +189,7 @@ def test_a_participant_that_is_cut_off_is_answered_without_and_corrected_when_it
     say("certificate green: " + "; ".join(figures))
 
 
-def test_a_participant_whose_process_dies_is_started_again_and_goes_on(stack: Stack) -> None:
+def test_a_participant_whose_process_dies_is_restarted_and_continues(stack: Stack) -> None:
     waits(lambda: stack.stable_us() > 0, "first results")
     stack.inside("delta", "python3", "-c", KILL)
     count = ("inspect", "-f", "{{.RestartCount}}", stack.container("delta"))

@@ -134,7 +134,7 @@ def test_explaining_prints_the_plan_and_makes_nothing(apply: Apply, settings: Se
     assert not settings.directory.exists()
 
 
-def test_contracts_come_into_the_homes_and_the_same_again_is_nothing(
+def test_contracts_are_applied_to_the_homes_and_again_change_nothing(
     apply: Apply, settings: Settings
 ) -> None:
     first = apply()
@@ -165,7 +165,9 @@ def test_contracts_come_into_the_homes_and_the_same_again_is_nothing(
     }
 
 
-def test_one_participant_at_a_time_comes_to_the_same(apply: Apply, settings: Settings) -> None:
+def test_applying_one_participant_at_a_time_gives_the_same_result(
+    apply: Apply, settings: Settings
+) -> None:
     for name in ("beta", "alpha"):
         ran = apply("--participant", name, "--json")
         document = json.loads(ran.out)

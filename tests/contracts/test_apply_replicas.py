@@ -61,9 +61,7 @@ def test_replicas_come_into_all_homes_and_the_same_again_is_nothing(
 
 
 @pytest.mark.parametrize("alone", [True, False], ids=["home by home", "all at once"])
-def test_a_replica_joins_a_network_that_stands(
-    alone: bool, apply: Apply, settings: Settings
-) -> None:
+def test_a_replica_joins_a_deployed_network(alone: bool, apply: Apply, settings: Settings) -> None:
     assert apply(files=ONE).code == 0
     assert log(settings, D, "import/large") == [(1, "delta/0")]
     if alone:

@@ -106,7 +106,7 @@ def test_the_same_again_changes_nothing(read: Reader) -> None:
     assert is_settled(read(), begun(homes))
 
 
-def test_a_home_at_a_time_comes_to_the_same(read: Reader) -> None:
+def test_applying_home_by_home_gives_the_same_result(read: Reader) -> None:
     whole = applied(read(), ALL)
     for first, second in (BOTH, BOTH[::-1]):
         assert applied(read(), applied(read(), ALL, only=(first,)), only=(second,)) == whole
@@ -128,7 +128,7 @@ def test_a_changed_network_needs_a_named_bucket_and_says_the_first_possible_one(
     homes = begun(applied(read(), ALL))
     with pytest.raises(Refused, match=r"its boxes or sources.*--from.*1970-01-01T00:00:40Z"):
         decide_changes(read(CHANGED), homes, None)
-    with pytest.raises(Refused, match=r"lies in what is final.*1970-01-01T00:00:40Z"):
+    with pytest.raises(Refused, match=r"is in the final part.*1970-01-01T00:00:40Z"):
         decide_changes(read(CHANGED), homes, Asked(30 * SECOND))
     with pytest.raises(Refused, match=r"is no bucket .* 10 s long: the next .*00:00:50Z"):
         decide_changes(read(CHANGED), homes, Asked(45 * SECOND))
@@ -178,7 +178,7 @@ def test_a_network_changed_back_and_forth_gets_a_line_each_time(read: Reader) ->
     assert logs(homes, "mine/first") == [[(i + 1, "alpha", s) for i, s in enumerate(starts)]] * 2
 
 
-def test_a_home_that_comes_late_gets_the_whole_log_with_its_plans(read: Reader) -> None:
+def test_a_home_that_joins_late_gets_the_whole_log_with_its_plans(read: Reader) -> None:
     homes = applied(read(), {A: Standing()})
     homes = {A: reached(homes[A], "ticks", 40 * SECOND)}
     for at, files in ((50, CHANGED), (60, FILES)):
@@ -208,10 +208,10 @@ IN_PLACE = {
     "a width": (
         {"participants/alpha.yaml": ALPHA.replace("10s", "20s"),
          "participants/beta.yaml": BETA.replace("10s", "20s")},
-        "stands in the home of alpha with buckets of 10 s, and its contract gives 20 s",
+        "exists in the home of alpha with buckets of 10 s, and its contract gives 20 s",
     ),
     "a column": ({"mine.py": NETWORK.replace('"m": "n * 2"', '"m2": "n * 2"')},
-                 "stream result of network mine stands in the home of alpha with columns (m"),
+                 "stream result of network mine exists in the home of alpha with columns (m"),
     "a type": ({"mine.py": NETWORK.replace('"n": "int"', '"n": "bigint"')}, "columns (ts_us"),
     "a key": ({"mine.py": NETWORK.replace('time="ts_us"', 'time="ts_us", key=("n",)')}, "with key"),
     "an owner": (
@@ -233,7 +233,7 @@ IN_PLACE = {
 
 
 @pytest.mark.parametrize(("files", "says"), IN_PLACE.values(), ids=IN_PLACE)
-def test_what_cannot_be_changed_in_place_says_so_and_what_to_do(
+def test_a_change_that_cannot_be_made_in_place_is_refused_with_a_remedy(
     files: dict[str, str], says: str, read: Reader
 ) -> None:
     homes = begun(applied(read(), ALL))

@@ -158,7 +158,7 @@ def test_a_missing_input_is_waited_for_until_the_bound_leaves_no_more_time() -> 
     assert {read.input for read in answer.reads} == {LEFT}
 
 
-def test_what_comes_one_poll_before_is_used_and_nothing_is_tentative() -> None:
+def test_an_input_that_arrives_one_poll_earlier_is_used_and_nothing_is_tentative() -> None:
     left, right = came(LEFT, 0, 10, at_ms=40), came(RIGHT, 0, 10, at_ms=WAIT_MS)
     step = the_answer(known(an_input(LEFT, left), an_input(RIGHT, right)), 40 + WAIT_MS)
     assert step.stability is Stability.STABLE
@@ -210,7 +210,7 @@ def test_an_input_is_waited_for_once_wherever_the_answer_before_ended_between_tw
         assert "as in the bucket before" in answer.because.reason
 
 
-def test_an_input_that_has_moved_since_is_waited_for_anew() -> None:
+def test_an_input_that_has_advanced_since_is_waited_for_again() -> None:
     left = (came(LEFT, 0, 10, at_ms=0), came(LEFT, 10, 20, at_ms=20_000))
     right = came(RIGHT, 0, 10, at_ms=19_000)
     fragment = known(an_input(LEFT, *left), an_input(RIGHT, right), computed_s=10)
@@ -294,13 +294,13 @@ def after_healing(right: Segment, left: Segment | None = None) -> list[Decision]
     return decided(fragment, 30_000)
 
 
-def test_what_came_back_empty_is_promoted_without_a_job() -> None:
+def test_an_input_that_returns_empty_is_promoted_without_a_job() -> None:
     (promotion,) = after_healing(came(RIGHT, 0, 10, at_ms=20_000, rows=0))
     assert isinstance(promotion, Promote)
     assert {read.input for read in promotion.reads} == {LEFT, RIGHT}
 
 
-def test_what_came_back_with_rows_is_computed_again_and_is_as_old_as_its_answer() -> None:
+def test_an_input_that_returns_with_rows_is_recomputed_and_as_old_as_its_answer() -> None:
     (correction,) = after_healing(came(RIGHT, 0, 10, at_ms=20_000))
     assert isinstance(correction, ComputeStep)
     assert correction.cause is Cause.CORRECTION
@@ -538,7 +538,7 @@ def test_one_slow_first_step_is_left_out_of_a_cost() -> None:
 # states
 
 
-def test_states_are_derived_from_what_stands() -> None:
+def test_states_are_derived_from_the_catalog() -> None:
     stable = known(LEFT_THERE, an_input(RIGHT))
     assert state_of(stable)[0] is State.STABLE
     output = replace(stable.outputs[BOTH], tentative_us=0, lacks=(RIGHT,))

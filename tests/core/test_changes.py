@@ -61,7 +61,7 @@ def test_rows_are_paired_with_rows_of_their_key_each_once(
     assert len(pairs) == both.total()
 
 
-def test_the_first_of_several_rows_with_a_key_goes_with_the_first() -> None:
+def test_rows_with_a_key_are_paired_in_order() -> None:
     assert paired_by_key(["k", "k"], ["k", "x", "k"]) == {0: 0, 1: 2}
 
 

@@ -139,7 +139,7 @@ def test_a_home_reads_what_it_chose_before_its_own_and_its_own_before_others() -
 
 
 def held_of(line: ProducedLine, *bounds: int) -> tuple[bool, bool, bool]:
-    """Of one piece: whether it has a row, lies outside of the line's life, is trimmed."""
+    """Of one piece: whether it has a row, is outside the line's life, is trimmed."""
     pieces = dict(pieces_of(a_knowledge(line), seconds(0, 12)))
     (held,) = pieces[seconds(*bounds)]
     return held.segment is not None, held.is_outside, held.is_gone

@@ -57,7 +57,7 @@ def test_a_bucket_is_computed_once_the_boundary_of_every_input_has_passed_its_en
     assert the_step(known).range == seconds(0, 50)
 
 
-def test_nothing_is_computed_while_the_boundary_stands_within_the_next_bucket() -> None:
+def test_nothing_is_computed_while_the_boundary_is_within_the_next_bucket() -> None:
     known = a_fragment_knowledge(an_input(a_segment(seconds(0, 50))), computed_s=50)
     (decision,) = decide_fragment(known, NO_LIMITS)
     assert isinstance(decision, Wait)

@@ -81,7 +81,7 @@ def test_zero_has_one_sign_and_nan_one_value() -> None:
     )
 
 
-def test_the_encoding_is_fixed_for_ever() -> None:
+def test_the_encoding_never_changes() -> None:
     """Digests are compared between participants and years: this vector must never change."""
     row = (42, "203.0.113.7", 1.5, Decimal("12.50"), None, True)
     tags = (TAG_INTEGER, TAG_STRING, TAG_DOUBLE, TAG_DECIMAL, TAG_TIMESTAMP, TAG_BOOLEAN)

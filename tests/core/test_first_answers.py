@@ -93,7 +93,7 @@ def test_a_correction_that_covers_several_answers_ends_each_of_them() -> None:
     ]  # fmt: skip
 
 
-def test_only_what_lies_in_the_window_is_told() -> None:
+def test_only_events_in_the_window_are_reported() -> None:
     events = [an_event(0, 40, TENTATIVE, 1, 2), an_event(0, 40, STABLE, 2)]
     assert told(events, Range(15, 25)) == [(15, 25, True, 10, 20)]
 

@@ -111,13 +111,13 @@ def test_a_record_before_the_promised_boundary_is_late_though_its_sequence_allow
     assert verdicts(rule, [50, 60, 59], promised_us=60) == [LATE, IN_TIME, LATE]
 
 
-def test_a_held_record_that_the_boundary_has_passed_comes_to_nothing() -> None:
+def test_a_held_record_before_the_boundary_has_no_effect() -> None:
     rule = LatenessRule(disorder_us=10, max_jump_us=50)
     judged = judge(rule, LatenessState(max_us=100, held_us=500), [505], promised_us=501)
     assert judged.released is UNCONFIRMED
 
 
-def test_the_state_goes_through_json() -> None:
+def test_the_state_survives_json() -> None:
     for state in (LatenessState(), LatenessState(max_us=-5, held_us=7, late=2, unconfirmed=3)):
         assert LatenessState.from_json(state.to_json()) == state
 
@@ -131,7 +131,7 @@ def test_the_state_goes_through_json() -> None:
         '{"max_us": 1, "held_us": null, "late": null, "unconfirmed": 0}',
     ],
 )  # fmt: skip
-def test_a_state_that_nobody_wrote_is_refused(text: str) -> None:
+def test_a_malformed_state_is_refused(text: str) -> None:
     with pytest.raises(Refused, match="state of lateness"):
         LatenessState.from_json(text)
 
@@ -172,7 +172,7 @@ def test_nothing_is_promised_before_the_first_record() -> None:
     assert promised(BoundaryRule(idle_after_us=S), None).at_us is None
 
 
-def test_a_boundary_never_goes_back() -> None:
+def test_a_boundary_never_moves_back() -> None:
     rule = BoundaryRule(disorder_us=60 * S, wall_time=True)
     assert promised(rule, None, now_us=100 * S).at_us == 40 * S
     assert promised(rule, None, before=40 * S, now_us=50 * S).at_us == 40 * S

@@ -68,7 +68,7 @@ def test_a_unit_written_out_is_understood(written: str, meant: str) -> None:
         parse_duration_us(written)
 
 
-def test_a_unit_that_is_none_is_told_which_there_are() -> None:
+def test_an_invalid_unit_is_refused_with_the_valid_ones() -> None:
     with pytest.raises(Refused, match="write a number and us, ms, s, m, h or d"):
         parse_duration_us("1y")
 

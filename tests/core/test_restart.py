@@ -95,7 +95,7 @@ def test_without_a_limit_nothing_is_given_up() -> None:
 # Failures
 
 
-def test_failures_are_forgotten_after_a_stable_run_which_is_none() -> None:
+def test_failures_are_forgotten_after_a_stable_run_which_is_not_a_failure() -> None:
     failing = replace(RUNS, failures=2)
     assert ended(failing.after_sign(1_999), 2_000).failures == 3
     assert ended(failing.after_sign(2_000), 2_100).failures == 0
@@ -221,7 +221,7 @@ def test_it_is_started_after_longer_and_longer_waits_and_then_given_up() -> None
     assert decided(state, 10**9, None) == RestartNever(failures=3)
 
 
-def test_restarts_are_counted_and_the_first_start_is_none() -> None:
+def test_restarts_are_counted_and_the_first_start_is_not_one() -> None:
     assert RUNS.restarts == 0
     assert ended(RUNS, 1_100).after_start(1_200).restarts == 1
 

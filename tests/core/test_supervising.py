@@ -114,7 +114,7 @@ def test_a_process_elsewhere_that_is_silent_is_given_up_not_signalled() -> None:
     assert isinstance(decide(RUNNING, seen=Seen.ELSEWHERE), Keep)
 
 
-def test_nobody_is_silent_while_the_catalog_was_away() -> None:
+def test_no_partner_counts_as_silent_while_the_catalog_was_unavailable() -> None:
     silent = replace(RUNNING, heard_at_ms=NOW - 3_600_000)
     assert isinstance(decide(silent, reachable_since_ms=NOW - 2_000), Keep)
 
@@ -154,7 +154,7 @@ def test_what_a_person_has_to_mend_is_given_up_at_once(code: int) -> None:
     assert isinstance(decide(ended(3_600_000, ran_ms=500, code=code)), GiveUp)
 
 
-def test_what_was_given_up_is_tried_again_when_it_is_desired_anew() -> None:
+def test_a_job_that_was_given_up_is_tried_again_when_it_is_desired_again() -> None:
     again = replace(WANTED, number=9)
     assert isinstance(decide(ended(100, ran_ms=500, code=2), desired=again), Start)
 

@@ -60,7 +60,7 @@ def a_plan(**changes: Any) -> Plan:
         {"network": replace(a_network(), name="other")},
     ],
 )
-def test_whatever_could_change_a_result_changes_the_plan(changes: dict[str, Any]) -> None:
+def test_everything_that_could_change_a_result_changes_the_plan(changes: dict[str, Any]) -> None:
     assert a_plan(**changes).id != a_plan().id
 
 
@@ -119,7 +119,7 @@ def test_another_computation_has_another_key(change: Callable[[Commit], Commit])
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ({"buckets": {10_000_000: EMPTY}}, "outside of its segment"),
+        ({"buckets": {10_000_000: EMPTY}}, "outside its segment"),
         ({"buckets": {0: EMPTY}}, "no rows"),
         ({"files": (FILE,)}, "names files but holds no rows"),
         ({"buckets": ONE_ROW}, "holds rows but names no file"),

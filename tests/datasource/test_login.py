@@ -55,7 +55,7 @@ def test_with_the_administrators_url_the_analyst_of_the_home_reads(store: Store)
 
 
 @pytest.mark.parametrize("database", ["as it is", "another", "none"])
-def test_the_analysts_own_url_is_enough_whatever_database_it_names(
+def test_the_analysts_own_url_is_enough_for_any_database(
     store: Store, monkeypatch: pytest.MonkeyPatch, database: str
 ) -> None:
     url = catalog_url(analyst_url(store))
@@ -81,7 +81,7 @@ def test_without_the_folders_note_of_its_database_the_url_is_the_homes_own(
         home.write_text(note)
 
 
-def test_a_stream_that_is_not_there_is_told_to_an_analyst_too(
+def test_an_unknown_stream_is_refused_to_an_analyst_too(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")

@@ -87,7 +87,7 @@ def test_no_plan_query_checkpoint_or_pickle_holds_a_password(
         ("hunter22hunter22", Refused),
     ],
 )
-def test_a_catalog_that_cannot_be_reached_is_told_without_the_password(
+def test_an_unreachable_catalog_is_reported_without_the_password(
     url: str, error: type[MedusaError], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")
@@ -100,7 +100,7 @@ def test_a_catalog_that_cannot_be_reached_is_told_without_the_password(
     assert caught.value.__suppress_context__
 
 
-def test_a_fault_of_ours_is_told_by_its_kind_and_a_log_without_the_password(
+def test_an_internal_error_is_reported_with_its_kind_and_a_log_without_the_password(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("SPARK_HIDE_TRACEBACK", "")

@@ -49,7 +49,7 @@ def test_a_stream_that_grows_is_read_on_where_the_checkpoint_is(
     assert len(again.seen) == 8, "nothing is new"
 
 
-def test_a_batch_that_is_tried_again_has_the_same_rows_whatever_came_meanwhile(
+def test_a_retried_batch_has_the_same_rows_although_data_arrived_meanwhile(
     store: Store, medusa: Medusa, tmp_path: Path
 ) -> None:
     for at in range(4):
@@ -228,7 +228,7 @@ def administrator(store: Store) -> Iterator[Connection]:
         ({"from": "5"}, "Expired: sums is trimmed before 1970-01-01T00:00:20Z"),
     ],
 )
-def test_what_a_query_cannot_do_is_said_in_a_sentence(
+def test_an_unsupported_query_is_refused_in_one_sentence(
     store: Store, medusa: Medusa, tmp_path: Path, options: dict[str, str], sentence: str
 ) -> None:
     for at in range(3):
@@ -239,7 +239,7 @@ def test_what_a_query_cannot_do_is_said_in_a_sentence(
     assert "pipelines/datasource" not in str(caught.value)
 
 
-def test_an_offset_that_is_none_of_ours_is_refused() -> None:
+def test_a_malformed_offset_is_refused() -> None:
     good = Offset(home="h", incarnation="i", stream="s", from_us=0, through_us=FOREVER_US)
     assert offset_of(good.document()) == good
     bad = [{}, {**good.document(), "more": 1}, {**good.document(), "from_us": "0"},

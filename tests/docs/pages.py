@@ -1,8 +1,9 @@
-"""The pages of docs/ as a test reads them: blocks of commands, and what is shown of their output.
+"""The pages of docs/ as a test reads them: blocks of commands, and their output as shown.
 
-A block ```sh is run, unless `<!-- not run -->` stands before it; `<!-- exit: 4 -->` says that its
-last command ends so; `<!-- in: NAME -->` that it, and what follows, is typed in that project's
-folder. A block ```text behind it is what was printed; `…` in a line of its own leaves lines out.
+A block ```sh is run, unless `<!-- not run -->` precedes it; `<!-- exit: 4 -->` gives the exit
+code of its last command; `<!-- in: NAME -->` says that it and the following ones are typed in
+that project's folder. A following block ```text is its output; `…` on a separate line leaves
+lines out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The SQL of the page on load is run as it stands there, by the owner of a home over TCP."""
+"""The SQL of the page on load runs as printed there, by the owner of a home over TCP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page on metrics names what is exported, all of it and nothing else."""
+"""The page on metrics names all exported metrics and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The how-to pages are true: their commands are run, in order, and print what is shown."""
+"""The how-to pages are true: their commands are run, in order, and print the output shown."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def test_the_cover_has_at_least_ten_replays() -> None:
 
 @needs_data
 @pytest.mark.parametrize(("folder", "format_", "width_s", "cut"), COVER)
-def test_netmon_gives_the_expected_rows_whatever_the_format_width_and_cut(
+def test_netmon_gives_the_expected_rows_for_every_format_width_and_cut(
     replayer: Replayer, folder: str, format_: str, width_s: int, cut: str
 ) -> None:
     netmon_is_exact(replayer, folder, format_, width_s, cut)

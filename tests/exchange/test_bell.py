@@ -62,13 +62,13 @@ class World:
         return Bell(urls, ears)
 
 
-def test_without_news_it_comes_back_after_the_limit() -> None:
+def test_without_a_notification_it_returns_after_the_limit() -> None:
     world = World()
     world.bell("home", "partner").wait(500)
     assert world.now_s == 0.5
 
 
-def test_what_was_said_while_nobody_waited_is_heard_at_once_and_once() -> None:
+def test_a_notification_sent_while_no_call_waited_is_received_at_once_and_once() -> None:
     world = World()
     bell = world.bell("home", "partner")
     bell.wait(500)
@@ -104,7 +104,7 @@ def test_a_home_that_is_away_is_tried_now_and_then_and_the_limit_stands_in() -> 
     assert world.tries == 2
 
 
-def test_hung_up_it_hears_nothing_and_lets_all_lines_go() -> None:
+def test_a_closed_listener_receives_nothing_and_closes_all_connections() -> None:
     world = World()
     bell = world.bell("home", "partner")
     bell.wait(500)
@@ -112,7 +112,7 @@ def test_hung_up_it_hears_nothing_and_lets_all_lines_go() -> None:
     assert all(line.is_closed for line in world.lines.values())
 
 
-def test_a_bell_hears_also_where_a_thousand_files_are_open(
+def test_a_listener_works_with_a_thousand_open_files(
     postgres_server: EmbeddedServer,
 ) -> None:
     url = postgres_server.superuser_url()

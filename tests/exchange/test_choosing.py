@@ -210,7 +210,7 @@ def test_a_loop_that_dies_after_a_choice_whose_answer_was_lost_makes_it_once(
     assert again.shown() == [(0, Stability.STABLE, BETA.participant)]
 
 
-def test_disagreement_is_told_once_in_a_sentence_that_names_both(loop: Loop) -> None:
+def test_a_divergence_is_reported_once_in_a_sentence_that_names_both_producers(loop: Loop) -> None:
     loop.commit(BETA, 0)
     partner = loop.exchange.homes[GAMMA.participant]
     (loop.root / "gamma").mkdir()

@@ -63,7 +63,7 @@ def test_a_file_that_a_thousand_segments_name_is_read_once(
     assert reader.copies.looks == 2
 
 
-def test_what_was_imported_is_acknowledged_and_lies_there_whole(
+def test_imported_files_are_acknowledged_and_complete(
     alpha: Writer, exchange: Told, reader: Reader
 ) -> None:
     alpha.commit(ONE, [alpha.file("one/a.parquet", b"first"), alpha.file("one/b.parquet", b"next")])
@@ -186,7 +186,7 @@ def test_what_is_wrong_with_a_file_is_told_once_and_other_lines_go_on(
     assert [p.parent.name for p in copies] == ["two"]
 
 
-def test_a_partner_that_is_away_is_asked_once_in_a_poll_and_the_others_go_on(
+def test_an_unavailable_partner_is_called_once_in_a_poll_and_the_others_continue(
     alpha: Writer, beta: Writer, exchange: Told, reader: Reader
 ) -> None:
     alpha.commit(ONE, [alpha.file("one/a.parquet", b"rows")])
@@ -199,7 +199,7 @@ def test_a_partner_that_is_away_is_asked_once_in_a_poll_and_the_others_go_on(
     assert [imported.stream for imported in reader.poll()] == [ONE]
 
 
-def test_an_answer_about_another_line_is_told_and_brings_nothing_in(
+def test_an_answer_about_another_line_is_reported_and_imports_nothing(
     alpha: Writer, exchange: Told, reader: Reader
 ) -> None:
     alpha.commit(ONE, [alpha.file("one/a.parquet", b"rows")])
@@ -207,7 +207,7 @@ def test_an_answer_about_another_line_is_told_and_brings_nothing_in(
     exchange.confused[ONE] = TWO
     told = {imported.stream: imported.problem for imported in reader.poll()}
     assert told[ONE] is not None
-    assert "was asked for one and tells of 'two'" in told[ONE]
+    assert "was asked for one and sent news of 'two'" in told[ONE]
     assert told[TWO] is None
     assert (len(reader.files(ONE)), len(reader.files(TWO))) == (0, 1)
 

@@ -116,7 +116,7 @@ def test_a_late_answer_is_used_once_and_is_older_by_as_much(
     assert partners.asked == ["news after 0 of slow"] * 2
 
 
-def test_an_answer_that_nobody_asks_for_any_more_is_dropped(
+def test_an_answer_to_an_abandoned_call_is_dropped(
     exchange: PatientExchange, partners: Partners
 ) -> None:
     with pytest.raises(Unavailable):

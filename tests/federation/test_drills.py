@@ -202,7 +202,7 @@ SPOILT = [
 
 
 @pytest.mark.parametrize("spoilt", SPOILT)
-def test_a_file_that_is_not_as_medusa_wrote_it_cuts_nothing_and_is_told_once(
+def test_a_file_that_medusa_did_not_write_cuts_nothing_and_is_reported_once(
     folder: Path, fault: Fault, spoilt: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / FILE).write_text(spoilt if isinstance(spoilt, str) else json.dumps(spoilt))
@@ -232,7 +232,7 @@ def test_what_is_no_file_is_not_waited_for(folder: Path) -> None:
     assert len(told) == 2
 
 
-def test_a_bell_behind_a_cut_link_is_passed_by_and_heard_again_once_it_is_whole() -> None:
+def test_notifications_over_a_cut_link_are_skipped_and_arrive_again_once_it_heals() -> None:
     world, cut = World(), {"beta"}
     ears = Ears(listen=world.listen, wait=world.wait, now_s=lambda: world.now_s, sleep=world.sleep)
     bell = Bell(["alpha", "beta"], ears, is_heard=lambda url: url not in cut)
@@ -307,7 +307,7 @@ def test_to_explain_changes_nothing(
     assert sorted(folder.iterdir()) == before
 
 
-def test_a_folder_without_homes_has_nobody_to_drill(
+def test_a_folder_without_homes_has_no_participant_to_drill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MEDUSA_DIR", str(tmp_path / "none"))
@@ -380,7 +380,7 @@ def test_only_the_participant_that_is_named_is_killed(
         assert "no medusa run of beta" in capsys.readouterr().err
 
 
-def test_whoever_stands_by_is_left_alone_while_another_drives(folder: Path, fault: Fault) -> None:
+def test_a_standby_is_left_alone_while_another_drives(folder: Path, fault: Fault) -> None:
     with stand_in(folder, "alpha") as driver, stand_in(folder, "alpha", "waits") as standby:
         assert fault("kill", "alpha") == 0
         assert driver.wait(timeout=30) == -signal.SIGKILL
@@ -389,7 +389,7 @@ def test_whoever_stands_by_is_left_alone_while_another_drives(folder: Path, faul
         assert standby.wait(timeout=30) == -signal.SIGKILL
 
 
-def test_what_is_frozen_goes_on_when_it_is_healed(folder: Path, fault: Fault) -> None:
+def test_a_frozen_process_continues_when_it_is_healed(folder: Path, fault: Fault) -> None:
     with stand_in(folder, "alpha") as alpha, stand_in(folder, "beta") as beta:
         for name in ("alpha", "beta"):
             assert fault("freeze", name) == 0
@@ -458,7 +458,7 @@ def forged(folder: Path) -> Iterator[tuple[str, object]]:
     yield "x.json", ["alpha"]
 
 
-def test_a_record_that_is_none_of_ours_signals_nobody(folder: Path, fault: Fault) -> None:
+def test_a_record_of_another_process_signals_no_process(folder: Path, fault: Fault) -> None:
     (folder / FOLDER).mkdir()
     for name, record in forged(folder):
         file = folder / FOLDER / name
@@ -486,7 +486,7 @@ def test_a_folder_that_cannot_be_written_hinders_no_run(folder: Path) -> None:
     assert running_in(folder) == []
 
 
-def test_the_list_tells_links_and_processes(
+def test_the_list_shows_links_and_processes(
     folder: Path, fault: Fault, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fault("cut", "alpha", "beta", "--one-way")

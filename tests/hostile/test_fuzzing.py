@@ -43,7 +43,7 @@ def test_a_parser_answers_or_raises_an_error_of_ours(name: str) -> None:
 
 @pytest.mark.fuzz
 @every_target
-def test_a_parser_goes_on_doing_so(name: str) -> None:
+def test_a_parser_withstands_long_fuzzing(name: str) -> None:
     seconds = float(os.environ.get("MEDUSA_FUZZ_SECONDS", "600")) / len(TARGETS)
     ends = time.monotonic() + seconds
     number = time.time_ns()

@@ -20,7 +20,7 @@ READING = (
 
 @pytest.mark.parametrize("words", READING)
 @pytest.mark.parametrize("form", ["for people", "as JSON"])
-def test_whatever_a_home_holds_is_shown_safely(
+def test_any_content_of_a_home_is_shown_safely(
     words: str, form: str, on: Callable[..., Ended]
 ) -> None:
     ended = on(*words.split(), *(["--json"] if form == "as JSON" else []))

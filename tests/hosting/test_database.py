@@ -55,7 +55,7 @@ def test_a_login_that_may_make_databases_and_roles_suffices(
         assert revision_of(make_database(admin, name, "p")) is None
 
 
-def test_a_login_that_may_not_is_told_what_it_lacks(
+def test_a_login_without_permission_is_refused_with_what_it_lacks(
     postgres_server: EmbeddedServer, name: str
 ) -> None:
     with pytest.raises(Refused, match="CREATEDB and CREATEROLE"):

@@ -58,7 +58,7 @@ def test_a_password_of_ones_own_is_kept(folder: PlatformFolder) -> None:
 
 @pytest.mark.parametrize("name", ["secrets.json", "started.json", "state.json", "platform.json"])
 @pytest.mark.parametrize("text", ["{", "[]", "", '{"processes": [{"x": 1}], "y": 2}'])
-def test_a_spoilt_file_is_told_of_or_read_as_it_is(
+def test_a_corrupted_file_is_reported_or_read_as_it_is(
     folder: PlatformFolder, name: str, text: str
 ) -> None:
     (folder.root / name).write_text(text)
@@ -127,7 +127,7 @@ def test_an_address_that_is_not_of_this_machine_is_refused() -> None:
     [("--port", "0"), ("--port", "65536"), ("--port", "８080"), ("--host", ""), ("--host", "a b"),
      ("--host", "localhost/x"), ("--host", "a@b"), ("--host", "x\n")],
 )  # fmt: skip
-def test_an_address_that_is_none_is_refused_before_anything_is_made(
+def test_an_invalid_address_is_refused_before_anything_is_created(
     words: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEDUSA_DIR", str(tmp_path / "home"))
@@ -146,7 +146,7 @@ def test_an_address_that_is_none_is_refused_before_anything_is_made(
 # ---------------------------------------------------------------- logs
 
 
-def test_a_log_that_has_grown_is_put_aside_and_its_writer_goes_on(tmp_path: Path) -> None:
+def test_a_large_log_is_rotated_and_its_writer_continues(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     with log.open("a") as writer:
         for turn in range(5):

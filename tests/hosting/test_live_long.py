@@ -41,7 +41,7 @@ def jobs_of(observer: Observer) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_whatever_is_killed_each_lane_has_its_one_job_again(
+def test_after_any_kill_each_lane_has_its_one_job_again(
     live: Live, observer: Observer, seed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One at a time in any order; then each with a job at once, which only Airflow can replace."""

@@ -26,7 +26,7 @@ def test_the_leader_is_left_while_it_lives() -> None:
     assert left(process(100, since="boot 5000"), process(101)) == (100, 101)
 
 
-def test_nothing_is_left_where_the_leaders_number_was_given_anew() -> None:
+def test_nothing_is_left_where_the_leaders_number_was_reused() -> None:
     assert left(process(100, since="boot 9000"), process(101, since="boot 9001")) == ()
 
 

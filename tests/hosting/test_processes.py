@@ -145,7 +145,7 @@ def test_what_carries_the_mark_is_found_in_whatever_session(made: Made) -> None:
     assert len(marked("of-this-test")) == 2
 
 
-def test_a_program_that_is_not_there_is_told_of(tmp_path: Path) -> None:
+def test_a_missing_program_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be started"):
         start(
             "x",

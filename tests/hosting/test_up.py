@@ -149,7 +149,7 @@ def test_clearing_marking_failed_and_two_at_once_start_nothing_twice(
     assert {name: observer.job(name) for name in ROLES} == before
 
 
-def test_components_that_are_killed_come_back_and_their_remains_go(up: Up) -> None:
+def test_killed_components_are_restarted_and_their_remains_are_ended(up: Up) -> None:
     old = up.platform.sessions()
     for name in COMPONENTS:
         os.kill(up.platform.pid(name), signal.SIGKILL)
@@ -159,7 +159,7 @@ def test_components_that_are_killed_come_back_and_their_remains_go(up: Up) -> No
     assert in_sessions(old) == []
 
 
-def test_a_database_that_is_killed_comes_back_where_it_was(up: Up) -> None:
+def test_a_killed_database_is_restarted_where_it_was(up: Up) -> None:
     killed = up.platform.postmaster()
     os.kill(killed, signal.SIGKILL)
     until(lambda: not lives(killed), "the server has ended")

@@ -30,7 +30,7 @@ def platform() -> Iterator[Platform]:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_whatever_is_killed_comes_back(platform: Platform, seed: int) -> None:
+def test_every_killed_process_is_restarted(platform: Platform, seed: int) -> None:
     platform.up()
     victims = [*COMPONENTS, "worker", "postgres", "supervisor"]
     random.Random(seed).shuffle(victims)
@@ -60,7 +60,7 @@ def test_whatever_is_killed_comes_back(platform: Platform, seed: int) -> None:
     nothing_is_left(platform, sessions, postmaster)
 
 
-def test_a_component_that_stands_still_is_started_anew(platform: Platform) -> None:
+def test_a_component_that_hangs_is_restarted(platform: Platform) -> None:
     platform.up()
     frozen = platform.pid("triggerer")
     os.kill(frozen, signal.SIGSTOP)

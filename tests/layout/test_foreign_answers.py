@@ -300,7 +300,7 @@ SAFE = {
 
 
 @pytest.mark.parametrize("case", UNSAFE)
-def test_a_call_whose_errors_nobody_classifies_is_found(case: str) -> None:
+def test_a_call_with_unclassified_errors_is_found(case: str) -> None:
     assert any(found.open for found in readings_in("module.py", ast.parse(UNSAFE[case])))
 
 

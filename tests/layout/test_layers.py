@@ -88,7 +88,7 @@ def test_pipelines_import_no_dags_and_only_their_airflow_room_imports_airflow() 
             assert "airflow" not in tops, path
 
 
-def test_every_file_of_pipelines_lies_in_a_room() -> None:
+def test_every_file_of_pipelines_belongs_to_a_room() -> None:
     loose = [path.name for path in (ROOT / "pipelines").glob("*.py")]
     assert loose == ["__init__.py"]
     folders = {path.parent.name for path in (ROOT / "pipelines").glob("*/__init__.py")}
@@ -199,7 +199,7 @@ def test_module_names_are_unique_outside_the_command_line_and_the_two_catalogs()
 
 
 @pytest.mark.parametrize("file", PLACES)
-def test_what_a_page_says_of_the_rooms_is_made_from_the_table(file: str) -> None:
+def test_the_rooms_on_a_page_are_generated_from_the_table(file: str) -> None:
     assert part_of((ROOT / file).read_text()) == PLACES[file](), (
         f"{file} is not up to date: run python -m tests.layout.rooms --write"
     )

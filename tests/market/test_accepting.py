@@ -54,7 +54,7 @@ def test_nothing_is_taken_that_would_bring_an_overload_however_much_is_paid() ->
     assert len(answers(knowledge)["a"].answer.accepted) == 2
 
 
-def test_an_answer_tells_the_room_by_level() -> None:
+def test_an_answer_reports_the_headroom_by_level() -> None:
     knowledge = knowing(
         OWN[:77],
         as_provider=[providing("a", [20.66, 22.8, 25.0])],
@@ -65,7 +65,7 @@ def test_an_answer_tells_the_room_by_level() -> None:
     assert [(room.level, round(room.load, 6)) for room in answer.rooms] == [(1, 0.01), (2, 0.02)]
 
 
-def test_a_name_without_a_network_stands_for_the_fragment_of_any() -> None:
+def test_a_name_without_a_network_means_the_fragment_of_any_network() -> None:
     item = replace(an_item(1_000), fragment=FragmentName("net.counts"))
     for named, is_covered in (("counts", True), ("net.counts", True), ("other.counts", False)):
         standing = providing("a", [90.0])

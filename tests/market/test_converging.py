@@ -130,13 +130,13 @@ def test_what_counts_goes_before_what_does_not_and_of_two_the_smaller_hash() -> 
     assert judge(told(HIGH, counts=True), held(LOW, counts=True)) is Verdict.KEEP
 
 
-def test_what_comes_too_late_is_refused_unless_it_was_held_once() -> None:
+def test_a_late_agreement_is_refused_unless_it_was_held_once() -> None:
     late = held(None, is_bound=False)
     assert judge(told(LOW, counts=False), late) is Verdict.LATE
     assert judge(told(LOW, counts=True), late) is Verdict.AGREE
 
 
-def test_what_builds_on_something_else_waits_for_what_comes_before() -> None:
+def test_an_agreement_that_builds_on_an_earlier_one_waits_for_it() -> None:
     second = ToldAgreement(number=2, revision=LOW, supersedes=HIGH, counts=True)
     assert judge(second, held(None)) is Verdict.EARLIER
 

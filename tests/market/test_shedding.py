@@ -45,7 +45,7 @@ def test_a_saving_within_the_dead_band_moves_nothing() -> None:
     assert (offered(below), offered(above)) == ({}, {"b": 9})
 
 
-def test_the_cheapest_partner_with_room_is_asked_first() -> None:
+def test_the_cheapest_partner_with_headroom_gets_the_first_offer() -> None:
     dear, cheap = (
         paying("dear", [25.0], rooms=[(0, 1.0)]),
         paying("cheap", [24.0], rooms=[(0, 1.0)]),

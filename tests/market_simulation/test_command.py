@@ -76,7 +76,7 @@ def test_a_cell_is_shown_for_people_and_as_json(capsys: pytest.CaptureFixture[st
     assert document["missed"] == []
 
 
-def test_a_run_that_was_stopped_goes_on_and_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+def test_a_stopped_run_continues_and_ends_like_an_uninterrupted_one(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "market.json"
 
     def stop(done: int) -> None:
@@ -124,7 +124,7 @@ def test_two_runs_do_not_share_a_file(tmp_path: Path) -> None:
         pass
 
 
-def test_a_killed_process_is_told_and_what_was_done_is_kept(
+def test_a_killed_process_is_reported_and_finished_work_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "run_part", _die)

@@ -126,20 +126,20 @@ def test_taking_a_unit_that_costs_more_than_is_paid_breaks_s4() -> None:
     assert "S4: participant 1" in course.violations[0]
 
 
-def test_paying_more_than_is_saved_is_told() -> None:
+def test_paying_more_than_is_saved_is_reported() -> None:
     course = course_of((T - 5, T - 20))
     course.move(course.carried[0][-1], 0, 1, 25.0)
     assert "row 74: participant 0" in course.violations[0]
 
 
-def test_a_round_that_raises_the_sum_of_costs_is_told() -> None:
+def test_a_round_that_raises_the_sum_of_costs_is_reported() -> None:
     course = course_of((T - 20, T))
     course.move(course.carried[0][-1], 0, 1, None)
     course.check_fall()
     assert "3.7.1" in course.violations[0]
 
 
-def test_nobody_hands_over_what_it_does_not_carry() -> None:
+def test_a_participant_hands_over_only_load_that_it_carries() -> None:
     course = course_of((3, 3))
     with pytest.raises(AssertionError, match="does not lie at 1"):
         course.move(0, 1, 0, None)

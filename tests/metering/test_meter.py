@@ -155,7 +155,7 @@ def test_a_catalog_that_is_away_for_long_costs_no_more_than_an_hours_samples(
     assert numbers[-1] == PENDING_MAX + 12
 
 
-def test_a_sample_that_is_refused_is_told_and_the_next_one_recorded(metered: Metered) -> None:
+def test_a_refused_sample_is_reported_and_the_next_one_recorded(metered: Metered) -> None:
     metered.home.problem = Refused("no such fragment: deploy it")
     metered.spend(10, Work(of=MAIN))
     metered.meter.flush()

@@ -110,7 +110,7 @@ def test_a_child_is_counted_while_it_lives_and_not_again_when_it_has_ended() -> 
         assert ticks(tree) == 10
 
 
-def test_a_child_that_came_and_went_unseen_is_counted() -> None:
+def test_a_child_that_started_and_ended_between_scans_is_counted() -> None:
     with a_system() as (system, tree):
         system.start(ROOT + 1, ROOT)
         system.start(ROOT + 2, ROOT + 1)

@@ -126,5 +126,5 @@ def told(event: LineEvent) -> tuple[object, ...]:
             event.committed_at_ms, event.rows)  # fmt: skip
 
 
-def test_no_bound_is_declared_unless_somebody_has(catalog: Catalog) -> None:
+def test_no_bound_is_declared_by_default(catalog: Catalog) -> None:
     assert catalog.bounds() == {}

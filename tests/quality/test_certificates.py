@@ -128,10 +128,10 @@ def test_records_that_fail_in_a_box_are_counted_by_both(both_engines: Checked) -
     assert failed == {"split": len(put_aside)}
 
 
-def test_a_window_inside_a_bucket_is_refused_with_the_bounds_beside_it(netmon: Checked) -> None:
+def test_a_window_inside_a_bucket_is_refused_with_the_nearest_bounds(netmon: Checked) -> None:
     line = next(one for one in netmon.home.catalog.lines() if one.stream.name == "busy_sources")
     assert line.origin_us is not None
-    with pytest.raises(Refused, match="lies inside a bucket of busy_sources: give"):
+    with pytest.raises(Refused, match="is inside a bucket of busy_sources: give"):
         netmon.run(stream="busy_sources", from_us=line.origin_us + 1)
 
 

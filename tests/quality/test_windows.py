@@ -53,7 +53,7 @@ def test_without_a_question_all_that_has_closed_is_looked_at() -> None:
     }
 
 
-def test_what_is_trimmed_is_not_looked_at_unless_it_is_asked_for() -> None:
+def test_trimmed_ranges_are_not_checked_unless_requested() -> None:
     trimmed = replace(a_line("sums", 40), trimmed_us=20 * S)
     assert chosen(trimmed)[0].window == Range(20 * S, 40 * S)
     with pytest.raises(Refused, match="is trimmed before 1970-01-01T00:00:20Z: give --from that"):
@@ -81,7 +81,7 @@ def test_a_home_in_which_nothing_has_closed_is_refused() -> None:
         chosen(a_line("src", None))
 
 
-def test_a_line_of_ones_own_comes_before_a_partners() -> None:
+def test_an_own_line_precedes_a_partners() -> None:
     (found,) = chosen(a_line("sums", 60, of=BETA), a_line("sums", 40))
     assert found.status.producer.participant == a.ALPHA
 
@@ -101,7 +101,7 @@ T = Stability.TENTATIVE
 WINDOW = Range(0, 40 * S)
 
 
-def test_a_corrected_line_never_goes_back() -> None:
+def test_a_corrected_line_never_moves_back() -> None:
     events = [an_event(0, 10, 1), an_event(10, 30, 2, 3, T), an_event(10, 20, 3),
               an_event(20, 30, 3, 4, T), an_event(20, 30, 4), an_event(30, 40, 5)]  # fmt: skip
     reached = [(version, us // S, replaced) for version, us, replaced in boundaries(WINDOW, events)]

@@ -33,7 +33,7 @@ def begins(bucket: int) -> tuple[str, str]:
     return ("--from", iso(bucket * WIDTH_US))
 
 
-def test_a_recall_is_told_before_it_is_made_and_then_made(
+def test_a_recall_is_shown_before_it_is_made_and_then_made(
     written: Lines, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:
     asked = ("recall", "sums", *begins(3), "--because", "the sensor stood still")
@@ -137,7 +137,7 @@ def owner_recalls(lines: Lines, bucket: int) -> None:
 # ------------------------------------------------------------ divergences
 
 
-def test_nothing_has_diverged_where_nobody_disagrees(
+def test_nothing_has_diverged_where_all_producers_agree(
     written: Lines, monkeypatch: MONKEY, capsys: CAPTURED
 ) -> None:
     assert written.command(monkeypatch, "explain", "diverged") == 0

@@ -116,7 +116,7 @@ def test_what_is_still_tentative_reaches_to_the_edge_and_breaks_the_law() -> Non
     assert [law.name for law in figures.laws if not law.holds] == ["L1"]
 
 
-def test_everything_lies_inside_the_pictures() -> None:
+def test_everything_is_inside_the_pictures() -> None:
     marks = (Mark(BASE_MS + 9_500, "cut"), Mark(BASE_MS + 20_000, "heal"))
     for figures in (some_figures(), some_figures(1, cut=range(0)), some_figures(3_000),
                     some_figures(bound_ms=None)):  # fmt: skip

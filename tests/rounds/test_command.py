@@ -111,7 +111,7 @@ def test_to_explain_sends_nothing_and_says_why(
     owner.connection.close()
 
 
-def test_who_has_no_key_is_told_what_to_do(
+def test_a_participant_without_a_key_is_refused_with_a_remedy(
     homes: Homes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "keys" / ALPHA / "signing_key").unlink()

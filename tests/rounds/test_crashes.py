@@ -40,7 +40,7 @@ def check_end(alpha: Trader, beta: Trader) -> None:
 
 
 @pytest.mark.parametrize("point", ROUND_POINTS)
-def test_a_turn_that_is_cut_short_anywhere_is_made_again(
+def test_a_tick_that_is_cut_short_anywhere_is_repeated(
     alpha: Trader, beta: Trader, point: str
 ) -> None:
     prepared(alpha, beta)

@@ -177,7 +177,9 @@ def test_a_fragment_has_the_name_that_its_contract_gives_it(alpha: Trader, beta:
     assert {fragment for _, _, fragment, _ in beta.moves()} == {"trade.f0", "f1"}
 
 
-def test_no_more_lies_at_a_partner_than_the_contract_allows(alpha: Trader, beta: Trader) -> None:
+def test_no_more_load_is_at_a_partner_than_the_contract_permits(
+    alpha: Trader, beta: Trader
+) -> None:
     agree_on(alpha, beta, a_price("10"), load_max=Decimal("0.1"), fragments=frozenset({"f4", "f7"}))
     alpha.declares(1.0, 0.9)
     beta.declares(1.0, 0.9)
@@ -210,7 +212,7 @@ def test_an_offer_that_nobody_answers_is_over_after_a_round_and_its_fragments_ar
     )
 
 
-def test_a_partner_that_is_away_is_left_alone_and_asked_again_when_it_is_back(
+def test_an_unavailable_partner_is_left_alone_and_called_again_when_it_returns(
     pair: tuple[Trader, Trader],
 ) -> None:
     alpha, beta = pair

@@ -27,7 +27,9 @@ def traded(alpha: Trader, beta: Trader) -> None:
         a_round(alpha, beta)
 
 
-def test_what_is_older_than_kept_goes_and_the_last_word_stays(alpha: Trader, beta: Trader) -> None:
+def test_messages_past_their_retention_are_removed_and_the_last_answer_remains(
+    alpha: Trader, beta: Trader
+) -> None:
     traded(alpha, beta)
     ((offers, answers, _),) = beta.sql(KEPT)
     assert min(offers, answers) >= 1
@@ -47,7 +49,9 @@ def test_what_is_older_than_kept_goes_and_the_last_word_stays(alpha: Trader, bet
     until_quiet(alpha, beta)
 
 
-def test_a_partner_of_whom_too_much_is_kept_is_not_heard(alpha: Trader, beta: Trader) -> None:
+def test_messages_of_a_partner_at_its_storage_limit_are_refused(
+    alpha: Trader, beta: Trader
+) -> None:
     traded(alpha, beta)
     beta.in_time("UPDATE medusa_market.partner_share SET bytes = 268435457 WHERE kind = 'kept'")
     ((before, _, _),) = beta.sql(KEPT)

@@ -30,9 +30,7 @@ def traded(alpha: Trader, beta: Trader) -> tuple[Trader, Trader]:
 
 
 @pytest.mark.parametrize("role", ["analyst", "airflow", "reader"])
-def test_nobody_but_the_owner_and_its_jobs_sees_what_is_offered(
-    traded: tuple[Trader, Trader], role: str
-) -> None:
+def test_only_the_owner_and_its_jobs_see_offers(traded: tuple[Trader, Trader], role: str) -> None:
     _, beta = traded
     for name in (
         *(f"medusa_api.{view}" for view in VIEWS),
@@ -110,7 +108,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("wrong", MOVES)
-def test_no_move_is_against_the_contract_whoever_writes_it(
+def test_no_writer_can_record_a_move_against_the_contract(
     traded: tuple[Trader, Trader], wrong: str
 ) -> None:
     alpha, _ = traded

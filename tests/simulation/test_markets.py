@@ -100,7 +100,7 @@ def test_markets_alone_are_run_and_a_seed_of_them_is_shown(
 
 
 @pytest.mark.long
-def test_trading_comes_to_rest_long_before_it_must() -> None:
+def test_trading_ends_long_before_its_limit() -> None:
     figures = run_schedules(20, SEED + 100, shape=MARKETS)
     assert figures.rounds_most < min(rounds_max(draw_market(SEED + 100 + n)) for n in range(20))
 
@@ -158,7 +158,7 @@ def test_a_level_that_a_contract_has_not_has_no_price() -> None:
     assert price_of(agreement, -1) is None
 
 
-def test_a_market_is_the_same_whatever_ran_before_it() -> None:
+def test_a_market_does_not_depend_on_earlier_runs() -> None:
     alone = run_market_schedule(SEED + 7)
     run_schedules(10, SEED + 300, shape=MARKETS)
     again = schedule_of(SEED + 7, MARKETS)

@@ -46,7 +46,7 @@ def test_what_is_sent_one_way_is_lost_until_the_last_fault_on_that_way_heals() -
     assert links.is_lost(B, A, 699)
 
 
-def test_no_bell_is_heard_over_a_slow_link_or_one_that_is_cut() -> None:
+def test_no_notification_arrives_over_a_slow_or_cut_link() -> None:
     links = Links()
     assert links.carries_bell(A, B, 0)
     links.slow_down(B, A, 20, until_ms=100)

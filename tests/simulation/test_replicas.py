@@ -36,7 +36,7 @@ GONE_FOR_GOOD = 60_047
 
 
 @pytest.mark.sweep
-def test_schedules_with_replicas_break_no_law_whoever_is_gone() -> None:
+def test_schedules_with_replicas_break_no_law_whichever_replica_is_gone() -> None:
     schedules = examples(12, 24)
     figures = run_schedules(schedules, SEED, shape=REPLICAS)
     assert figures.violations == []
@@ -45,7 +45,7 @@ def test_schedules_with_replicas_break_no_law_whoever_is_gone() -> None:
     assert figures.events["diverged"] > 0
 
 
-def test_what_is_drawn_without_replicas_is_drawn_as_ever() -> None:
+def test_schedules_without_replicas_are_drawn_unchanged() -> None:
     for seed in range(SEED, SEED + 20):
         plain, several = draw_scenario(seed), draw_scenario(seed, REPLICAS)
         assert plain.replicas == draw_scenario(seed, TRIMS).replicas == NO_REPLICAS
@@ -87,7 +87,7 @@ def test_replicas_are_numbered_by_name_and_their_epochs_count_on() -> None:
     assert len(log) > 1
 
 
-def test_without_faults_nobody_is_in_conflict() -> None:
+def test_without_faults_there_are_no_conflicts() -> None:
     quiet = replace(REPLICAS, faults=(0, 0), kinds_min=0)
     for seed in (SEED, SEED + 1):
         schedule = run_schedule(seed, shape=quiet)

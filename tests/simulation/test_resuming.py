@@ -30,7 +30,7 @@ def stop(done: int) -> None:
     raise Stopped
 
 
-def test_a_run_that_was_stopped_goes_on_and_ends_as_if_it_had_not_been(
+def test_a_stopped_run_continues_and_ends_like_an_uninterrupted_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schedule_runs, "SCHEDULES_PER_PART", 2)
@@ -110,7 +110,7 @@ def test_a_file_that_was_spoilt_is_refused_and_left_as_it_is(tmp_path: Path, spo
     assert file.read_text() == spoilt
 
 
-def test_the_command_goes_on_and_says_so(
+def test_the_command_continues_and_prints_that(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "a run.json"

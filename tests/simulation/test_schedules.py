@@ -169,7 +169,7 @@ def test_a_run_in_which_a_kind_of_fault_did_not_happen_fails() -> None:
     assert f"no fault of kind {missing[0]}" in figures.shortfalls
 
 
-def test_without_faults_nobody_is_in_conflict_and_nothing_is_away() -> None:
+def test_without_faults_there_are_no_conflicts_and_nothing_is_unavailable() -> None:
     schedule = run_schedule(SEED, shape=replace(WHOLE, faults=(0, 0), kinds_min=0))
     assert schedule.violation is None
     assert schedule.faults.total() == 0

@@ -35,7 +35,7 @@ def test_it_goes_on_where_it_rested_until_it_ends() -> None:
     assert done == ["one thing", "another"]
 
 
-def test_what_it_raises_is_raised_where_it_was_let_go() -> None:
+def test_its_error_is_raised_where_it_was_resumed() -> None:
     def work(strand: Strand) -> None:
         strand.rest(A_WHILE)
         raise ValueError("of its own")

@@ -63,7 +63,7 @@ def test_a_table_is_delivered_and_the_password_is_said_nowhere(
     assert database.password not in repr(typed.sink("desk"))
 
 
-def test_one_that_cannot_is_told_and_the_others_are_delivered(
+def test_a_sink_that_fails_is_reported_and_the_others_are_delivered(
     typed: SinkHome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bad").mkdir()

@@ -129,7 +129,7 @@ def test_contracts_bring_sinks_into_the_home_that_writes_the_stream(tmp_path: Pa
     assert "TARGET" not in str(shown)
 
 
-def test_a_sink_that_stands_is_the_same_and_one_that_is_left_out_is_withdrawn(
+def test_an_unchanged_sink_remains_and_one_that_is_left_out_is_withdrawn(
     tmp_path: Path,
 ) -> None:
     federation = read_federation(with_sinks(tmp_path), tmp_path)
@@ -184,7 +184,7 @@ def test_a_sink_that_cannot_be_is_refused_with_its_place(
     assert "ticks.yaml" in str(refused.value)
 
 
-def test_two_streams_do_not_go_into_one_table(tmp_path: Path) -> None:
+def test_two_streams_are_not_delivered_into_one_table(tmp_path: Path) -> None:
     desk = "sinks: [{kind: postgres, url: '${U}', table: t}]\n"
     contracts = with_sinks(tmp_path, desk, **{"streams/large.yaml": f"stream: large\n{desk}"})
     with pytest.raises(Refused, match="give each sink a target of its own"):
@@ -208,7 +208,7 @@ def test_a_sink_added_later_begins_at_the_origin_or_now(home: SinkHome, tmp_path
     assert record_of(tmp_path / "new")["lost_us"] == 0
 
 
-def test_the_same_again_does_not_begin_anew(home: SinkHome, tmp_path: Path) -> None:
+def test_the_same_declaration_does_not_start_over(home: SinkHome, tmp_path: Path) -> None:
     for bucket in range(3):
         home.write(READINGS, bucket, bucket + 1, [a_row(bucket, bucket)])
         home.declare(READINGS, kind="parquet", path=str(tmp_path / "lake"), begins="now")
@@ -219,7 +219,7 @@ def test_the_same_again_does_not_begin_anew(home: SinkHome, tmp_path: Path) -> N
 def test_a_beginning_that_is_trimmed_is_refused(home: SinkHome, tmp_path: Path) -> None:
     home.write(READINGS, 0, 4, [a_row(i, i) for i in range(4)])
     assert home.trim(READINGS, 2).trimmed_us == 2 * WIDTH_US
-    with pytest.raises(Refused, match="what lies before 1970-01-01T00:00:20Z is trimmed"):
+    with pytest.raises(Refused, match="what is before 1970-01-01T00:00:20Z is trimmed"):
         home.declare(READINGS, kind="parquet", path=str(tmp_path / "lake"))
     assert home.home.catalog.sinks() == ()
     begins = "1970-01-01T00:00:20Z"

@@ -45,7 +45,7 @@ def some_rows(first: int, last: int) -> list[dict[str, object]]:
     ]
 
 
-def test_the_stable_prefix_is_delivered_and_goes_on(home: SinkHome, lake: Path) -> None:
+def test_the_stable_prefix_is_delivered_and_continued(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 4, some_rows(0, 4))
     home.deliver()
     first = names(lake)
@@ -107,7 +107,7 @@ def test_what_is_tentative_is_not_delivered_before_it_is_final(
     assert [row["id"] for row in parquet_rows(tmp_path / "lake")] == [0, 1, 22, 3]
 
 
-def test_a_gap_is_passed_over_and_told(home: SinkHome, lake: Path) -> None:
+def test_a_gap_is_skipped_and_reported(home: SinkHome, lake: Path) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])
     home.write(READINGS, 1, 3, stability=Stability.GAP)
     home.write(READINGS, 3, 4, [a_row(3, 3)])
@@ -139,7 +139,7 @@ def test_rows_are_in_the_order_of_event_time(home: SinkHome, lake: Path) -> None
 # ------------------------------------------------------------ CSV
 
 
-def test_csv_tells_null_from_empty_text_and_quotes_what_it_must(
+def test_csv_distinguishes_null_from_empty_text_and_quotes_only_where_required(
     home: SinkHome, tmp_path: Path
 ) -> None:
     home.declare(READINGS, kind="csv", path=str(tmp_path / "sheet"))
@@ -222,7 +222,7 @@ def test_two_sinks_into_one_folder_are_refused(home: SinkHome, lake: Path) -> No
     assert parquet_rows(lake) == home.rows(READINGS)
 
 
-def test_a_folder_of_a_home_that_was_made_anew_is_refused(
+def test_a_folder_of_a_home_that_was_recreated_is_refused(
     home: SinkHome, lake: Path, postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     home.write(READINGS, 0, 1, [a_row(0, 0)])

@@ -222,7 +222,7 @@ def test_each_sink_has_its_own_pace(
     assert database.rows() == parquet_rows(tmp_path / "lake")
 
 
-def test_what_a_sink_does_is_told_once(
+def test_an_action_of_a_sink_is_reported_once(
     home: SinkHome, deliveries: tuple[Deliveries, Heard], tmp_path: Path
 ) -> None:
     found, heard = deliveries

@@ -161,7 +161,7 @@ def test_tentative_rows_are_shown_and_corrected(home: SinkHome, database: Databa
     assert database.run("SELECT count(*) FROM medusa_sink_before") == [(0,)]
 
 
-def test_a_row_under_two_tentative_ones_comes_back(home: SinkHome, database: Database) -> None:
+def test_a_row_under_two_tentative_ones_is_restored(home: SinkHome, database: Database) -> None:
     home.declare_table(COPIES, key=["id"], stability="all")
     home.write(COPIES, 0, 1, [a_row(1, 0, name="final", share=float("nan"))])
     for bucket in (1, 2, 3):
@@ -176,7 +176,7 @@ def test_a_row_under_two_tentative_ones_comes_back(home: SinkHome, database: Dat
     assert (1, "final") in found
 
 
-def test_a_table_that_no_longer_takes_tentative_rows_lets_go_of_them(
+def test_a_table_that_no_longer_takes_tentative_rows_drops_them(
     home: SinkHome, database: Database
 ) -> None:
     home.declare_table(COPIES, key=["id"], stability="all")
@@ -338,7 +338,7 @@ def test_a_schema_and_names_with_capitals_are_made_as_written(
 # ------------------------------------------------------------ rights and outages
 
 
-def test_a_login_that_may_not_create_is_told_what_is_needed(
+def test_a_login_without_the_right_to_create_is_refused_with_what_is_needed(
     home: SinkHome, database: Database
 ) -> None:
     database.run("CREATE SCHEMA shut")
@@ -407,7 +407,7 @@ def test_parts_of_a_url_may_be_named(home: SinkHome, database: Database) -> None
     assert database.password not in str(home.sink("desk"))
 
 
-def test_another_transaction_that_does_not_let_go_is_no_hang(
+def test_a_record_that_another_transaction_locks_is_a_conflict(
     home: SinkHome, database: Database
 ) -> None:
     home.declare_table(COPIES)

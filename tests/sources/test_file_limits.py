@@ -199,7 +199,7 @@ def test_pages_that_take_more_memory_than_they_may_are_refused_before_they_are_u
         list(read_recorded_file(SOURCE, file))
 
 
-def test_a_header_that_lies_about_its_page_is_believed_and_not_the_footer(
+def test_a_false_page_header_takes_precedence_over_the_footer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = pa.table({"ts_us": [TIME_US], "host": ["a" * 3_000_000]})

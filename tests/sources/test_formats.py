@@ -169,9 +169,7 @@ def test_a_column_that_several_could_fill_is_refused_in_every_format(
 
 
 @pytest.mark.parametrize("exact_first", [True, False])
-def test_a_column_of_the_very_name_goes_before_all_others(
-    tmp_path: Path, exact_first: bool
-) -> None:
+def test_a_column_of_the_exact_name_precedes_all_others(tmp_path: Path, exact_first: bool) -> None:
     row = {**ROW, "x.orig_h": "b", "orig_h": "exact"}
     names = sorted(row, key=lambda name: (name == "orig_h") != exact_first)
     for text in texts_of(names, row):

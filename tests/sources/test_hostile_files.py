@@ -51,8 +51,8 @@ BAD_RECORDS = [
     (b"1700000000000000,a,1,1.5.5\n", "size", "is no number"),
     (b",a,1,1.5\n", "ts_us", "has no time"),
     (b"soon,a,1,1.5\n", "ts_us", "is no whole number"),
-    (b"9000000000000000000,a,1,1.5\n", "ts_us", "time lies outside the years 1 to 9999"),
-    (b"-9000000000000000000,a,1,1.5\n", "ts_us", "time lies outside the years 1 to 9999"),
+    (b"9000000000000000000,a,1,1.5\n", "ts_us", "time is outside the years 1 to 9999"),
+    (b"-9000000000000000000,a,1,1.5\n", "ts_us", "time is outside the years 1 to 9999"),
     (b"1700000000000000,\xff\xfe,1,1.5\n", "host", "is not valid UTF-8"),
     (b"1700000000000000,a\0b,1,1.5\n", "host", "holds a NUL byte"),
     (b"1700000000000000,a,\x001,1.5\n", "port", "is no whole number"),
@@ -245,7 +245,7 @@ def test_bad_rows_of_parquet_are_quarantined_by_row_number(tmp_path: Path) -> No
         (2, "ts_us", "has no time"),
         (3, "port", "is out of range of int"),
         (4, "host", "is not valid UTF-8"),
-        (5, "ts_us", "time lies outside the years 1 to 9999"),
+        (5, "ts_us", "time is outside the years 1 to 9999"),
         (6, "host", "holds a NUL byte"),
     ]
     assert chunks[0].quarantined[0].content == (

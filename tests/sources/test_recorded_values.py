@@ -178,7 +178,7 @@ NUMBERS_IN_TEXT = [
 
 
 @pytest.mark.parametrize(("type_", "text", "expected"), NUMBERS_IN_TEXT)
-def test_text_is_read_by_one_grammar_whatever_stands_beside_it(
+def test_text_is_read_by_one_grammar_whatever_its_neighbours(
     type_: str, text: str, expected: object
 ) -> None:
     others = [case[1] for case in NUMBERS_IN_TEXT if case[0] == type_] * 2

@@ -133,7 +133,7 @@ def test_whole_numbers_of_any_unit_are_cut_downwards_or_found_absurd(value: int,
         assert not is_time or times.tolist() == [exact]
 
 
-def test_times_that_are_none_are_told_by_row() -> None:
+def test_invalid_times_are_reported_by_row() -> None:
     values = pa.array([1.5, None, float("nan"), float("inf"), 1e300, -1e13, 253_402_300_799.5])
     times, failures = event_times(values, "s")
     assert list(failures) == [2, 3, 4, 5, 1]

@@ -174,7 +174,7 @@ def test_a_chunk_is_the_same_when_those_before_are_passed_over(
         ("interval", {"at_us": "bigint"}, "soon", "is no number"),
         ("time", {"at": "bigint"}, "1258531221.486539", "is no whole number"),
         ("time", {"at": "timestamp"}, "soon", "is no ISO-8601 time"),
-        ("time", {"at_us": "bigint"}, "1e30", "time lies outside the years 1 to 9999"),
+        ("time", {"at_us": "bigint"}, "1e30", "time is outside the years 1 to 9999"),
         ("bool", {"at": "boolean"}, "X", "is neither true nor false"),
     ],
 )
@@ -200,7 +200,7 @@ def test_times_of_a_log_are_in_seconds_however_small(tmp_path: Path) -> None:
     assert chunk.records["_stime"].to_pylist() == [221_486_539, 680_237_254]
 
 
-def test_bad_lines_go_to_quarantine_and_the_rest_goes_on(tmp_path: Path) -> None:
+def test_bad_lines_are_quarantined_and_the_others_are_read(tmp_path: Path) -> None:
     text = short_log("1.5\ta\n", "2.5\tb\tc\n", "\n", "3.5\td\re\n", f"4.5\t{'x' * 2_000_000}\n",
                      "-\tf\n", "#an unknown line\n", "5.5\tg\n", "6.5")  # fmt: skip
     chunks = read(tmp_path, text, SHORT)

@@ -86,7 +86,7 @@ def test_the_jvm_of_a_session_has_mapped_its_archive(spark: SparkSession, tmp_pa
 
 
 @pytest.mark.long
-def test_a_session_starts_all_the_same_with_an_archive_that_is_none(tmp_path: Path) -> None:
+def test_a_session_starts_with_an_invalid_archive_too(tmp_path: Path) -> None:
     spoilt = tmp_path / 'a "spoilt" one.jsa'
     spoilt.write_bytes(b"no archive at all" * 1000)
     option = f"-XX:SharedArchiveFile={spoilt}"

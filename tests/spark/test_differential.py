@@ -1,14 +1,14 @@
 """Drawn networks through every mode that a step can take, compared with DuckDB row for row.
 
 `make test` runs a hundred networks over seven steps, up to four in one deployment and each in one
-mode, so that every mode has its turn. Expressions are evaluated without generated code there, which
-costs a third. With the marker `differential_long` every network takes every mode:
+mode, so that every mode has its turn. Expressions are evaluated without generated code there,
+which costs a third. With the marker `differential_long` every network takes every mode:
 
     MEDUSA_DIFFERENTIAL=0-2000 pytest tests/spark/test_differential.py -m differential_long
 
 names the seeds (default: 0-20); tests of 5 seeds each can be shared out by pytest-xdist. Where
-MEDUSA_DIFFERENTIAL_DONE names a file, seeds listed there are skipped and those that pass are added,
-so that a run can be stopped and go on.
+MEDUSA_DIFFERENTIAL_DONE names a file, seeds listed there are skipped and those that pass are
+added, so that a run can be stopped and continued.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def test_enough_memory_says_nothing(tmp_path: Path) -> None:
     check(tmp_path, 4 * GIB)
 
 
-def test_too_little_memory_is_said_with_figures(tmp_path: Path) -> None:
+def test_too_little_memory_is_reported_with_figures(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"needs 1\.5 GiB.*this machine has 0\.5 GiB left"):
         check(tmp_path, GIB // 2)
 

@@ -179,7 +179,7 @@ def test_tumbling_windows_have_no_panes() -> None:
     assert panes_of(a_network(size="60s", advance="60s")) == {}
 
 
-def test_a_name_that_is_taken_is_left_to_whoever_has_it() -> None:
+def test_a_taken_name_is_left_to_its_holder() -> None:
     before = (Filter(name="per_key_panes", input="given", cases={"yes": "flag"}),)
     network = a_network(before=before, input_="per_key_panes")
     assert panes_of(network) == {"per_key_panes2": "per_key"}
@@ -191,6 +191,6 @@ def test_windows_over_panes_have_the_same_columns() -> None:
     assert paned.columns_of_output("answers") == checked.columns_of_output("answers")
 
 
-def test_a_mistake_in_a_sliding_window_is_told_as_ever() -> None:
+def test_a_mistake_in_a_sliding_window_is_reported_as_in_any_other() -> None:
     with pytest.raises(Refused, match=r"per_key.*nothing"):
         check_network(a_network({"records": "count(nothing)"}))

@@ -232,7 +232,7 @@ def test_panes_that_are_damaged_or_gone_are_not_used(
     assert made.metrics.records_in == in_full.metrics.records_in
 
 
-def test_an_index_that_leads_out_of_its_folder_is_none(spark: SparkSession, root: Path) -> None:
+def test_an_index_that_leads_out_of_its_folder_is_ignored(spark: SparkSession, root: Path) -> None:
     world = a_failure(spark, root)
     world.answer(MINUTE)
     (index,) = (path for path in pane_files(root) if path.suffix == ".panes")
@@ -255,7 +255,7 @@ def test_what_is_corrected_is_let_go_by_the_next_step(spark: SparkSession, root:
 
 
 @pytest.mark.long
-def test_panes_that_nobody_let_go_are_orphans_in_the_end(spark: SparkSession, root: Path) -> None:
+def test_panes_that_were_not_released_become_orphans(spark: SparkSession, root: Path) -> None:
     world = a_failure(spark, root)
     world.answer(MINUTE)
     left = {path.relative_to(root).as_posix() for path in pane_files(root)}
@@ -330,7 +330,7 @@ def test_an_input_whose_records_can_fail_on_the_way_has_none() -> None:
     assert inputs_with_panes(network) == {"middle", "right"}
 
 
-def test_rows_on_which_a_box_behind_fails_are_put_aside_as_ever(
+def test_rows_on_which_a_later_box_fails_are_quarantined_too(
     spark: SparkSession, root: Path
 ) -> None:
     columns = {"records": "count(*)", "share": "1000 div (max(value) - 94)"}

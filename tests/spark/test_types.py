@@ -55,7 +55,7 @@ def a_network() -> Network:
 
 @pytest.mark.parametrize("way", list(Way))
 @pytest.mark.parametrize("rows_in_driver", [-1, 1_000], ids=["by tasks", "by driver"])
-def test_every_type_comes_out_as_it_went_in(
+def test_every_type_is_output_as_it_was_input(
     replayer: Replayer, monkeypatch: pytest.MonkeyPatch, way: Way, rows_in_driver: int
 ) -> None:
     monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)

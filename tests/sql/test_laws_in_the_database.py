@@ -259,7 +259,7 @@ def test_the_owner_may_do_what_the_law_allows(log_in: LogIn) -> None:
 def test_a_message_is_one_sentence_that_says_what_to_do(log_in: LogIn) -> None:
     error = refusal(log_in("owner"), ATTACKS["S1 a boundary goes back"][0])
     assert str(error_of(error)) == (
-        "the boundary of sums stands at 30000000 and never goes back: give 30000000 or later"
+        "the boundary of sums is at 30000000 and never goes back: give 30000000 or later"
     )
 
 

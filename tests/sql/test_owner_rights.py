@@ -71,7 +71,7 @@ def test_every_table_is_in_the_owners_list(spoilt: tuple[HomeUrls, Engine]) -> N
     assert unlisted(watcher, urls.database) == []
 
 
-def test_a_table_that_nobody_thought_about_is_out_of_reach_and_named(
+def test_an_unlisted_table_is_inaccessible_and_named(
     spoilt: tuple[HomeUrls, Engine],
 ) -> None:
     urls, watcher = spoilt

@@ -40,7 +40,7 @@ def strings_of(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
-def test_no_statement_about_a_home_stands_in_python() -> None:
+def test_no_sql_statement_about_a_home_is_in_python() -> None:
     suspects = {path: path.read_text() for path in PACKAGE.rglob("*.py")}
     found = [
         f"{path.relative_to(PACKAGE)}:{line}"

@@ -59,7 +59,7 @@ def standing(login: psycopg2.extensions.connection) -> Any:
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("statement", PLAIN.values(), ids=PLAIN.keys())
-def test_plain_sql_recalls_nothing_whoever_logs_in(
+def test_plain_sql_recalls_nothing_under_any_login(
     statement: str, role: str, log_in: LogIn
 ) -> None:
     owner = log_in("owner")

@@ -78,7 +78,7 @@ def is_refused(log_in: LogIn, role: str, statement: str) -> bool:
 
 
 @pytest.mark.parametrize("role", OTHERS)
-def test_nobody_but_the_owner_writes_a_table(log_in: LogIn, role: str) -> None:
+def test_only_the_owner_writes_a_table(log_in: LogIn, role: str) -> None:
     tables = run(log_in, "owner", TABLES)
     login = log_in(role)
     assert len(tables) > 15
@@ -180,7 +180,7 @@ def test_no_login_owns_anything_or_passes_by_a_rule(
     assert is_refused(log_in, role, "CREATE TEMP TABLE mine (n integer)")
 
 
-def test_nobody_logs_in_as_the_keeper(attacked_urls: HomeUrls) -> None:
+def test_the_owner_role_has_no_login(attacked_urls: HomeUrls) -> None:
     owner = make_url(attacked_urls.owner)
     keeper = owner.set(username=f"{attacked_urls.database}_{KEEPER}")
     with pytest.raises(Unavailable):

@@ -48,7 +48,7 @@ def test_corrections_are_made_where_the_live_lane_is_given_up(supervised: Superv
     assert lanes == [Lane.LIVE], "the live lane still wants a person"
 
 
-def test_corrections_that_are_given_up_are_told_of_with_the_log(supervised: Supervised) -> None:
+def test_corrections_that_are_given_up_are_reported_with_the_log(supervised: Supervised) -> None:
     number = supervised.wants(lane=Lane.BACKLOG, lasting=False)
     assert backlog_standing(supervised.settings, ALPHA, number) is None
     give_up(supervised, Lane.BACKLOG, number)
@@ -65,6 +65,8 @@ def test_corrections_run_on_the_master_of_who_asks_and_nothing_is_desired_for_on
     assert supervised.store().read().desired == before
 
 
-def test_a_stream_that_is_not_computed_here_is_told_in_a_sentence(supervised: Supervised) -> None:
+def test_a_stream_that_is_not_computed_here_is_refused_in_one_sentence(
+    supervised: Supervised,
+) -> None:
     with open_home(supervised.settings, ALPHA) as home, pytest.raises(Unavailable, match="lower"):
         computed_line(home, "lower")

@@ -224,7 +224,7 @@ def frozen(supervised: Supervised) -> Job:
     return job
 
 
-def test_a_job_that_stands_still_for_a_moment_is_left_alone(supervised: Supervised) -> None:
+def test_a_job_that_hangs_for_a_moment_is_left_alone(supervised: Supervised) -> None:
     job = frozen(supervised)
     assert live(supervised.turn()) is Keep, "drills may be short"
     signal_process(job, signal.SIGCONT)

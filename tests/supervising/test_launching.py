@@ -40,7 +40,7 @@ def test_with_a_master_it_is_submitted_and_its_driver_stays_here() -> None:
 
 
 @pytest.mark.parametrize("master", ["local[2]", "spark://", "yarn; rm -rf /", "spark://a b", "-x"])
-def test_a_master_that_is_none_is_refused(master: str) -> None:
+def test_an_invalid_master_is_refused(master: str) -> None:
     with pytest.raises(Refused, match="not the master of a cluster"):
         launch_of(SETTINGS, {SPARK_MASTER: master})
 

@@ -99,7 +99,7 @@ def test_a_process_that_has_said_that_it_ended_is_waited_for(
     assert first.pid not in processes_of(supervised.settings)
 
 
-def test_a_process_that_does_not_come_to_its_end_is_ended(
+def test_a_process_that_does_not_end_is_killed(
     supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     announced = tmp_path / "reached"

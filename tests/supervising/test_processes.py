@@ -26,7 +26,7 @@ print(own_process().pid == os.getpid(), flush=True)
 """
 
 
-def test_a_process_whose_leader_is_not_to_be_seen_stands_for_itself(tmp_path: Path) -> None:
+def test_a_process_without_a_visible_leader_is_taken_alone(tmp_path: Path) -> None:
     said = tmp_path / "said"
     with said.open("w") as words:
         subprocess.run(

@@ -90,7 +90,7 @@ def test_old_files_stay_for_the_grace_period_of_orphans(store: Store) -> None:
     assert len(find_orphans(store.root, named, touched_s + 3_601, 3_600)) == MANY
 
 
-def test_what_somebody_holds_is_not_compacted(
+def test_held_segments_are_not_compacted(
     store: Store, monkeypatch: pytest.MonkeyPatch, capsys: Prints
 ) -> None:
     written(store)

@@ -73,7 +73,7 @@ def written(store: Store, count: int = 12) -> None:
     store.write(BIG, 0, count)
 
 
-def test_what_is_older_than_its_retention_goes_and_what_has_none_stays(store: Store) -> None:
+def test_data_past_its_retention_is_trimmed_and_data_without_one_remains(store: Store) -> None:
     written(store)
     kept = Kept(store)
     assert kept.round() == 0
@@ -122,7 +122,7 @@ def test_what_a_round_let_go_before_it_met_an_error_is_told_too(
     assert 2 <= gone.segments < 10, "the round was cut short"
 
 
-def test_what_somebody_holds_stays_however_old_it_is(store: Store) -> None:
+def test_held_buckets_remain_however_old_they_are(store: Store) -> None:
     written(store)
     store.home.catalog.declare_retention(SUMS, 1_000)
     hold = Hold(stream=SUMS, holder="beta", purpose="import", from_us=5 * WIDTH_US)
@@ -156,7 +156,7 @@ def test_a_round_is_cut_into_pieces_and_waits_for_its_time(
     assert kept.trimmed(SUMS) == 10
 
 
-def test_a_loop_that_always_has_something_to_do_comes_to_it_all_the_same(store: Store) -> None:
+def test_a_busy_loop_does_its_housekeeping_too(store: Store) -> None:
     written(store)
     store.home.catalog.declare_retention(SRC, 20_000)
     kept = Kept(store)
@@ -168,7 +168,7 @@ def test_a_loop_that_always_has_something_to_do_comes_to_it_all_the_same(store: 
     assert kept.trimmed(SRC) == 10
 
 
-def test_a_round_that_takes_too_long_is_begun_anew_and_loses_nothing(
+def test_a_round_that_takes_too_long_is_restarted_and_loses_nothing(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written(store)
@@ -184,7 +184,7 @@ def test_a_round_that_takes_too_long_is_begun_anew_and_loses_nothing(
     assert kept.trimmed(SRC) == 10
 
 
-def test_a_catalog_that_is_away_is_told_and_the_next_round_goes_on(store: Store) -> None:
+def test_an_unavailable_catalog_is_reported_and_the_next_round_continues(store: Store) -> None:
     written(store)
     store.home.catalog.declare_retention(SRC, 20_000)
     kept = Kept(store)

@@ -84,7 +84,7 @@ def test_no_path_leads_out_of_the_root(tmp_path: Path, path: str) -> None:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_an_old_file_that_somebody_adopts_is_put_back(tmp_path: Path) -> None:
+def test_an_old_file_that_is_adopted_meanwhile_is_restored(tmp_path: Path) -> None:
     adopted = a_file(tmp_path / "imported" / "copy.parquet")
     orphans = find_orphans(tmp_path, nothing, NOW_S, GRACE_S)
     os.utime(adopted, (NOW_S, NOW_S))
@@ -100,7 +100,7 @@ def test_what_a_crash_left_set_aside_is_removed_or_put_back(tmp_path: Path) -> N
     assert removed_in(tmp_path) == [f"one.parquet{SET_ASIDE}", "two.parquet"]
 
 
-def test_a_root_that_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_an_unreadable_root_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="cannot be read"):
         find_orphans(tmp_path / "nowhere", nothing, NOW_S, GRACE_S)
 

@@ -246,7 +246,7 @@ def test_wider_windows_of_a_plan_to_come_are_kept_from_the_day_it_is_known() -> 
     assert trimmed(world) == 9
 
 
-def test_a_plan_that_nobody_can_read_any_more_holds_all_of_its_inputs() -> None:
+def test_a_plan_that_is_no_longer_readable_holds_all_of_its_inputs() -> None:
     world = World((1, 1))
     world.land(20)
     world.compute(10)

@@ -39,7 +39,9 @@ def test_a_source_is_behind_since_something_first_waited(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     "content", [None, "", "[]", '{"flows": 1}', '{"flows": {"told_at_s": "x"}}']
 )
-def test_what_no_driver_has_told_is_not_known(tmp_path: Path, content: str | None) -> None:
+def test_figures_that_no_driver_has_reported_are_unknown(
+    tmp_path: Path, content: str | None
+) -> None:
     if content is not None:
         (tmp_path / "logs").mkdir()
         (tmp_path / "logs" / "alpha.sources.json").write_text(content)

@@ -67,7 +67,7 @@ def test_processes_share_a_log_and_lose_no_line_over_its_rotations(tmp_path: Pat
     assert sorted(found) == sorted((of, at) for of in "abc" for at in range(400))  # type: ignore[type-var]
 
 
-def test_a_log_that_somebody_removed_is_begun_again(tmp_path: Path) -> None:
+def test_a_removed_log_is_created_again(tmp_path: Path) -> None:
     log = JsonLog(tmp_path / "p.jsonl")
     log.write({"at": 0})
     log.path.unlink()

@@ -182,9 +182,7 @@ def test_what_is_tentative_what_was_corrected_and_states_are_told(
     assert set(states.values()) == {0, 1}
 
 
-def test_a_stream_that_ended_is_through_for_ever_and_has_no_lag(
-    world: World, watcher: Watcher
-) -> None:
+def test_a_stream_that_ended_is_complete_and_has_no_lag(world: World, watcher: Watcher) -> None:
     world.catalog.commit(a.a_commit(a.a_segment(0, 2), ends=True))
     line = {"stream": "sums", "producer": "alpha/0"}
     seen = scrape(watcher)

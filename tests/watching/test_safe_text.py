@@ -26,7 +26,7 @@ AWKWARD = string.ascii_letters + string.digits + ":/@?#%&=+!$'*,;[]() é"
         "PGPASSWORD={} psql",
     ],
 )
-def test_a_password_that_nobody_told_us_is_known_by_its_place(text: str) -> None:
+def test_an_unknown_password_is_recognised_by_its_place(text: str) -> None:
     shown = SafeText()(text.format(CANARY))
     assert CANARY not in shown
     assert "***" in shown

@@ -100,7 +100,7 @@ def test_closing_is_a_line_of_the_sources_landing(watcher: Watcher, tmp_path: Pa
     assert (line["cause"], line["versions"], line["ms"]) == ("landing", {"src": 1}, None)
 
 
-def test_a_tentative_step_is_told_as_one(watcher: Watcher, tmp_path: Path) -> None:
+def test_a_tentative_step_is_reported_as_one(watcher: Watcher, tmp_path: Path) -> None:
     world = World()
     world.close()
     watcher.applied(world.compute(Stability.TENTATIVE))
@@ -122,7 +122,7 @@ def test_each_decision_of_a_round_has_its_own_time_though_all_are_told_at_its_en
     assert [ln["ms"] for ln in lines(tmp_path) if ln["event"] != "wait"] == [1_000.0, 2_000.0]
 
 
-def test_a_wait_is_told_once_until_its_reason_changes(watcher: Watcher, tmp_path: Path) -> None:
+def test_a_wait_is_reported_once_until_its_reason_changes(watcher: Watcher, tmp_path: Path) -> None:
     for reason, boundary_us in (("no input", 1), ("no input", 2), ("ended", 3), ("no input", 4)):
         watcher.decided(Wait(of=a.MAIN, because=Because(reason, {"boundary_us": boundary_us})))
         watcher.decided(Wait(of=a.TAIL, because=Because("another's", {})))
@@ -142,7 +142,7 @@ def test_a_source_waits_under_the_name_of_its_landing(tmp_path: Path) -> None:
     assert (line["fragment"], line["network"], line["event"]) == (a.LANDING, "example", "wait")
 
 
-def test_the_same_problem_is_told_once_a_minute_with_its_number(
+def test_the_same_problem_is_reported_once_a_minute_with_its_count(
     watcher: Watcher, tmp_path: Path, time_: Time
 ) -> None:
     for _ in range(120):
@@ -178,7 +178,7 @@ def test_time_lost_to_an_error_is_no_part_of_the_next_step(
     assert lines(tmp_path)[-1]["ms"] == 1_000.0
 
 
-def test_what_landed_and_what_partners_told_are_lines(watcher: Watcher, tmp_path: Path) -> None:
+def test_landings_and_partners_news_are_lines(watcher: Watcher, tmp_path: Path) -> None:
     because = "the source is asked"
     polled = Polled(landed=7, quarantined=1, late=1, batches=2, boundary_us=5, because=because)
     watcher.polled(a.SRC, polled)
@@ -203,7 +203,7 @@ def test_what_housekeeping_let_go_is_a_line(watcher: Watcher, tmp_path: Path) ->
     assert [line[name] for name in ("segments", "rows", "files", "bytes")] == [3, 30, 2, 4_096]
 
 
-def test_a_partner_that_is_away_is_told_when_it_goes_and_when_it_is_back(
+def test_an_unavailable_partner_is_reported_when_it_leaves_and_when_it_returns(
     watcher: Watcher, tmp_path: Path
 ) -> None:
     def asked(problem: str | None) -> None:

@@ -86,7 +86,7 @@ def test_the_document_holds_the_same_with_its_differences(
     assert found["recorded_ms"] == pytest.approx(600_000, abs=2_000)
 
 
-def test_a_contract_that_nobody_has_signed_is_asked_about_by_its_file(
+def test_a_what_if_of_an_unsigned_contract_uses_its_file(
     overloaded: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "rest.yaml"
@@ -102,21 +102,21 @@ def test_a_contract_that_nobody_has_signed_is_asked_about_by_its_file(
     assert "itself" in capsys.readouterr().err
     path.write_text(FILE.format(name="rest", provider="beta", low=11))
     assert main([*WHAT_IF, "--file", str(path)]) == 2
-    assert "the lowest price 11 lies above the highest 10" in capsys.readouterr().err
+    assert "the lowest price 11 is above the highest 10" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
         ([], "say what would be changed"),
-        (["--edit", "contract spare SET price_low = 11"], "lies above the highest"),
+        (["--edit", "contract spare SET price_low = 11"], "is above the highest"),
         (["--edit", "contract spare SET prise_low = 11"], "did you mean 'price_low'?"),
         (["--edit", "contract spare", "--over", "8d"], "7 days at most"),
         (["--edit", "contract spare", "--over", "soon"], "duration 'soon' is not one"),
         (["--file", "nowhere.yaml"], "nowhere.yaml is not a file"),
     ],
 )
-def test_what_cannot_be_asked_is_one_sentence_and_exit_code_2(
+def test_an_invalid_request_is_one_sentence_and_exit_code_2(
     overloaded: Pair, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     assert main([*WHAT_IF, *arguments]) == 2

@@ -93,7 +93,7 @@ def test_what_is_no_edit_is_refused_with_the_place(written: str, says: str) -> N
 @given(st.text(max_size=200) | st.lists(st.sampled_from(
     ["contract", "spare", "SET", "=", ",", "'x'", "1", "NULL", "UPDATE", *COLUMNS]
 )).map(" ".join))  # fmt: skip
-def test_whatever_is_written_is_an_edit_or_refused(written: str) -> None:
+def test_every_write_is_an_edit_or_refused(written: str) -> None:
     try:
         edit = parse_edit(written)
     except Refused:

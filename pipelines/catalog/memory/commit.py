@@ -64,7 +64,7 @@ def check_lease(work: Transaction, lease: Lease) -> None:
     if held is None or (held.holder, held.epoch) != (lease.holder, lease.epoch):
         raise Conflict(f"the lease of {lease.key} is not held by {lease.holder}: acquire it")
     if held.expires_at_ms <= work.store.clock.now_ms:
-        raise Conflict(f"the lease of {lease.key} expired: acquire it again and decide anew")
+        raise Conflict(f"the lease of {lease.key} expired: acquire it again and decide again")
     check_epoch(work, lease.key, lease.epoch)
 
 
@@ -185,16 +185,16 @@ def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) ->
         if past_us is not None and at.from_us < past_us:
             raise Refused(f"segment {at} of {part.stream} overlaps another of the same commit")
         if line.origin_us is not None and at.from_us < line.origin_us:
-            raise Refused(f"segment {at} of {part.stream} lies before its origin {line.origin_us}")
+            raise Refused(f"segment {at} of {part.stream} is before its origin {line.origin_us}")
         if line.end_us is not None and at.to_us > line.end_us:
-            raise Refused(f"segment {at} of {part.stream} lies behind its end {line.end_us}")
+            raise Refused(f"segment {at} of {part.stream} is after its end {line.end_us}")
         past_us = at.to_us
         for row in line.live_over(at):
             old = row.segment
             if old.stability.is_final or not part.stability.is_final:
                 raise Conflict(
-                    f"segment {at} of {part.stream} stands as {old.stability.value} over "
-                    f"{old.range}: read again and decide anew"
+                    f"segment {at} of {part.stream} is {old.stability.value} over "
+                    f"{old.range}: read again and decide again"
                 )
     return [part.range for part in parts]
 
@@ -241,7 +241,7 @@ def check_kept(line: LineRow, segment: OutputSegment) -> None:
     if line.trimmed_us is not None and segment.range.from_us < line.trimmed_us:
         raise Conflict(
             f"segment {segment.range} of {segment.stream} begins before {line.trimmed_us}, where "
-            "all is trimmed: read again and decide anew"
+            "all is trimmed: read again and decide again"
         )
 
 
@@ -291,7 +291,7 @@ def moved(line: LineRow, first_us: int, *, ends: bool) -> LineRow:
             break
         at_us = row.segment.range.to_us
     if line.generation > 1 and line.live_after(at_us):
-        raise Conflict(f"the line was recalled and stands at {at_us}: read again and decide anew")
+        raise Conflict(f"the line was recalled and is at {at_us}: read again and decide again")
     end_us = line.end_us
     if ends and at_us != FOREVER_US:
         if line.live_after(at_us) or (end_us is not None and at_us < end_us):

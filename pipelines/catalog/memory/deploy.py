@@ -1,4 +1,4 @@
-"""Deploying in memory: desired state comes in; the same again is nothing."""
+"""Deployment in memory: brings in desired state; the same state again changes nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def deploy(work: Transaction, here: Participant, deployment: Deployment) -> None
     work.put(tables.NETWORKS, deployment.network, deployment.document)
     plan = (deployment.network, deployment.plan_document)
     if (work.get(tables.PLANS, deployment.plan) or plan) != plan:
-        raise Refused(f"plan {deployment.plan} stands with another document")
+        raise Refused(f"plan {deployment.plan} exists with another document")
     work.put(tables.PLANS, deployment.plan, plan)
     for fragment, (inputs, outputs) in deployment.fragments.items():
         _bring_in(work, fragment, FragmentRow(deployment.network, tuple(inputs), tuple(outputs)))
@@ -34,10 +34,10 @@ def deploy(work: Transaction, here: Participant, deployment: Deployment) -> None
 
 def _declare(work: Transaction, record: StreamRecord) -> None:
     if not _STREAM_NAME.fullmatch(record.name) or record.kind not in ("source", "derived"):
-        raise Refused(f"stream {record.name} of kind {record.kind} is none: correct its name")
+        raise Refused(f"stream {record.name} of kind {record.kind} has an invalid name: correct it")
     stands = work.get(tables.STREAMS, record.name)
     if record.width_us <= 0 or (stands is not None and _shape(stands) != _shape(record)):
-        raise Refused(f"stream {record.name} stands with another shape: choose another name")
+        raise Refused(f"stream {record.name} exists with another shape: choose another name")
     work.put(tables.STREAMS, record.name, record)
 
 
@@ -97,7 +97,7 @@ def _assign(work: Transaction, here: Participant, assignment: Assignment) -> Non
     if assignment.epoch != max(log, default=0) + 1:
         raise Conflict(
             f"epoch {assignment.epoch} of fragment {assignment.fragment} is not the next one: "
-            "read again and decide anew"
+            "read again and decide again"
         )
     if assignment.producer.participant == here:
         _check_inputs_are_kept(work, fragment, assignment)

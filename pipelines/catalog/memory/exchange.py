@@ -79,7 +79,7 @@ def line_news(
     if line is None:
         raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
     if after > line.version:
-        raise Diverged(f"the line of {stream} by {producer} stands at {line.version}, not {after}")
+        raise Diverged(f"the line of {stream} by {producer} is at {line.version}, not {after}")
     upto = _page_end(line, after, segments_max)
     recalled = recalls_after(work, (stream, producer), after)
     # What a later page takes back is not told first.
@@ -196,14 +196,14 @@ def import_line(
     if news.producer.participant == here:
         raise Refused(f"the line of {news.stream} is written here: only a partner's is imported")
     if line.version != news.after:
-        raise Conflict(f"the line of {news.stream} stands at {line.version}: ask for news again")
+        raise Conflict(f"the line of {news.stream} is at {line.version}: ask for news again")
     read = work.get(tables.CHAINS, (news.stream, news.producer, news.after))
     if read is not None and news.chain_after not in (None, read):
         raise Diverged(f"the line of {news.stream} is not the one read up to {news.after}")
     for told in news.plans:
         known = work.get(tables.PLANS, told.id)
         if known is not None and known[1] != told.document:
-            raise Refused(f"plan {told.id} stands here with another document")
+            raise Refused(f"plan {told.id} exists here with another document")
         work.put(tables.PLANS, told.id, known or (told.network, told.document))
     if work.get(tables.PLANS, plan) is None:
         raise Refused(f"plan {plan} is not deployed here: deploy it first")

@@ -1,6 +1,7 @@
-"""Knowledge from the in-memory catalog, in the two strides of `knowledge_rows`.
+"""Knowledge from the in-memory catalog, in the two steps of `knowledge_rows`.
 
-Most of it stands as it did at the last look: what is made of rows is made anew where they changed.
+Most of it is unchanged since the last read: values made of rows are rebuilt only for changed
+rows.
 """
 
 from __future__ import annotations

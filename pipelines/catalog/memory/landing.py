@@ -88,7 +88,7 @@ def promise(work: Transaction, promise: SourcePromise) -> None:
     if line.origin_us not in (None, origin_us) or (
         line.end_us is not None and end_us not in (None, line.end_us)
     ):
-        raise Refused(f"stream {stream} has another origin or end for ever")
+        raise Refused(f"stream {stream} already has another origin or end")
     reached_us = origin_us if line.boundary_us is None else line.boundary_us
     if end_us is not None and reached_us >= end_us:
         reached_us = FOREVER_US

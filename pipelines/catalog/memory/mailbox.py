@@ -1,8 +1,9 @@
-"""What travels between homes in memory: an inbox, an outbox, and the revisions that are agreed.
+"""Mailboxes between homes in memory: an inbox, an outbox, and the agreed revisions.
 
-As `sql/functions` keeps them, for whoever simulates rounds: what is put out is sent until it lies
-in its receiver's inbox, and a nonce counts once; what both have signed is active from the next
-round of a home on. Limit: signatures, proposals and notice are not here; what is agreed is.
+The rules are those of `sql/functions`, for the simulation of rounds: an outgoing message is sent
+until it is in its receiver's inbox, and a nonce counts once; a revision that both parties have
+signed is active from the next round of a home on. Limit: signatures, proposals and notice are not
+implemented here; agreed revisions are.
 """
 
 from __future__ import annotations

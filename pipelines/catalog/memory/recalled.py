@@ -1,4 +1,4 @@
-"""What recalls mean for whoever reads or commits, in memory."""
+"""Effects of recalls on readers and committers, in memory."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ def check_commit(work: Transaction, commit: Commit) -> None:
         for recall in recalls_after(work, (read.input, read.producer), read.version):
             if recall.from_us < read.range.to_us:
                 raise Conflict(f"{read.input} was recalled from {recall.from_us} on since it was "
-                               "read: read again and decide anew")  # fmt: skip
+                               "read: read again and decide again")  # fmt: skip

@@ -1,9 +1,9 @@
 """A home's market in memory: what `sql/functions` does with offers, answers and agreed moves.
 
 The same rules in the same order as `medusa_market.take_offer`, `take_answer`, `apply_round` and
-`expire_market`, for whoever simulates rounds: one open offer to a partner, a fragment in one of
-them, an offer answered once, S4 where a price or a load is written down. Beyond the database of
-today it knows moves that are done (`moved`): the load lies at the provider from then on.
+`expire_market`, for the simulation of rounds: one open offer to a partner, a fragment in one of
+them, an offer answered once, S4 where a price or a load is recorded. Unlike the database it
+implements completed moves (`moved`): the load is placed at the provider from then on.
 """
 
 from __future__ import annotations
@@ -355,7 +355,7 @@ class MemoryRounds:
         if terms is None or not all(_may_move(i.fragment, fragments) for i in offer.items):
             raise Conflict(f"contract {offer.contract} does not let it move: read it again")
         if terms.payer != self.participant or price_at(terms, offer.level) is None:
-            raise Refused("an offer is refused: it is none of the prices of the contract (S4)")
+            raise Refused("an offer is refused: it is not one of the prices of the contract (S4)")
         self._check_alone(terms.provider, offer)
         row = self._note(True, terms.provider, offer, made["relays"])
         expires_at_ms = self.letters.clock_ms() + self.trading.round_ms
@@ -399,10 +399,10 @@ class MemoryRounds:
     def _answered(self, to: Participant, answer: Answer) -> OfferRow:
         offer_id = self.tables.known.get((False, to, answer.contract, answer.nonce))
         if offer_id is None:
-            raise Conflict("an answer that is none to the offer: read it again")
+            raise Conflict("the answer does not fit the offer: read it again")
         row = self.tables.offers[offer_id]
         if not set(answer.accepted) <= set(row.offer.items):
-            raise Conflict("an answer that is none to the offer: read it again")
+            raise Conflict("the answer does not fit the offer: read it again")
         return row
 
     def _agree_move(
@@ -419,7 +419,7 @@ class MemoryRounds:
         same = [m for m in tables.moves.values() if m.is_given == is_given]
         lies = sum(m.item.load for m in same if m.contract == offer.contract)
         if lies + item.load > float(movement.load_max) * (1 + SAME_LOAD):
-            raise Refused(f"a move of {item.fragment} is refused: {lies} lie there already")
+            raise Refused(f"a move of {item.fragment} is refused: {lies} are there already")
         for move in same:
             if part_of(move.item) == part_of(item) and (is_given or move.partner == row.partner):
                 raise Refused(f"{item.fragment} is given already")

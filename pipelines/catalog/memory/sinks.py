@@ -64,8 +64,7 @@ def record_delivery(
     stands = work.lock_row(tables.SINKS, (sink.stream, sink.name))
     if stands is None or stands.document != sink.document:
         raise Conflict(
-            f"sink {sink.name} of {sink.stream} was withdrawn or declared anew meanwhile: look "
-            "again"
+            f"sink {sink.name} of {sink.stream} was withdrawn or changed meanwhile: look again"
         )
     if delivered.through_us < stands.from_us:
         raise Refused(f"sink {sink.name} of {sink.stream} delivers nothing before its beginning")

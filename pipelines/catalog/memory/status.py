@@ -1,4 +1,4 @@
-"""What people and operators look at, read from the in-memory catalog: leases, plans, counts."""
+"""Status for people and operators, read from the in-memory catalog: leases, plans, counts."""
 
 from __future__ import annotations
 

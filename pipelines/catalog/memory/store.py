@@ -1,12 +1,13 @@
-"""What the in-memory catalog keeps: immutable tables, transactions over them, and row locks.
+"""The store of the in-memory catalog: immutable tables, transactions over them, and row locks.
 
-A transaction keeps its own changes beside the committed tables until it ends, so a snapshot is a
-reference and READ COMMITTED is looking again. A lock is on a row's name, alone or shared, and held
-to the end of its transaction; a call that meets another's lock raises `Waiting` instead of waiting,
-having written nothing, and is made again when that transaction has ended. Like Postgres, an error
-inside a transaction fails all of it.
+A transaction keeps its own changes apart from the committed tables until it ends, so a snapshot
+is a reference and READ COMMITTED is reading again. A lock is on a row's name, exclusive or
+shared, and held to the end of its transaction; a call that meets another's lock raises `Waiting`
+instead of waiting, having written nothing, and is repeated when that transaction has ended. As in
+Postgres, an error inside a transaction fails all of it.
 
-Limit: single-threaded, and without deadlock detection; a caller that waits for itself sees Waiting.
+Limit: single-threaded, and without deadlock detection; a caller that waits for itself sees
+Waiting.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What partners say of contracts, brought into a home in Postgres so that both hold the same."""
+"""Partners' messages about contracts, applied to a home in Postgres so that both homes agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What steps have cost lately, read from their metering."""
+"""Recent costs of steps, read from their metering."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """The errors of a database as Medusa's errors: the one module that knows SQLSTATEs.
 
-The rule is by class, not by list. An error that our own functions raise (`MD…`) keeps its meaning.
-An error about the values of a request (class 22, 23, 25, and 42501) is Refused. Every other error,
-also one without a SQLSTATE, says that the database cannot do it now: Unavailable. If the session
-was lost while a commit was on its way, nobody knows whether it was made: OutcomeUnknown.
+The rule is by class, not by list. An error that our own functions raise (`MD…`) keeps its
+meaning. An error about the values of a request (class 22, 23, 25, and 42501) is Refused. Every
+other error, also one without a SQLSTATE, says that the database cannot do it now: Unavailable. If
+the session was lost during a commit, its outcome is unknown: OutcomeUnknown.
 
-A message of our own functions is one sentence already and passes as it is; the database's own are
-put into one.
+A message of our own functions is one sentence already and is kept; the database's own are put
+into one.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ def catalog_url(url: str) -> URL:
         return make_url(url).set(drivername="postgresql+psycopg2")
     except (ArgumentError, ValueError):
         # The value is not repeated: it may hold a password.
-        raise Refused("the catalog's URL is none: correct MEDUSA_CATALOG_URL") from None
+        raise Refused("MEDUSA_CATALOG_URL is not a valid PostgreSQL URL: correct it") from None
 
 
 def catalog_engine(

@@ -1,6 +1,6 @@
 """Every query that the Postgres catalog sends, by name: SQL stays SQL, in `sql/queries/*.sql`.
 
-A file is one statement; its leading comment says in a sentence what it answers.
+A file is one statement; its leading comment is a sentence about its result.
 """
 
 from __future__ import annotations

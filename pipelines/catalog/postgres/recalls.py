@@ -46,7 +46,7 @@ def recalled_of(row: Row) -> Recalled:
 
 
 def line_recalls_of(told: list[Mapping[str, Any]] | None) -> tuple[LineRecall, ...]:
-    """The recalls that news tells of; a home of an older Medusa tells none."""
+    """The recalls that the news has; a home of an older Medusa tells none."""
     return tuple(
         LineRecall(
             generation=row["generation"],

@@ -1,4 +1,4 @@
-"""How the rooms of a home beside its streams send their statements: by name, one at a time."""
+"""How the stores of a home other than its streams send their statements: by name, one at a time."""
 
 from __future__ import annotations
 

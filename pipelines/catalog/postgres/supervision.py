@@ -1,6 +1,7 @@
-"""What shall run and what was started, in a participant's home: each call is one statement.
+"""Desired and started jobs in a participant's home: each call is one statement.
 
-The database keeps one open job for a lane, whoever asks; see `sql/schema/090_supervision.sql`.
+The database keeps one open job for a lane, whichever process asks; see
+`sql/schema/090_supervision.sql`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a home has on record that a what-if needs, and what edits would say: it is only read.
+"""The recorded data of a home that a what-if replay needs, and the effect of edits: read-only.
 
-Everything comes from read-only transactions, so that nothing can be written or sent by mistake.
+All data is read in read-only transactions, so that nothing can be written or sent by mistake.
 """
 
 from __future__ import annotations

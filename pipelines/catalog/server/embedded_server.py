@@ -1,23 +1,24 @@
-"""A Postgres of our own, for machines that have none: scram over loopback TCP, gone with its owner.
+"""An embedded Postgres server: scram over loopback TCP, ended with the process that started it.
 
-What is true of a folder that holds an embedded server:
+Properties of a folder that holds an embedded server:
 
 * At most one server runs in it. `lock` is held (flock) while one is started, found or stopped, so
   of two processes that start at once one starts and the other attaches.
-* The process that started the server owns it: the server stops when that process leaves the `with`
-  block, ends, or is killed (Linux tells the server: PR_SET_PDEATHSIG). Who attached must expect
-  the owner to go; the catalog's answers are then `Unavailable`, and a new start recovers.
+* The process that started the server owns it: the server stops when that process leaves the
+  `with` block, ends, or is killed (Linux signals it: PR_SET_PDEATHSIG). A process that attached
+  must expect the owner to end; the catalog's answers are then `Unavailable`, and a new start
+  recovers.
 * Postgres refuses to run as root. Started by root it runs as `postgres` or `nobody`. Where that
-  user cannot enter the folder (below somebody's 0700 home), the files lie in a folder
-  `medusa-server-…` outside, and `cluster` is a link to it: no folder that we did not make gets
-  other permissions. `discard()` removes both.
+  user cannot enter the folder (below a 0700 home), the files are in a folder `medusa-server-…`
+  outside, and `cluster` is a link to it: the permissions of folders that Medusa did not make are
+  not changed. `discard()` removes both.
 
     lock         held while starting, finding and stopping
     password     the superuser's, random, readable by its owner only
     port         the last one; another is taken when it is in use
     cluster/     belongs to the user Postgres runs as
-      data/      Postgres' own; appears by one rename when initdb is done
-      server.log what Postgres says
+      data/      the data directory; appears by one rename when initdb is done
+      server.log the log of Postgres
 
 Limits: one machine, one owner at a time, no access from other hosts.
 """
@@ -197,7 +198,7 @@ class EmbeddedServer:
         return is_locked(self._directory / "users", mode=0o600)
 
     def discard(self) -> None:
-        """Stop the server and remove the folder, with what lies outside of it."""
+        """Stop the server and remove the folder, with what is outside it."""
         self.stop()
         cluster = self._directory / "cluster"
         outside = cluster.resolve().parent
@@ -268,7 +269,7 @@ class EmbeddedServer:
         if cluster.is_symlink() and not cluster.exists():
             raise Unavailable(
                 f"The catalog's files are gone from {os.readlink(cluster)}; restore them, "
-                f"or remove {self._directory} to begin anew."
+                f"or remove {self._directory} to start again."
             )
         if cluster.exists():
             if runs_as.uid >= 0 and cluster.stat().st_uid == 0:

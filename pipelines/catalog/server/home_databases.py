@@ -1,14 +1,13 @@
-"""Homes: a database per participant, with roles that own nothing but what they must.
+"""Homes: a database per participant, with roles that own as little as possible.
 
-One server may hold many homes, so everything that the server knows by name begins with the name of
-the database. Database and tables belong to a role that nobody logs in as, and in which the
-administrator migrates; the owner and the others log in as themselves, own nothing, and may do what
-`sql/grants` lets them. Names are checked and quoted before they reach
-SQL.
+One server may hold many homes, so everything that the server knows by name begins with the name
+of the database. Database and tables belong to a role without login, as which the administrator
+migrates; the owner and the others log in as themselves, own nothing, and may do what `sql/grants`
+lets them. Names are checked and quoted before they reach SQL.
 
 Passwords are drawn from the administrator's by HMAC, so that creating a home again gives the same
-URLs and nothing is kept. Limit: where the administrator logs in without a password they are random,
-and creating the home again sets new ones.
+URLs and nothing is kept. Limit: where the administrator logs in without a password they are
+random, and creating the home again sets new ones.
 """
 
 from __future__ import annotations

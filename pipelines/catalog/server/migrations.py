@@ -1,12 +1,12 @@
-"""`medusa migrate`: a home gets the tables, functions, triggers, views and grants of this program.
+"""`medusa migrate`: gives a home this program's tables, functions, triggers, views and grants.
 
 A new home is made from the files of `sql/` in one transaction. An older one gets the numbered
 migrations that it has not seen and the files whose hash differs, again in one transaction: a
 process that is killed half way has changed nothing. Of two that run at once the second waits.
 
-What is refused: a migration that was edited after the home had applied it, a home that a newer
-program has changed, and one made before the migrations were joined into `sql/schema`.
-Limit: that `schema/` says the same as an older home and its migrations is kept by a test alone.
+Refused are: a migration that was edited after the home had applied it, a home that a newer
+program has changed, and one made before the migrations were joined into `sql/schema`. Limit: only
+a test ensures that `schema/` equals an older home with its migrations.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a home's logins may hold, and for how long.
+"""Limits of a home's logins: connections, and times of transactions and statements.
 
-An open transaction keeps rows that others wait for, and an open connection is one that others lack.
-Settings are what a login begins with and may change itself; the number of connections it may not,
-and sessions of partners that stay in a transaction are ended by the home (`medusa.end_guests`).
-The job has no such bounds here: its programs set their own.
+An open transaction keeps rows that others wait for, and an open connection is one that others
+lack. Settings are a login's defaults, which it may change itself. The number of connections it
+may not change, and the home ends sessions of partners that stay in a transaction
+(`medusa.end_guests`). The role of jobs has no such limits here: its programs set their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Roles and databases of a server, made where they are not there yet; what is there stays.
+"""Roles and databases of a server, created where they do not exist; existing ones remain.
 
-A connection is an administrator's, commits by itself and may make both. Names come checked, and are
-quoted here. That two administrators do not write at once is the callers' lock.
+The connection is an administrator's, autocommits and may create both. Names are checked by the
+caller, and quoted here. Callers hold a lock so that two administrators do not write at once.
 """
 
 from __future__ import annotations

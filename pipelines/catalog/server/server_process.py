@@ -1,8 +1,8 @@
-"""A program that never outlives the process that started it, run as another user if need be.
+"""A program that never outlives the process that started it, run as another user if required.
 
-Linux tells a child when its parent dies (PR_SET_PDEATHSIG), even after `kill -9`; elsewhere only
-the owner's own exit ends the child. Nothing here knows Postgres but for its signals: SIGINT is its
-fast shutdown, SIGQUIT its immediate one.
+Linux signals a child when its parent dies (PR_SET_PDEATHSIG), even after `kill -9`; elsewhere
+only the owner's own exit ends the child. Nothing here depends on Postgres except its signals:
+SIGINT is its fast shutdown, SIGQUIT its immediate one.
 """
 
 from __future__ import annotations

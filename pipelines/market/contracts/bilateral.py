@@ -1,7 +1,7 @@
 """Bilateral contracts: the files of contracts/bilateral, checked alone and against each other.
 
-A file makes the terms of a contract's first revision; what has been agreed on since stands in the
-homes. However many files somebody puts there, what is read is bounded.
+A file makes the terms of a contract's first revision; later agreed revisions are stored in the
+homes. The number and size of the files that are read are bounded.
 """
 
 from __future__ import annotations

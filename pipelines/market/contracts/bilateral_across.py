@@ -1,7 +1,8 @@
 """Bilateral contracts against each other, the participants, and the networks that these run.
 
 Two contracts about the same thing between the same parties, in the same direction, must not be
-valid at the same time: nobody could say under which of them a fragment moved or a record was sold.
+valid at the same time: a move of a fragment or a sale of a record could not be assigned to one of
+them.
 """
 
 from __future__ import annotations

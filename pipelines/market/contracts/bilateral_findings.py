@@ -1,6 +1,6 @@
-"""What is wrong with bilateral contracts: every finding with its place, not only the first.
+"""Findings in bilateral contracts: each with its place, and all of them, not only the first.
 
-A finding is a refusal that is kept, so that all of a folder can be told at once.
+A finding is a refusal that is kept, so that all of a folder can be reported at once.
 """
 
 from __future__ import annotations

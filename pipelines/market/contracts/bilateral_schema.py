@@ -1,7 +1,7 @@
-"""A bilateral contract's shape: checked by the JSON Schema that lies beside, told in sentences.
+"""A bilateral contract's shape: checked by its JSON Schema, reported in sentences.
 
-The branch is chosen by `kind` before anything is checked, so that a message speaks of the kind that
-was meant. What to write instead stands in the schema (`errorMessage`, which editors show too).
+The branch is chosen by `kind` before anything is checked, so that a message is about the intended
+kind. The schema holds the advice (`errorMessage`, which editors show too).
 """
 
 from __future__ import annotations

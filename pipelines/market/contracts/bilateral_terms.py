@@ -1,8 +1,8 @@
-"""A bilateral contract's file becomes Terms: revision 1 of what the two parties agree on.
+"""A bilateral contract's file becomes Terms: revision 1 of the agreement of the two parties.
 
-The shape has been checked (`bilateral_schema.py`); here values are read, exactly: an amount is the
-decimal that was written, never a binary float. What the terms themselves refuse gets the place of
-the field that is to be changed.
+The shape has been checked (`bilateral_schema.py`); here values are read, exactly: an amount is
+the decimal that was written, never a binary float. An error of the terms themselves gets the
+place of the field that is to be changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the fragments here are called in contracts: FRAGMENT, or NETWORK.FRAGMENT where a contract
-says so or two networks have a fragment of one name.
+"""The names of fragments in contracts: FRAGMENT, or NETWORK.FRAGMENT.
 
-A fragment has one name at a time, so that it is in one offer only. A contract that names it
-otherwise means it all the same, as long as it can mean no other.
+The long form is used where a contract uses it or two networks have a fragment of one name. A
+fragment has one name at a time, so that it is in one offer only. A contract that names it
+otherwise means it all the same, as long as the name can mean no other.
 """
 
 from __future__ import annotations

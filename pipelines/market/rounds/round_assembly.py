@@ -1,6 +1,7 @@
-"""A participant's turns in the market, from what it has: its home, its key, its partners' homes.
+"""A participant's market worker, from its parts: its home, its key, its partners' homes.
 
-A round begins with a desk's turn: whoever opens one by hand makes a turn before and one after.
+A round begins with a contract synchronisation; a round that is opened by hand makes one before
+and one after.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Decisions as what the home is asked to write down: one document for all that is decided at once.
+"""Decisions as the home records them: one document for all that is decided at once.
 
-Offers to a partner that has been offered something already are left out: one is open at a time, and
-the next round asks again.
+Offers to a partner with an open offer are left out: one is open at a time, and the next round
+makes them again.
 """
 
 from __future__ import annotations

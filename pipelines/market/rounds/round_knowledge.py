@@ -1,7 +1,7 @@
-"""What a home has on record, as the knowledge that decisions are made from.
+"""The market records of a home, as the knowledge that decisions are made from.
 
-Only what may move is offered: fragments of the networks here, by the name that contracts give them
-(`fragment_names`). What was agreed counts as gone or come already, and is offered to nobody.
+Only movable load is offered: fragments of the networks here, by the name that contracts give them
+(`fragment_names`). Agreed moves count as done already, and their fragments are not offered again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Rounds for people and programs: what was decided and why, and how the market stands here.
+"""Rounds for people and programs: decisions with their reasons, and the market's status here.
 
-What is shown is the owner's own: reasons hold marginal costs and loads, which no partner sees.
+The report is for the owner: reasons hold marginal costs and loads, which no partner sees.
 """
 
 from __future__ import annotations

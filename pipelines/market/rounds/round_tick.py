@@ -1,18 +1,20 @@
-"""A participant's turn in the market, beside its loop: open a round if it is time, offer, answer.
+"""A participant's market tick, run in the background of its loop: open a round, offer, answer.
 
-Numbered, and the same numbers stand in the code:
+Numbered, and the same numbers are in the code:
 
-1. end what has lapsed, so that it is not sent any more
-2. the agreements' turn: documents travel, envelopes come in and are verified, what waits is sent
+1. expire lapsed offers and moves, so that they are not sent any more
+2. synchronise contracts: documents are exchanged, envelopes received and verified, waiting ones
+   sent
 3. open the round, if `round_ms` have passed since the last one of this home
-4. take what partners said: answers, then offers; what is wrong is refused with the reason
-5. in a round that has not been decided yet: decide what to offer, write it down
-6. decide what to answer to each offer that waits, and what to offer on for it; write it down
+4. process partners' messages: answers, then offers; a wrong one is refused with the reason
+5. in a round that has not been decided yet: decide what to offer, record it
+6. decide the answer to each waiting offer, and what to relay for it; record it
 7. send
 
-A round is this home's own: nobody waits for a partner's. All lies in the home, so that a turn may
-be cut short anywhere; what was decided by two at once is written down once, and decided again by
-the other one from what there is then. What the home refuses is told, and keeps nothing else.
+A round is this home's own and waits for no partner's. All state is stored in the home, so that a
+tick may be cut short anywhere; a decision made by two processes at once is recorded once, and the
+other process decides again from the new state. A refusal of the home is reported, and holds up
+nothing else.
 """
 
 from __future__ import annotations

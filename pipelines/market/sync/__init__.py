@@ -1,1 +1,1 @@
-"""What a participant does about contracts: keys, signatures, and what it tells its partners."""
+"""Contract synchronisation: keys, signatures, messages to partners."""

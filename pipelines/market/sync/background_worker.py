@@ -1,7 +1,8 @@
-"""Turns about contracts beside a participant's loop, in a thread of their own.
+"""A background worker that synchronises contracts in a thread of its participant's loop.
 
-The loop calls `look` at every turn; it never waits for one. A home that is away, a partner that is
-silent, an envelope that is wrong hold up no answer: they are told, and tried again.
+The loop calls `look` at every tick and never waits for a synchronisation. A home that is
+unavailable, a silent partner or a wrong envelope delays no answer: it is reported, and tried
+again.
 """
 
 from __future__ import annotations

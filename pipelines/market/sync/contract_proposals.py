@@ -1,8 +1,8 @@
-"""Contracts of the contracts folder, brought into homes as what these propose.
+"""Contracts of the contracts folder, brought into homes as their proposals.
 
-A file says a contract's terms; what has been agreed on since stands in the home. So a file that is
-new, or has been changed, is an edit of its home like any other: applied in both homes it is agreed.
-What somebody has edited in SQL since is never overwritten: it is shown, and left alone.
+A file holds a contract's terms; later agreed revisions are stored in the home. So a file that is
+new, or has been changed, is an edit of its home like any other: applied in both homes it is
+agreed. Later edits in SQL are never overwritten: they are shown, and left alone.
 """
 
 from __future__ import annotations

@@ -1,17 +1,18 @@
-"""A participant's turn about contracts: verify what came, sign, seal, and send until it is heard.
+"""A participant's contract synchronisation: verify, sign, seal, and send until acknowledged.
 
-Numbered, and the same numbers stand in the code:
+Numbered, and the same numbers are in the code:
 
 1. let proposals expire
-2. take the inbox: who is it from, is it meant for us, is it still good, was it counted before? Then
-   what it says of contracts is brought into the home, in the transaction that ends the envelope
-3. sign what this home proposes (the payer: what the provider has signed), and what it is to state
-4. seal what is to be told
-5. deliver it; what does not arrive stays, and is sent again at the next turn
+2. process the inbox: verify the sender, the addressee, the validity and that it was not counted
+   before; then bring its message about contracts into the home, in the transaction that ends the
+   envelope
+3. sign this home's proposals (the payer: those that the provider has signed), and its statements
+4. seal outgoing messages
+5. deliver them; an undelivered one remains, and is sent again at the next tick
 
-Everything lies in the home, so a turn may be cut short anywhere, and two may be made at once. An
-envelope that is wrong is refused with the reason, and holds up no other; a partner that is away
-holds up nobody.
+All state is stored in the home, so a tick may be cut short anywhere, and two may run at once. An
+envelope that is wrong is refused with the reason, and holds up no other; an unavailable partner
+holds up no other partner.
 """
 
 from __future__ import annotations

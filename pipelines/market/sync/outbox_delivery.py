@@ -1,8 +1,8 @@
-"""Sends what is to be told to partners, to all of them at once.
+"""Delivery of outgoing messages, to all partners at once.
 
-Each partner has a thread of its own for the time of a delivery, so that one that is slow holds up
-no other; one that cannot be reached, or takes nothing, is left alone for a while, longer each time.
-How long lies in the home: a program that is started again does not begin anew.
+Each partner has a thread for the time of a delivery, so that a slow one holds up no other. A
+partner that cannot be reached, or accepts nothing, is left alone for a while, longer each time.
+The pause is stored in the home, so it survives a restart.
 """
 
 from __future__ import annotations

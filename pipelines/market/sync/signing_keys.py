@@ -1,8 +1,8 @@
-"""A participant's signing key: a file that nobody else may read, never in a catalog.
+"""A participant's signing key: a file that only its user may read, never in a catalog.
 
-It lies in `keys/<participant>/` below the folder of homes: a folder of mode 0700, a file of mode
-0600, both the user's own and no link. What is not so is refused before anything is read of it: a
-key that others could have read is no key.
+It is stored in `keys/<participant>/` below the folder of homes: a folder of mode 0700, a file of
+mode 0600, both owned by the user and not links. Otherwise it is refused before its content is
+read: a key that others could have read is not secret.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A participant's desk, from what it has: its home, its key, and where its partners are."""
+"""A participant's contract synchronisation, from its home, its key and its partners' addresses."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Whose signature it is: with which key each part of a message is looked at.
+"""Verification of signatures: the keys with which each part of a message is checked.
 
-An envelope, and a proposal, must be signed by the key of its sender that counts now. What was
-agreed, and what was stated once, may have been signed by any key that is known to have been that
-party's, so that it outlives the key; only keys that were disowned are not looked at.
+An envelope, and a proposal, must be signed by the present key of its sender. Agreements and
+statements may have been signed by any key that is known to have been that party's, so that they
+outlive the key; only disowned keys are not accepted.
 """
 
 from __future__ import annotations

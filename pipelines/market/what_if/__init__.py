@@ -1,1 +1,1 @@
-"""What if a contract were changed: recorded load, replayed under it; nothing is written or sent."""
+"""What-if replay of recorded load under changed contracts; read-only."""

@@ -1,4 +1,4 @@
-"""A what-if from beginning to end: read what a home has on record, replay it twice, compare."""
+"""A what-if from beginning to end: read a home's records, replay them twice, compare."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Edits as an owner writes them, read strictly: what is understood goes on as columns and texts.
+"""Edits as an owner writes them, parsed strictly into columns and texts.
 
     contract NAME SET column = value, ...
     UPDATE medusa_api.contract SET column = value, ... WHERE contract = 'NAME'
     column = value, ...                    (where there is one movement contract)
-    contract NAME                          (as the partner proposes it, else as it stands)
+    contract NAME                          (as the partner proposes it, else as it is now)
 
-Columns are those of `medusa_api.contract`. A value is a number, a 'text' (quotes doubled), NULL; of
-a column that is a list '{a, b}' or ARRAY['a', 'b']. No part of it ever is a statement.
+Columns are those of `medusa_api.contract`. A value is a number, a 'text' (quotes doubled), NULL;
+of a column that is a list '{a, b}' or ARRAY['a', 'b']. No part of it ever is a statement.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Recorded load as rounds: at each, what the participant's loop would have known of its own load.
+"""Recorded load as rounds: at each, the load that the participant's loop would have known.
 
-The rounds are `round_ms` apart, and the last one is at the end of the span: a round that began now.
-Each knows the samples that had ended by then, through the very function that a live round reads
-them with; what was carried until the next one is measured by the same samples, each counted where
-it lies.
+The rounds are `round_ms` apart, and the last one is at the end of the span: a round that began
+now. Each knows the samples that had ended by then, read by the same function as in a live round.
+The load carried until the next round is measured by the same samples, each counted at its
+placement.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Airflow's own database and login, beside the catalogs and in none of them.
+"""Airflow's own database and login, separate from the catalogs.
 
-On the embedded server, or on the one that MEDUSA_CATALOG_URL names if its login may make databases
-and roles. What is there already stays; its password is set to the one in the folder's secrets.
+On the embedded server, or on the server that MEDUSA_CATALOG_URL names if its login may create
+databases and roles. Existing ones remain; the password is set to the one in the folder's secrets.
 """
 
 from __future__ import annotations

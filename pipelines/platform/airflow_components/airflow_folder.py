@@ -1,15 +1,15 @@
-"""What lies in `MEDUSA_DIR/airflow`: the platform's own files, all readable by their owner alone.
+"""The folder `MEDUSA_DIR/airflow`: the platform's own files, all readable by their owner alone.
 
     commands.lock     held while `medusa up` or `down` works
     supervisor.lock   held by the supervisor as long as it lives: whether the platform is up
     secrets.json      drawn once: keys of Airflow, the password of its database, the mark
-    passwords.json    who may log in to Airflow's pages, as its simple auth manager keeps them
-    platform.json     what was chosen or done: port, host, the database's revision
-    started.json      what was started and not yet ended: name, number, start
-    state.json        how it stands, written by the supervisor, read by `up` and `status`
+    passwords.json    logins to Airflow's pages, as its simple auth manager keeps them
+    platform.json     settings and progress: port, host, the database's revision
+    started.json      processes that were started and have not ended: name, id, start time
+    state.json        state of the platform, written by the supervisor, read by `up` and `status`
     logs/             of Airflow's tasks
 
-The components' own words go to `MEDUSA_DIR/logs/airflow-*.log`.
+The components write their output to `MEDUSA_DIR/logs/airflow-*.log`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Processes of the platform: written down before they run, found again, ended.
+"""Processes of the platform: recorded before they run, found again, ended.
 
-A process is made in a session of its own and waits at a gate until it has been written down, so
-that a supervisor that is killed in between leaves a process that ends by itself. What a process of
+A process is started in a separate session and waits at a gate until it is recorded, so that a
+supervisor that is killed in between leaves a process that ends by itself. A process that one of
 ours starts in yet another session (the job of a participant, say) inherits a mark in its
 environment, by which it is found; programs that write their title over their environment, as
 Airflow's do, are found by their sessions.

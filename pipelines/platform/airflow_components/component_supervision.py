@@ -1,7 +1,7 @@
-"""Airflow's components kept running: looked at twice a second, started again, given up.
+"""Supervision of Airflow's components: checked twice a second, restarted, given up.
 
-What is done is what `medusa_core/restart.py` decides. Airflow itself reports the health of its
-components: the API server by answering, the others by heartbeats, which it reports.
+`medusa_core/restart.py` makes the decisions. Airflow itself reports the health of its components:
+the API server by answering, the others by heartbeats, which it reports.
 """
 
 from __future__ import annotations

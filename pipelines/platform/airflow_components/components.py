@@ -1,6 +1,6 @@
-"""Airflow's components, each a program in a session of its own; and how the supervisor holds them.
+"""Airflow's components, each a program in a separate session, and its supervisor's handle.
 
-Tasks run below the scheduler. Nothing serves logs: all components see the same folder.
+Tasks run below the scheduler. No component serves logs: all components see the same folder.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The environment of Airflow's components: all of its settings that matter here. Pure.
 
-Nothing of the caller's own Airflow comes through. What is not set here may be set in
-`MEDUSA_DIR/airflow/airflow.cfg`; what is set here wins.
+No setting of the caller's own Airflow is used. Other settings may be made in
+`MEDUSA_DIR/airflow/airflow.cfg`; those made here take precedence.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How Airflow says that it is: asked over HTTP on this machine, never by a proxy.
+"""The health that Airflow reports: read over HTTP on this machine, never through a proxy.
 
 Times are milliseconds since the epoch, by Airflow's clock, which is this machine's.
 """

@@ -1,6 +1,6 @@
-"""How psql looks into a home: the command, and the passwords that it needs, in a file of their own.
+"""Access to a home by psql: the command, and its passwords in a separate file.
 
-An analyst's login is told: it reads what is final and changes nothing.
+The login shown is an analyst's: it reads final rows and changes nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the platform stands, as its supervisor writes it down for `up`, `down` and `status`."""
+"""The state of the platform, written by its supervisor for `up`, `down` and `status`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a port can be used, and by whom it is if not."""
+"""Checks that a port is free, and finds the process that uses it if not."""
 
 from __future__ import annotations
 

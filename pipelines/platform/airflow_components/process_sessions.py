@@ -1,6 +1,6 @@
-"""Which processes belong to a component: what is left of the session that it was started in. Pure.
+"""The processes of a component: the remains of the session in which it was started. Pure.
 
-Of a component that was started, what is left of its session may be ended, and nothing else.
+Of a component that was started, the remains of its session may be ended, and nothing else.
 """
 
 from __future__ import annotations

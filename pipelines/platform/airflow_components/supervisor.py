@@ -1,13 +1,13 @@
-"""The supervisor: starts a database and Airflow, keeps them running, leaves nothing behind.
+"""The supervisor: starts a database and Airflow, keeps them running, and ends all it started.
 
-    1. be the only one (a lock for as long as it lives), end what an earlier one left behind
-    2. the database's server: the embedded one, which it then owns, or the one that is given
+    1. be the only one (a lock for as long as it lives), end processes of an earlier one
+    2. the database's server: the embedded one, which it then owns, or the configured one
     3. Airflow's database and its schema
     4. Airflow's components, kept running (`component_supervision.py`)
-    5. when told to end, or when a start fails: components, then marked jobs, then the server
+    5. on request, or when a start fails, end components, then marked jobs, then the server
 
-Whatever it is killed at, the next `medusa up` or `down` finds all of it written down. What had come
-up once and then lost its database is begun again from 2, as often as it takes.
+Wherever it is killed, the next `medusa up` or `down` finds all of it recorded. A platform that
+was up and then lost its database starts again from 2, as often as required.
 """
 
 from __future__ import annotations

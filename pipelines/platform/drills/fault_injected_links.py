@@ -1,8 +1,8 @@
-"""A participant's ways to its partners, as the drills of its folder leave them.
+"""A participant's links to its partners, with the faults injected by drills in its folder.
 
-It is asked on every call to a partner and costs a `stat` while nothing changes: cut, the call is
-refused as by a partner that does not answer; slow, it takes longer. What cannot be read cuts
-nothing, and is told once.
+The faults are read on every call to a partner, which costs a `stat` while nothing changes: over a
+cut link the call fails as with a partner that does not answer; over a slow one it takes longer. A
+file that cannot be read cuts nothing, and is reported once.
 """
 
 from __future__ import annotations

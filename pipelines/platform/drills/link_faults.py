@@ -1,9 +1,9 @@
-"""What is wrong with links on purpose: rows in one small file of MEDUSA_DIR, `drills.json`.
+"""Injected faults of links: rows in one small file of MEDUSA_DIR, `drills.json`.
 
-A way has a direction: what `sender` sends is lost before it reaches `receiver`; a cut link is two
-lost ways. A slow link adds a time to every call over it. A row may say until when it holds, by the
-machine's clock, so that a drill ends although nobody is left to end it. The file is written aside
-and renamed; whoever reads it takes it strictly or not at all.
+A fault has a direction: messages of `sender` are lost before they reach `receiver`; a cut link is
+two such faults. A slow link adds a time to every call over it. A row may hold its end, by the
+machine's clock, so that a drill ends although the process that started it has died. The file is
+replaced by a rename; a reader takes it strictly or not at all.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def read_faults(file: Path) -> LinkFaults:
     except (OSError, ValueError, TypeError, KeyError, RecursionError, Refused) as error:
         raise Refused(
             f"{file} is not as Medusa wrote it, so no link is cut by it: run `medusa fault heal` "
-            "to begin anew"
+            "to start again"
         ) from error
 
 

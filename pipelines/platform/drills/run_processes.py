@@ -1,7 +1,7 @@
-"""The `medusa run` processes of a folder: each writes its number and start down while it runs.
+"""The `medusa run` processes of a folder: each records its number and start while it runs.
 
-A process that was killed leaves its record; a number that was given again has another start. So
-nothing is ever signalled that is not what was written down.
+A process that was killed leaves its record; a reused number has another start. So only recorded
+processes are ever signalled.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Processes of jobs on this machine: seen, made in a session of their own, ended.
+"""Processes of jobs on this machine: inspected, started in a separate session, ended.
 
-A process is known by number and start together, which the system never gives twice, and leads a
-session: what ends its maker does not end it, and it is ended with all that it has made.
+A process is identified by id and start time together, which the system never reuses, and leads a
+session: the end of its parent does not end it, and it is ended with all its descendants.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def host_here() -> str:
 
 def own_process() -> Process:
     """The process that stands for this one: the leader of its session, or itself where the leader
-    is not to be seen (it has ended, or lies outside of this container).
+    is not to be seen (it has ended, or is outside this container).
 
     Raises Unavailable where the system does not say since when it runs.
     """

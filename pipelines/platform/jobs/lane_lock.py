@@ -1,13 +1,13 @@
 """The lock of a lane: only the kernel knows when a process has ended.
 
-Rows, clocks and numbers of processes tell of a job's end too early (it has written its end down and
-still closes what it opened) or not at all (its number was never written down). So a supervisor
-makes a process only while it holds the lane's first lock, and hands the lock on to the process,
-which holds it from its first instant until the kernel has taken it apart. The job itself holds the
-second lock: under spark-submit it is not the process that was made, and may outlive it. Both are
-`flock`s of files that are never removed. When a lock was taken is the time of its file.
+Rows, clocks and process ids report a job's end too early (it has recorded its end and still
+closes its files) or not at all (its id was never recorded). So a supervisor starts a process only
+while it holds the lane's first lock, and hands the lock over to the process, which holds it from
+its first instant until the kernel has removed it. The job itself holds the second lock: under
+spark-submit it is not the process that was started, and may outlive it. Both are `flock`s of
+files that are never removed. The time of its file is when a lock was taken.
 
-Limit: a lock is known where the folder is. Jobs on hosts that share no folder are told apart by
+Limit: a lock is visible where the folder is. Jobs on hosts that share no folder are kept apart by
 their leases alone.
 """
 

@@ -1,6 +1,6 @@
-"""How a participant's job is started: as a process of this machine, its steps here or on a cluster.
+"""The start of a participant's job: a process of this machine, its steps here or on a cluster.
 
-The driver is always a process of this machine, detached from who starts it. With a master it is
+The driver is always a process of this machine, detached from its parent. With a master it is
 started by spark-submit in client mode, so that its steps run on the cluster.
 """
 

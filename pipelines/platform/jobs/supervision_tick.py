@@ -1,11 +1,11 @@
-"""A turn of supervision over one home: read, decide, do; again until there is nothing to do now.
+"""A tick of supervision over one home: read, decide, do; until there is nothing left to do.
 
-It may be cut short anywhere and made by any number of supervisors at once. What starts a job, in
-order: 0 the lane's lock is taken, which is free once every process of the lane has ended · 1 the
-intent is written, by one of them · 2 the process is made, which has the lock from then on · 3 it is
-written down whose it is · 4 the process takes the intent up. Cut between 1 and 2 nothing runs, and
-the intent is closed after a while; between 2 and 3 the process says itself who it is, or that it
-came too late; none is made beside it.
+It may be cut short anywhere and made by any number of supervisors at once. A job is started in
+this order: 0 take the lane's lock, which is free once every process of the lane has ended · 1
+write the intent, by one of them · 2 start the process, which has the lock from then on · 3 record
+its owner · 4 the process takes the intent up. Cut between 1 and 2 nothing runs, and the intent is
+closed after a while; between 2 and 3 the process itself reports its identity, or that it is too
+late; no second one is started.
 """
 
 from __future__ import annotations

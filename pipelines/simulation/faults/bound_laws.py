@@ -1,11 +1,11 @@
-"""The laws of the bound: S6, S11, and what a tentative segment must say of itself.
+"""The laws of the bound: S6, S11, and the declared inputs of a tentative segment.
 
-S6: what is computed at the frontier is committed within X of when its oldest input was fresh, or,
-where its newest input came later than that, soon after that input; whoever was disturbed lately (a
-crash, a freeze, a slow machine, an absent catalog) is not held to it. S11: nothing is younger than
-what it was computed from, and nothing gets younger on its way to another home. A tentative segment
-names an input that it lacks; it lacks none that was there, and what was blocked for the first time
-has waited.
+S6: a result computed at the frontier is committed within X of when its oldest input was fresh,
+or, where its newest input arrived later than that, soon after that input; a participant that was
+disturbed lately (a crash, a freeze, a slow machine, an absent catalog) is exempt. S11: nothing is
+younger than its inputs, and nothing gets younger on its way to another home. A tentative segment
+names an input that it lacks; it lacks none that was available, and one that was blocked for the
+first time has waited.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The laws of the choice among several producers, over what a home reads of a stream.
+"""The laws of the choice among several producers, over a home's reads of a stream.
 
-`CHOICE`: a final row says what so many producers have as final as are to verify it; a tentative one
-is chosen only where they do not; from a divergence on nothing becomes final, and none is noted that
-is none. S11: a choice is no younger than what was chosen. S6: what is final in this home is chosen
-soon, and nothing tentative is, where another producer, whom nothing kept from telling, has had the
-rows as final for longer than X.
+`CHOICE`: a final row equals the final rows of at least as many producers as are to verify it; a
+tentative one is chosen only where there are fewer; after a divergence nothing becomes final, and
+only true divergences are recorded. S11: a choice is no younger than the chosen row. S6: a row
+that is final in this home is chosen soon, and no tentative one is, where another producer that
+nothing kept from reporting has had the rows as final for longer than X.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ JUMP_MS = 1_000
 """By how much a home's clock may have jumped meanwhile."""
 
 Had = list[tuple[Producer, Segment | None]]
-"""Who has a bucket as final, and as what row; None where it lies outside of its line's life."""
+"""Who has a bucket as final, and as what row; None where it is outside its line's life."""
 
 
 class ChoiceLaws:
@@ -203,7 +203,7 @@ class ChoiceLaws:
                 )  # fmt: skip
 
     def _outside_ms(self, home: SimulatedHome, key: LineKey, at_us: int) -> int:
-        """Since when it is known in a home that a bucket lies outside of a line's life."""
+        """Since when it is known in a home that a bucket is outside a line's life."""
         known = self._begun_ms if _is_before(home.lines()[key], at_us) else self._ended_ms
         return known[home.participant, key]
 

@@ -1,8 +1,8 @@
 """A home's catalog as a client sees it: calls take time, wait for locks, and can lose the reply.
 
-A call that writes is a transaction that stays open for a while: other participants' calls come
-between its statement and its end. The end is the server's: a client that dies or freezes meanwhile
-holds no lock. What is short is one event. Around every write under a lease, S8 is looked at.
+A call that writes is a transaction that stays open for a while: other participants' calls happen
+between its statement and its end. The server ends it: a client that dies or freezes meanwhile
+holds no lock. A short call is one event. Around every write under a lease, S8 is checked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A producer that makes a wrong row under the same plan, and what may be wrong after it.
+"""A producer that makes a wrong row under the same plan, and the rows that may then be wrong.
 
-Nobody who reads only that producer can tell, so from that bucket on, in whatever is computed from
-the stream, rows are not held against the oracle's; before it they are.
+A reader of that producer alone cannot detect it, so from that bucket on the rows of everything
+computed from the stream are not compared with the oracle's; before it they are.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The faults of a schedule, drawn from its seed: which, to whom, when, for how long.
+"""The faults of a schedule, drawn from its seed: kind, target, time, duration.
 
-Each kind happens to what is really there: a crash and a freeze wait at a gap between two numbers of
-a step, a repeated or late delivery waits for the next one of its sort. A fault that finds nothing
-to happen to in time happens to somebody at once, or is drawn anew.
+Each kind happens to something that exists: a crash and a freeze wait at a gap between two numbers
+of a step, a repeated or late delivery waits for the next one of its sort. A fault that finds no
+occasion in time happens to any target at once, or is drawn again.
 """
 
 from __future__ import annotations

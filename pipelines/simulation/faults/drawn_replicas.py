@@ -1,6 +1,6 @@
-"""Fragments with several owners: who else computes them, what is verified, who computes it wrong.
+"""Fragments with several owners: the other producers, verification, and the wrong producer.
 
-Drawn with a chance of its own, so that schedules without replicas are drawn as ever.
+Drawn from a separate random sequence, so that schedules without replicas do not change.
 """
 
 from __future__ import annotations

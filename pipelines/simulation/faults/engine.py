@@ -1,7 +1,7 @@
 """Steps and closings without Spark and Parquet: rows of integers, files in memory.
 
-What a step is made of otherwise, knowledge, decisions, lineage, leases and commits, is the
-product's. A crash while a file is written leaves it torn.
+The other parts of a step, knowledge, decisions, lineage, leases and commits, are the product's. A
+crash while a file is written leaves it torn.
 """
 
 from __future__ import annotations

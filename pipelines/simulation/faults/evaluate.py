@@ -1,6 +1,6 @@
 """A tiny engine: the boxes of a fragment over tuples of integers, in memory.
 
-It stands where Spark stands in the product and is as pure: the rows of a step's output follow from
+It takes the place of Spark in the product and is as pure: the rows of a step's output follow from
 the rows it read. It knows the few expressions that simulated networks use and refuses any other.
 """
 

@@ -1,4 +1,4 @@
-"""What happened, one value for each event, and the line in fixed columns that tells it."""
+"""Events, one value for each, and the line in fixed columns that shows it."""
 
 from __future__ import annotations
 

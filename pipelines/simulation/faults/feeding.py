@@ -1,7 +1,7 @@
-"""A source at work, as the participant's loop polls it: land a batch, then promise.
+"""A simulated source, as the participant's loop polls it: land a batch, then promise.
 
-After an error or a crash it goes on behind the last landed batch. A batch lands under (query id,
-batch id), so that one that is brought again lands once.
+After an error or a crash it continues after the last landed batch. A batch lands under (query id,
+batch id), so that one that is sent again lands once.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Strands: production code that runs until it rests, and goes on when the world says so.
+"""Fibers: production code that runs until it waits, and continues when the world resumes it.
 
-The code of the product calls its catalog and its partners and waits for them. So that others' calls
-come in between on virtual time, each strand has a stack of its own (a greenlet), and only one of
-all runs at any time: who goes on is handed the turn and gives it back when it rests, so nothing
-depends on how a machine schedules threads.
+The code of the product calls its catalog and its partners and waits for them. So that calls of
+others are interleaved on virtual time, each fiber has its own stack (a greenlet), and only one of
+all runs at any time. A fiber that waits passes control to the next, so nothing depends on how a
+machine schedules threads.
 """
 
 from __future__ import annotations

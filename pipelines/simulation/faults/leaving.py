@@ -1,8 +1,9 @@
-"""Faults of who has partners that compute the same: death for good, and holds that run out.
+"""Faults of participants with replicas: permanent death, and holds that expire.
 
-`gone`: a participant is killed and not started again until the liveness phase, or never where
-others compute and verify all that it does. `lapse`: what one producer holds for a reader runs out
-while it reaches none; that producer is heard of first again, and another one holds the same.
+`gone`: a participant is killed and not restarted until the liveness phase, or never where others
+compute and verify all its streams. `lapse`: a reader's hold at one producer expires while it
+reaches none; the reader hears from that producer first again, and another one keeps the same
+buckets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""S2 and S3 over the live rows of one line: none overlaps another, and what was final stays."""
+"""S2 and S3 over the live rows of one line: no two rows overlap, and final rows remain."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""L1: how long it may take, once all faults are over, until nothing is owed and nothing tentative.
+"""L1: the longest time, once all faults are over, until nothing is owed and nothing tentative.
 
     N = depth + ceil(owed / chunk) / share + 10 ticks
 
 `depth` is the longest chain of fragments, `owed` how many buckets were not final when the faults
-were over (an upper bound), `chunk` how many a step takes at most, `share` what corrections are
-guaranteed of the time. A tick is the time in which a loop looks by itself. What a dead driver's
-lease still has to run comes on top: it belongs to the fault.
+were over (an upper bound), `chunk` how many a step takes at most, `share` the guaranteed share of
+corrections in the time. A tick is the time after which a loop runs without a notification. The
+rest of a dead driver's lease is added: it belongs to the fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every stream must hold in the end, computed from the records at once.
+"""The oracle: the final content of every stream, computed from the records at once.
 
 It shares no code with the engine, the core or the catalogs: it knows nothing of boxes, buckets,
 segments or digests, only the numbers of the rules and plain loops over whole lists.

@@ -1,8 +1,8 @@
-"""What the schedules of a run were: counts, means, and what was not met.
+"""Figures of a run of schedules: counts, means, and missed requirements.
 
-A run passes if no law was broken, if every schedule was as large as promised, and if every kind of
-fault and every form of network occurred (from a hundred schedules on) and a crash at every gap
-(from a thousand on). Markets have no network and gaps of their own.
+A run passes if no law was broken, if every schedule was as large as promised, and if every kind
+of fault and every form of network occurred (from a hundred schedules on) and a crash at every gap
+(from a thousand on). Markets have no network and other gaps.
 """
 
 from __future__ import annotations

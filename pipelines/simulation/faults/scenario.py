@@ -1,7 +1,7 @@
-"""What a schedule is about, drawn from its seed: who takes part, the network, the records.
+"""The scenario of a schedule, drawn from its seed: participants, the network, the records.
 
 The form of the network is one of a few (`networks`); its parameters, the cut into fragments and
-participants, the records and the order in which they come are drawn.
+participants, the records and the order of their arrival are drawn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One schedule: a scenario, its faults while it runs, and convergence after them.
 
 First the safety phase: anything may fail, nothing wrong may be committed. Then all heals, and the
-liveness phase begins: nothing fails any more, nothing may be owed or tentative after N ticks (L1),
-and what is there must be the oracle's (L2).
+liveness phase begins: nothing fails any more, nothing may be owed or tentative after N ticks
+(L1), and all rows must equal the oracle's (L2).
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""How large schedules are, and what happens in them: whole ones, some with replicas, short ones of
-trims, and markets."""
+"""Sizes and contents of schedules: whole ones, with replicas, short ones of trims, and markets."""
 
 from __future__ import annotations
 

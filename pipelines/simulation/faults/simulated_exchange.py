@@ -1,9 +1,10 @@
-"""The exchange between simulated homes: what the product's `Importer` asks, with faults on the way.
+"""The exchange between simulated homes, as the product's `Importer` calls it, with faults.
 
-Between two participants a link can be cut, in both directions or in one: then what was asked is
-done and nobody hears of it, or never comes to be asked. It can be slow, a catalog away, an answer
-late: then it comes in place of the answer to a later question, as does one that is delivered twice,
-both also when the reader has long gone past it. Copies lie in the reader's storage root.
+Between two participants a link can be cut, in both directions or in one: then a request is
+carried out and its answer is lost, or it never arrives. The link can be slow, a catalog
+unavailable, an answer late: then it arrives in place of the answer to a later request, as does
+one that is delivered twice, both also when the reader has advanced far past it. Copies are stored
+in the reader's storage root.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A participant's home in the simulation: in-memory catalog, a clock of its own, a storage root.
+"""A participant's home in the simulation: in-memory catalog, its clock, a storage root.
 
-A catalog that is paused answers nobody, and what was open in it is rolled back, as when a server is
-killed and started again.
+A paused catalog answers no call, and its open transactions are rolled back, as when a server is
+killed and restarted.
 """
 
 from __future__ import annotations

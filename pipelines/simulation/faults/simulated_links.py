@@ -1,8 +1,8 @@
-"""The ways between participants: what is lost on them, in which direction, and how slow they are.
+"""The links between participants: losses in each direction, and how slow they are.
 
-A question goes from a reader to its partner, the answer and the bell come back: each direction is
-a way of its own. A fault on a way has a time until which it lasts, so that faults that overlap heal
-when the last of them does.
+A request travels from a reader to its partner, the answer and the notification travel back: each
+direction fails separately. A fault has a time until which it lasts, so that faults that overlap
+heal when the last of them does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What the product's `Bell` hears by in the simulation: lines to homes, on virtual time.
+"""The listening connections of the product's `Bell` in the simulation, on virtual time.
 
-As with LISTEN: what is said while nobody waits stays on the line, and a line to a server that was
-killed is dead.
+As with LISTEN, a notification that is sent while no call waits stays on the connection, and a
+connection to a server that was killed is dead.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The query networks that are simulated: of a few forms, because the oracle counts each by hand.
+"""The simulated query networks: of a few forms, because the oracle has a rule for each by hand.
 
     branches        s.. -> gathered -> pick -> picked -> counts (windows) -> loud (Filter)
                                |         `-> rest
@@ -12,8 +12,9 @@
     knot            the window diamond in one fragment, behind it loud -> peaks
     chain           s.. -> gathered -> counts -> loud -> peaks (windows over windows)
 
-In a diamond one stream reaches a fragment on two ways, of which one is longer; in a knot it is read
-once, for windows of two lengths. A chain has four fragments one behind the other and no other way.
+In a diamond one stream reaches a fragment on two paths, one longer than the other; in a knot it
+is read once, for windows of two lengths. A chain has four fragments one behind the other and no
+other path.
 """
 
 from __future__ import annotations

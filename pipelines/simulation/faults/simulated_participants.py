@@ -1,7 +1,7 @@
 """A participant's process: the product's loop with its drivers, importer, leases and bell.
 
-It is put together as `pipelines.participant.assembly` does it, of the same parts; what is simulated
-is what they call: the catalog's client, the exchange, the engine, sources and time.
+It is assembled as in `pipelines.participant.assembly`, from the same parts. Simulated are the
+parts that they call: the catalog's client, the exchange, the engine, sources and time.
 """
 
 from __future__ import annotations

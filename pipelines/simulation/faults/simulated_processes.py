@@ -1,7 +1,7 @@
-"""Processes and their strands: what can be killed, frozen, slowed down and started anew.
+"""Processes and their fibers: killed, frozen, slowed down and restarted.
 
-A process dies and freezes with all of its strands. Its leases are held by the product's own
-`LeaseKeeper`, which a strand of its own renews.
+A process dies and freezes with all of its fibers. Its leases are held by the product's own
+`LeaseKeeper`, in a separate fiber that renews them.
 """
 
 from __future__ import annotations

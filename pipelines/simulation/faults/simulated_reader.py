@@ -1,8 +1,8 @@
 """A reader with a durable cursor: its hold. It reads the stable prefix, range after range.
 
-It holds before it looks, lists segments, and reads their files a little later; what it then gets
-must be what the oracle says, whatever was trimmed, killed and corrected meanwhile. A reader that
-dies leaves its hold, from which the next one goes on.
+It holds before it looks, lists segments, and reads their files a little later; the result must
+equal the oracle's, whatever was trimmed, killed and corrected meanwhile. A reader that dies
+leaves its hold, from which the next one continues.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Trimming while everything else goes on: what no hold needs goes, and its files after it.
+"""Trimming during a schedule: buckets that no hold needs are removed, then their files.
 
-The calls are those of `pipelines/participant/trimming.py`: what the home's own fragments have yet
-to read is asked, and what is older than its retention goes. Files are removed only once the trim is
-committed; a crash in between leaves orphans.
+The calls are those of `pipelines/participant/trimming.py`: the buckets that the home's own
+fragments have yet to read are requested, and those past their retention are trimmed. Files are
+removed only once the trim is committed; a crash in between leaves orphans.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The laws, looked at after every event in what the catalogs have committed.
+"""The laws, checked after every event in the committed state of the catalogs.
 
-Those who look on see every home's tables, which no participant may; they share the value types with
-the product and none of its checks. What an event did not change is not looked at again. The names
-are those of docs/architecture.md; `VERSION` says that whoever has read version V of a line never
-sees a smaller one appear, nor content of V vanish; `LANDING` that a batch lands once; `LOST` that
-nothing becomes a gap, for no hold runs out here; `HOLD` that an acknowledgement renews its hold.
+The checks see every home's tables, which no participant may; they share the value types with the
+product and none of its checks. State that an event did not change is not checked again. The names
+are those of docs/architecture.md. `VERSION`: a reader of version V of a line never sees a smaller
+one appear, nor content of V vanish; `LANDING`: a batch lands once; `LOST`: nothing becomes a gap,
+for no hold expires here; `HOLD`: an acknowledgement renews its hold.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Faults of machines, catalogs, clocks and links: what is struck, how hard, for how long.
+"""Faults of machines, catalogs, clocks and links: target, severity, duration.
 
-`one way`: of a link only one direction is cut. `slow link`: every call over it takes many times as
-long, and no bell is heard. `skew`: a home's clock jumps and goes at another pace. `together`:
-several links, processes or catalogs are away, and come back at one moment.
+`one way`: only one direction of a link is cut. `slow link`: every call over it takes many times
+as long, and no notification arrives. `skew`: a home's clock jumps and runs at another rate.
+`together`: several links, processes or catalogs are unavailable, and return at one moment.
 """
 
 from __future__ import annotations

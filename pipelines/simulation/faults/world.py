@@ -1,8 +1,8 @@
-"""The world of one schedule: virtual time, homes, processes, what comes next.
+"""The world of one schedule: virtual time, homes, processes, the next event.
 
-Nothing here asks a clock or for chance: time is the time of the next event, chance comes from the
-seed, and what happens at one time happens in the order in which it was asked for. So a seed gives
-the same events, byte for byte.
+Nothing here reads a clock or a random generator of the system: time is the time of the next
+event, chance comes from the seed, and events of one time happen in the order of their requests.
+So a seed gives the same events, byte for byte.
 """
 
 from __future__ import annotations

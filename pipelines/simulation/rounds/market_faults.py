@@ -1,4 +1,4 @@
-"""The faults of a market's schedule: drawn from its seed, each happens to what is really there."""
+"""The faults of a market's schedule: drawn from its seed, each with a target that exists."""
 
 from __future__ import annotations
 

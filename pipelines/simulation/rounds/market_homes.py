@@ -1,7 +1,7 @@
-"""A participant's home in a market, and what its processes see of it.
+"""A participant's home in a market, and its processes' view of it.
 
-What is written is a transaction: it is done or not, whoever dies. A home that is paused answers
-nobody; of a call whose reply is lost nobody hears although it was done.
+A write is a transaction: it is done or not, whichever process dies. A paused home answers no
+call; after a lost reply the caller does not learn that its call was done.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The market's laws, looked at whenever something is read or written, against what was drawn.
+"""The market's laws, checked at every read and write, against the drawn scenario.
 
-S4: an offer has a price of the revision that is in force where it is made, and names what may move;
-who accepts has that revision in force, is below its threshold with it, and pays for none of it more
-than it is paid, item by item on top of all that it carries and has accepted. S5: what a decision
-rests on has come here: each offer, each answer, each revision. ONCE: what a fragment is offered or
-given under is one offer or one move; an offer is answered once, while it is open; and who has made
-one knows of it.
+S4: an offer has a price of the revision that is in force where it is made, and names movable
+fragments; a participant that accepts has that revision in force, is below its threshold with it,
+and pays for none of it more than it is paid, item by item on top of all that it carries and has
+accepted. S5: every input of a decision has arrived here: each offer, each answer, each revision.
+ONCE: the key of an offered or given fragment is one offer or one move; an offer is answered once,
+while it is open; and the participant that made it knows of it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How letters travel: put into a partner's inbox until it answers, over links that lose much.
+"""Simulated mail: sent to a partner's inbox until it answers, over links that lose much.
 
-What stands for `AgreementDesk` and the exchange. A letter is sent at every turn until its receiver
-has answered, so that it comes twice where only the answer is lost. A late one comes after others
-that were sent behind it. A replayed one comes again much later: as it was, or in a new envelope, as
-of a partner whose home was set back.
+It replaces `AgreementDesk` and the exchange. A message is sent at every tick until its receiver
+has answered, so that it arrives twice where only the answer is lost. A late one arrives after
+others that were sent later. A replayed one arrives again much later: unchanged, or in a new
+envelope, as from a partner whose home was restored from a backup.
 """
 
 from __future__ import annotations

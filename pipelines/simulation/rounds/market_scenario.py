@@ -1,6 +1,6 @@
-"""A market of a schedule, drawn from its seed: who carries what, at which cost, what is agreed.
+"""A market of a schedule, drawn from its seed: loads, costs and contracts of participants.
 
-Loads are whole thousandths of a core, prices whole hundredths, so that what laws reckon from is
+Loads are whole thousandths of a core, prices whole hundredths, so that the laws' arithmetic is
 exact. A revision of a contract is drawn here, too, long before it is agreed.
 """
 

@@ -1,8 +1,8 @@
-"""A market's world: virtual time, processes that make turns, links, and load that really moves.
+"""A market's world: virtual time, processes that run ticks, links, and load that really moves.
 
-A turn is production code (`pipelines.market.rounds.round_tick`) that is run to its end at one
-moment, unless a fault waits for it at a failpoint: there it ends for good, or stands still while
-the world goes on, other processes of the same home included.
+A tick is production code (`pipelines.market.rounds.round_tick`) that is run to its end at one
+moment, unless a fault waits for it at a failpoint: there it ends for good, or stops while the
+world continues, other processes of the same home included.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What load costs and what a contract allows, reckoned from what was drawn.
+"""The cost of load and the limits of a contract, computed from the drawn scenario.
 
-The oracle of the market's laws: it shares no code with `medusa_core/market`, whose decisions it is
-held against. Loads are in cores, prices in currency per hour and core.
+The oracle of the market's laws: it shares no code with `medusa_core/market`, whose decisions are
+compared with it. Loads are in cores, prices in currency per hour and core.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""L3: after all has healed, load that pays to move has moved within N rounds, and then none moves.
+"""L3: after all has healed, load that pays to move moves within N rounds, and then none moves.
 
     N = silence + lapse + 2 * levels + fragments
 
-`silence` is the longest that one leaves a partner alone which has not answered (17 rounds), `lapse`
-how many rounds an agreed move may block room before it lapses. `levels` counts those of all
-contracts of a payer, of the one that has most: each may have to be asked for (3.7.7), and what is
-asked in a round is answered before the next but one. Each further round moves a fragment (3.7.2).
-Rounds are those of the slowest participant.
+`silence` is the longest pause before a partner that has not answered gets another offer (17
+rounds), `lapse` how many rounds an agreed move may block room before it lapses. `levels` counts
+the levels of all contracts of the payer with most of them: each may have to be offered (3.7.7),
+and an offer of a round is answered before the next but one. Each further round moves a fragment
+(3.7.2). Rounds are those of the slowest participant.
 """
 
 from __future__ import annotations

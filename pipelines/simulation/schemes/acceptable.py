@@ -1,7 +1,8 @@
-"""Whether an allocation is acceptable, and what papers 3.7 promise of one at rest.
+"""Acceptable allocations, and the promises of papers 3.7 about one at rest.
 
-Acceptable is: where the load fits, nobody is over its threshold; where it does not, nobody is under
-it. Nearly acceptable within k: nobody is over, or nobody is more than k units under (3.2, row 67).
+Acceptable is: where the load fits, no participant is over its threshold; where it does not, none
+is under it. Nearly acceptable within k: none is over, or none is more than k units under (3.2,
+row 67).
 """
 
 from __future__ import annotations

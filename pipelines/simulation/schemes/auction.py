@@ -1,9 +1,10 @@
-"""An auction for every task: who is over its threshold asks all partners what a unit would cost.
+"""An auction for every task: a participant over its threshold asks all partners for bids.
 
-Each partner bids its marginal cost; the lowest bid wins if it lies below what the seller saves, and
-is paid the second lowest, or what the seller saves where nobody else bid (a price found anew for
-each fragment, as computational economies do). Bids reveal costs, and every fragment costs a message
-to and from every partner. No range bounds the price, so load travels over full partners.
+Each partner bids its marginal cost of a unit; the lowest bid wins if it is below what the seller
+saves, and is paid the second lowest, or what the seller saves where there is no other bid (a
+price found for each fragment separately, as computational economies do). Bids reveal costs, and
+every fragment costs a message to and from every partner. No range bounds the price, so load
+travels over full partners.
 """
 
 from __future__ import annotations

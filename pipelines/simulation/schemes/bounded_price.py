@@ -1,8 +1,9 @@
-"""Rounds of the production decisions (`medusa_core/market/decide.py`) for everybody of a world.
+"""Rounds of the production decisions (`medusa_core/market/decide.py`) for all participants.
 
-A round: whoever knows something new is asked for offers; whoever has offers waiting answers, those
-first that wait for no answer themselves; what was agreed moves at the end. Decisions are pure, so
-one who knows nothing new since it was asked is not asked again, and rest costs nothing.
+A round: participants with new knowledge are asked for offers; those with waiting offers answer,
+first those that wait for no answer themselves; agreed load moves at the end. Decisions are pure,
+so a participant without new knowledge since its last decision is not asked again, and rest costs
+nothing.
 """
 
 from __future__ import annotations

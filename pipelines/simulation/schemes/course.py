@@ -1,8 +1,9 @@
-"""The course of a run: who carries what, what each round did, and the laws that every move keeps.
+"""The course of a run: the load of each participant, each round, and the laws of every move.
 
 Every scheme moves fragments through here, so that figures and laws are the same for all. A scheme
 calls `begin_round`, then `move` for each fragment that changes hands, then `end_round`; the order
-of moves within a round does not matter where both sides decided by what they knew at its beginning.
+of moves within a round does not matter where both sides decided from their knowledge at its
+beginning.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """The four phases of the demonstration (papers: 3.13, experiment B6) for one scheme.
 
-A, B and C have contracts with each other at one price. (1) Their loads differ, nobody is over: all
-stays. (2) A is overloaded: it hands load to B and C until all is acceptable. (3) B's load rises:
-the whole does not fit any more, and nobody has room. (4) D joins, with contracts with C at 0.8 of
-the price: load flows from C to D and from B to C until all is acceptable again.
+A, B and C have contracts with each other at one price. (1) Their loads differ, none is over its
+threshold: nothing moves. (2) A is overloaded: it hands load to B and C until all is acceptable.
+(3) B's load rises: the whole does not fit any more, and no participant has headroom. (4) D joins,
+with contracts with C at 0.8 of the price: load flows from C to D and from B to C until all is
+acceptable again.
 """
 
 from __future__ import annotations

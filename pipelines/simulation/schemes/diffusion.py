@@ -1,9 +1,9 @@
-"""Diffusion: partners tell each other how full they are, and the fuller hands over a share.
+"""Diffusion: partners exchange their loads, and the fuller one hands over a share.
 
 First order, in whole units: over each pair flows the difference divided by one more than the
-greater number of partners (the most for which it cannot swing), the thresholds being equal; a
-difference of two units at least moves one, else it would stay for ever. Load is evened out whether
-anybody is overloaded or not, and everybody shows its load.
+greater number of partners (the most for which it cannot oscillate), the thresholds being equal; a
+difference of two units at least moves one, else it would never shrink. Load is evened out whether
+or not there is an overload, and every participant shows its load.
 """
 
 from __future__ import annotations

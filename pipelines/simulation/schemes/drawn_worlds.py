@@ -1,13 +1,13 @@
 """Worlds from a seed: a random graph of contracts, loads, prices.
 
-Participants are numbered; in random order each draws partners at random until it has so many as are
-wanted at least (those that others drew count), so nobody has fewer and most have some more. Each
-pair has two contracts, one in each direction. Graph and loads are drawn apart: the same seed gives
-the same graph and the same loads, whatever the prices.
+Participants are numbered; in random order each draws partners at random until it has the required
+number at least (those that others drew count), so none has fewer and most have some more. Each
+pair has two contracts, one in each direction. Graph and loads are drawn separately: the same seed
+gives the same graph and the same loads, whatever the prices.
 
-A unit of load is one fragment; a participant's threshold is so many of them, at 0.8 of its capacity
-(papers: 3.7.6). The top price is the marginal cost at the threshold, the range is that of k units
-(3.7.6: delta_k) in k equal steps, so that a level is worth one unit.
+A unit of load is one fragment; a participant's threshold is a number of them, at 0.8 of its
+capacity (papers: 3.7.6). The top price is the marginal cost at the threshold, the range is that
+of k units (3.7.6: delta_k) in k equal steps, so that a level is worth one unit.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The moves of a round: what was agreed is handed over, and what makes room for it.
+"""The moves of a round: agreed load is handed over, and load that makes room for it.
 
-Payers hand over in an order of their own. Where a relay takes first what it decided to take in
-exchange for something that leaves, there may be room still, and what was to leave does not pay yet.
-Then it is *owed*: the room that its partner's fragment lies in was promised to others, and before
-one of them comes for whom there is none any more, it leaves.
+Payers hand over in their own order. If a relay receives a fragment before the one that it decided
+to hand on in exchange, it may still have room, and handing on may not pay yet. Then the second
+fragment is *owed*: its room was promised to others, and it leaves before one of them arrives that
+would find no room.
 """
 
 from __future__ import annotations

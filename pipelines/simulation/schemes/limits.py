@@ -1,8 +1,8 @@
-"""Up to how many units a participant keeps, or takes, at a price: the move rule in whole units.
+"""The units that a participant keeps, or takes, at a price: the move rule in whole units.
 
-A unit is worth giving away at a price as long as its marginal cost lies above it, and worth taking
-as long as it lies below (papers: 3.2), each by more than a dead band that keeps fragments from
-going back and forth. Marginal costs grow with the load, so each side is one number.
+A unit is worth giving away at a price as long as its marginal cost is above it, and worth taking
+as long as it is below (papers: 3.2), each by more than a dead band that keeps fragments from
+moving back and forth. Marginal costs grow with the load, so each side is one number.
 """
 
 from __future__ import annotations

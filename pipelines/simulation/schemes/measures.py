@@ -1,12 +1,12 @@
-"""The figures of a run, and how they are reckoned from its outcome.
+"""The figures of a run, and their computation from its outcome.
 
-- *Avoidable* is the excess (units over the thresholds, summed) that a perfect scheduler could have
-  placed with everybody connected: the excess at first, less what the total lies above the sum of
-  thresholds. *Residual* is the part of it, in percent, that is left at the end.
+- *Avoidable* is the excess (units over the thresholds, summed) that a perfect scheduler could
+  have placed with all participants connected: the initial excess, less what the total is above
+  the sum of thresholds. *Residual* is the part of it, in percent, that is left at the end.
 - *Rounds to 95 %* is the first round after which 95 % of the scheme's own final improvement is
   done, *rounds* the last one in which anything moved. Offers and answers are counted up to that
   round, each once per partner and round however many fragments it names.
-- *Moves per unit* of excess that went away: 1 is the least there can be.
+- *Moves per unit* of removed excess: 1 is the minimum.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""One participant deceives (experiment B8): what it gains by that, and what shows it.
+"""Misreporting by one participant (experiment B8): its gain, and the evidence of it.
 
-The same world is played twice, once with everybody honest. A gain is the difference of what it is
-paid less what it pays less its true costs. Nothing it says changes a price by more than the range
-is wide, so its gain is bounded by that width for each unit in whose moves it had a part. Who says
-that its fragments are lighter or heavier than they are is found out by metering: whoever runs one
-measures another load than was stated.
+The same world is played twice, once with all participants honest. A gain is the difference of
+what it is paid less what it pays less its true costs. No report changes a price by more than the
+range is wide, so its gain is bounded by that width for each unit that it moved or received. A
+false statement of fragments' load is detected by metering: the participant that runs one measures
+another load than was stated.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The central optimum: what somebody who knew everything and could order everybody would reach.
+"""The central optimum: the result of a scheduler with full knowledge and full control.
 
-Least excess along contracts: a linear program over the flow of each contract and the excess of each
-participant, in which nodes may pass load on. Its matrix is that of a network, so its corners are
-whole numbers (HiGHS). Among the plans of least excess it takes one of the fewest moves. The least
-with everybody connected is the total less the sum of thresholds; the least sum of costs spreads
+Least excess along contracts: a linear program over the flow of each contract and the excess of
+each participant, in which nodes may pass load on. Its matrix is that of a network, so its corners
+are whole numbers (HiGHS). Among the plans of least excess it takes one of the fewest moves. The
+least with all connected is the total less the sum of thresholds; the least sum of costs spreads
 load so that no unit would be cheaper elsewhere, in each part of the graph that contracts connect.
 """
 

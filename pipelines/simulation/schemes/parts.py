@@ -1,7 +1,7 @@
-"""The parts of a run: each is one world, or one experiment, and depends on its words alone.
+"""The parts of a run: each is one world, or one experiment, and depends on its line alone.
 
 A part is named by a line such as `cell contracts=3 levels=2 utilisation=0.95 load=pareto seed=4`,
-so that a file can tell what is done. What it gives are JSON values.
+so that a file can list the finished ones. Its results are JSON values.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""The plain rule: one offer per participant and round, to one partner at a time (papers: 3.4-3.6).
+"""The plain rule: one offer per participant and round, to one partner (papers: 3.4-3.6).
 
-A participant asks in the engine's order (who refused last comes last, then the cheapest) and offers
-every unit that pays at the price. Whoever is asked takes the dearest offers first, counting what it
-has taken in this round. A partner that takes nothing is offered one level more, as long as that
-pays; one that took all that was offered is asked at one level less the next time, and nobody is
-asked at a level at which nothing pays any more.
+A participant chooses a partner in the engine's order (partners that refused last come last, then
+the cheapest first) and offers every unit that pays at the price. The partner takes the offers of
+the highest price first, counting what it has taken in this round. A partner that takes nothing is
+offered one level more, as long as that pays; one that took all is offered one level less the next
+time, and no partner is offered a level at which nothing pays any more.
 
-Left out: that one beyond its capacity offers everything, whether it pays or not, which would break
-the theorem that every move lowers the sum of costs; and answers that a movement is on its way, for
-a move takes one round here.
+Left out: that a participant beyond its capacity offers everything, whether it pays or not, which
+would break the theorem that every move lowers the sum of costs; and answers that a movement is on
+its way, for a move takes one round here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Random push: who is over its threshold hands what is above it to a partner drawn by lot.
+"""Random push: a participant over its threshold hands the excess to a partner drawn at random.
 
-Nobody is asked and nobody is paid: a baseline without contracts' prices. Whoever gets too much
-pushes it on in the next round, so with little room left it goes on for long.
+There are no questions and no payments: a baseline without contracts' prices. A participant that
+receives too much pushes it on in the next round, so with little room left it continues for long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""What a long run has done, in a file: the parts by name, each with what it gave.
+"""The finished parts of a long run, in a file: by name, each with its result.
 
-It is written aside and renamed after every part, so that a run stopped anywhere goes on from there.
-A part is done again where the code has changed since: figures of two codes are not mixed.
+The file is replaced by a rename after every part, so that a run stopped anywhere continues from
+there. A part is done again if the code has changed since: figures of different code are not
+mixed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ class Kept:
             write_atomically(self.path, json.dumps(document) + "\n", durable=False)
         except OSError as error:
             raise Unavailable(
-                f"{self.path} cannot be written ({error.strerror}): make room, then go on with it"
+                f"{self.path} cannot be written ({error.strerror}): make room, then continue "
+                "with it"
             ) from error
 
 
@@ -47,7 +49,7 @@ def kept_in(path: Path | None, asked: Sequence[str], code: str) -> Iterator[Kept
     """What a file holds of a run that asks for these parts, or nothing yet; held alone.
 
     Refused if the file is none of this simulator's or of a run that asked for other parts; Conflict
-    while another run goes on with it.
+    while another run uses it.
     """
     if path is None:
         yield Kept(None, asked, code)
@@ -56,7 +58,7 @@ def kept_in(path: Path | None, asked: Sequence[str], code: str) -> Iterator[Kept
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(path.with_name(f"{path.name}.lock"))
     except BlockingIOError as error:
-        raise Conflict(f"another run goes on with {path}: wait for it") from error
+        raise Conflict(f"another run uses {path}: wait for it") from error
     except OSError as error:
         raise Refused(f"{path} cannot be written ({error.strerror}): choose another") from error
     with lock:
@@ -80,7 +82,7 @@ def _read(path: Path, asked: Sequence[str], code: str) -> Kept:
     if keys != list(asked):
         first = str(keys[0])[:200] if keys else "none"
         raise Refused(
-            f"{path} is of a run with other arguments ({len(keys)} parts, the first: {first}): go "
-            "on with the same, or choose another file"
+            f"{path} is of a run with other arguments ({len(keys)} parts, the first: {first}): "
+            "continue with the same, or choose another file"
         )
     return Kept(path, asked, code, dict(done) if found == code else {})

@@ -1,8 +1,8 @@
-"""What a run is held to: sentences about what was missed, none if all was reached.
+"""The verdict on a run: sentences about missed targets, none if all were reached.
 
 Of each cell (a choice of contracts, levels, utilisation and load) the means over its seeds are
-compared, in the matrix alone: beyond it stand worlds that the published table names, and unlike
-participants. Laws and rest are asked of every single world.
+compared, in the matrix alone: beyond it are worlds that the published table names, and unlike
+participants. Laws and rest are checked in every single world.
 """
 
 from __future__ import annotations

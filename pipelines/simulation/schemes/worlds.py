@@ -1,9 +1,9 @@
-"""The world that every scheme is given: participants, contracts, fragments, and what changes.
+"""The world given to every scheme: participants, contracts, fragments, and changes.
 
 Participants, contracts and fragments are numbered from 0; a fragment's load is the same `unit`
-everywhere, so that what a participant carries is a whole number of units (papers: 3.12, where a
-unit is 1/80 of the threshold). Every participant is a home: fragment f belongs to `homes[f]` and
-lies there at first. A world never changes; what a run does to it is kept in a `Course`.
+everywhere, so that a participant carries a whole number of units (papers: 3.12, where a unit is
+1/80 of the threshold). Every participant is a home: fragment f belongs to `homes[f]` and is
+placed there at first. A world never changes; the effects of a run on it are kept in a `Course`.
 """
 
 from __future__ import annotations

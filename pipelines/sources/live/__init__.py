@@ -1,1 +1,1 @@
-"""Live sources: what goes on arriving is landed in small batches, with a boundary promised."""
+"""Live sources: landed in small batches, with a promised boundary."""

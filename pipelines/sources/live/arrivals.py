@@ -1,9 +1,8 @@
-"""What has newly come into a folder, at the cost of what is new.
+"""New files of a folder, at a cost that depends on the new files only.
 
-A folder that nothing was put into or taken out of since it was last listed is not listed again: its
-own modification time tells. What lies in it and is known is not looked at; only a new name costs a
-look. A folder that did change has to be listed whole (names alone): take away what has landed where
-that is too much.
+A folder that has not changed since it was last listed is not listed again: its modification time
+shows that. Known files in it are not inspected; only a new name costs a look. A folder that did
+change has to be listed whole (names alone): remove landed files where that is too much.
 """
 
 from __future__ import annotations

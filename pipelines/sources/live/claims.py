@@ -1,4 +1,4 @@
-"""Whose a record is, where the streams of one feed are told apart by the value of a column.
+"""The stream of a record, where the streams of one feed are distinguished by a column's value.
 
 The column is dictionary-encoded, so a record costs a look-up in an array, however many streams
 there are.

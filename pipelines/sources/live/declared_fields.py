@@ -1,6 +1,7 @@
-"""The fields of a declaration of what feeds a source, read strictly, one by one.
+"""The fields of the declaration of a source's feed, read strictly, one by one.
 
-What is not known, or of another kind, is refused with the stream, the field and what to write.
+An unknown field, or a value of another kind, is refused with the stream, the field and what to
+write.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
 """A watched directory: every file that is moved into it is read once, and lands with its batch.
 
-What is new is written down in lists (`handover`), and Structured Streaming says, exactly once,
-which list is which micro-batch, and remembers it in its checkpoint. The files of the list are then
-read strictly by the readers of recorded files, so what is wrong goes to quarantine with file, line
-and reason as in a replay. The number of the micro-batch is that of the landed batch: one that comes
-again, because its process died between landing and checkpoint, has landed and is passed over.
+New files are recorded in lists (`handover`), and Structured Streaming assigns, exactly once, each
+list to a micro-batch, and stores that in its checkpoint. The files of the list are then read
+strictly by the readers of recorded files, so bad records are quarantined with file, line and
+reason as in a replay. The number of the micro-batch is that of the landed batch: one that is
+repeated, because its process died between landing and checkpoint, has landed and is skipped.
 
 The order of the records is that of the batches, in a batch that of the files' modification times
 (to the millisecond, then by name), in a file that of its lines. A file is read when it appears
 under a name that neither begins with `.` or `_` nor ends in `.tmp`, so write it under such a name
-and rename it; what is later appended to it, or put in its place under its name, is not read again.
-An empty file is nothing, and a file that is taken away before it was read is not missed. What is
-no file (a folder, a pipe, a device, a link that leads nowhere) is told of once, in quarantine, and
-never opened. A batch is held in memory: about 256 MiB of files, or one file; a poll lands one, and
-says if there is more. What a poll costs is told by `arrivals`.
+and rename it; later appended records, or another file under its name, are not read. An empty file
+has no effect, nor has a file that is removed before it was read. Other entries (a folder, a pipe,
+a device, a broken link) are reported once, in quarantine, and never opened. A batch is held in
+memory: about 256 MiB of files, or one file; a poll lands one, and reports if there is more. For
+the cost of a poll see `arrivals`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a paced source plays: recorded files, or connections made up block by block.
+"""The content of a paced source: recorded files, or connections generated block by block.
 
 A feed is a sequence of pieces, each with a place (a few numbers) from which the sequence can be
-taken up again, so that a restarted source goes on where it was without going through all of it.
+resumed, so that a restarted source continues where it was without going through all of it.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""What a watched folder has handed over, batch by batch, so that each file is read exactly once.
+"""The files handed over by a watched folder, batch by batch: each is read exactly once.
 
-Before anything of a batch is read, its files are written down here, in a list of names that becomes
+Before anything of a batch is read, its files are recorded here, in a list of names that becomes
 the one new file of Spark's stream. So Spark lists and remembers lists, never the folder's files,
-and what a poll costs does not grow with what has ever come. After some hundred batches a new
-generation begins with a checkpoint of its own; all that it takes along is the names.
+and the cost of a poll does not grow with the number of past files. After some hundred batches a
+new generation begins with a new checkpoint; it keeps only the names.
 
     <first batch>/lists/<batch>    one JSON document a line: a file of that batch
     <first batch>/names            the files of all batches before, in the same form
     <first batch>/spark/           the checkpoint, whose batch 0 is that first batch
 
-A name stays known while something of that name lies in the folder, and REMEMBER_MS longer.
+A name stays known while an entry of that name is in the folder, and REMEMBER_MS longer.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class HandOver:
         self._handed_ms.update((h.name, h.handed_ms) for h in handed)
 
     def begin_generation_if_due(self, present: Callable[[], frozenset[str]], now_ms: int) -> None:
-        """Once all batches are done, and they are many, begin anew; `present` lists the folder."""
+        """Once all batches are done, and they are many, start again; `present` lists the folder."""
         if self.last - self.base + 1 < BATCHES_PER_GENERATION or self.done != self.last:
             return
         there = present()

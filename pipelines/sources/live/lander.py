@@ -1,8 +1,8 @@
 """The common part of live sources: judge lateness, land a batch with its state, promise.
 
-The order is fixed: a batch is written, then logged together with the state behind it, and only then
-is a boundary promised. Killed between any two and started again, a source goes on from the state of
-the last logged batch: it judges again what was not logged, with the same verdicts.
+The order is fixed: a batch is written, then logged together with the state after it, and only
+then is a boundary promised. Killed between any two and restarted, a source continues from the
+state of the last logged batch: it judges unlogged records again, with the same verdicts.
 """
 
 from __future__ import annotations

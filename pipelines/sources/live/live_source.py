@@ -1,4 +1,4 @@
-"""A live source as the participant's loop sees it: polled, it lands what has come and promises."""
+"""A live source as the participant's loop sees it: polled, it lands new records and promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The streams of a feed: what is known of each, and the verdicts over the records that are its."""
+"""The streams of a feed: their state, and the verdicts over their records."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""A feed played by the clock: each record comes when the event time of the feed has reached it.
+"""A feed played by the clock: a record arrives when the feed's event time has reached it.
 
-The feed's event time starts with its first record at the first poll and goes on `speed` times as
-fast as the clock. A record is due when the running maximum of the feed has been reached, so records
-out of order come right behind the one that they follow, and the late ones are those of the file.
-After a restart a replay goes on with the next record, without catching up the time between; the
-generator's event time is the clock, so it catches up.
+The feed's event time starts with its first record at the first poll and runs `speed` times as
+fast as the clock. A record is due when the running maximum of the feed has been reached, so
+records out of order arrive right after the one that they follow, and the late ones are those of
+the file. After a restart a replay continues with the next record, without catching up the time
+between; the generator's event time is the clock, so it catches up.
 """
 
 from __future__ import annotations

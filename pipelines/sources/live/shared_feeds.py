@@ -1,8 +1,8 @@
-"""Which streams are fed by one query, and under which name.
+"""Shared feeds: the streams that one query feeds, and the feed's name.
 
-Streams whose declarations and networks say the same, but for their name and the value that is
-theirs, are one feed. It is named after the stream that was its first when it began, and keeps that
-name, by what its streams' landed batches say, whoever joins or leaves it.
+Streams with the same declarations and networks, except for their name and their value of the
+column, are one feed. It is named after the stream that was its first when it began, and keeps
+that name, by the landed batches of its streams, whichever streams join or leave it.
 """
 
 from __future__ import annotations

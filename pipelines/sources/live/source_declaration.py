@@ -1,7 +1,7 @@
-"""What feeds a source, as declared: a directory, a paced replay, the generator, or Spark's sources.
+"""The declared feed of a source: a directory, a paced replay, the generator, or Spark's sources.
 
-A declaration comes from a stream's contract as a mapping of plain values and is read strictly: an
-unknown field, or a value of another kind, is refused with the stream, the field and what to write.
+A declaration is read from a stream's contract as a mapping of plain values, strictly: an unknown
+field, or a value of another kind, is refused with the stream, the field and what to write.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""What a live source must know to go on behind a landed batch; it is stored with the batch.
+"""The state from which a live source continues after a landed batch, stored with the batch.
 
-A record that waits for the next one to confirm it is in no file yet, so the state carries it whole.
+A record that waits for the next one to confirm it is in no file yet, so the state carries it
+whole.
 """
 
 from __future__ import annotations
@@ -93,6 +94,6 @@ class LiveState:
             )
         except (Refused, *WRONG_FORM):
             raise Refused(
-                f"the last landed batch of {stream} carries no state that its source can go on "
+                f"the last landed batch of {stream} has no state that its source can continue "
                 "from: restore the catalog, or give the stream another name"
             ) from None

@@ -1,9 +1,9 @@
-"""A source of Spark's own (`readStream`) as a declaration says it: format, options, columns.
+"""A source of Spark's own (`readStream`) as it is declared: format, options, columns.
 
 Options are stored in the catalog as they are written, so none may carry a secret: `${NAME}` in a
-value stands for a variable of the driver's environment and is put in when the source is opened. A
-key that is known to carry a secret, a password in a URL or in a list of settings is refused unless
-it is written so. Limit: a secret under a name of another kind is not recognised.
+value refers to a variable of the driver's environment and is replaced when the source is opened.
+A key that is known to carry a secret, a password in a URL or in a list of settings is refused
+unless it is written so. Limit: a secret under a name of another kind is not recognised.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A streaming query run to the end of what was there when it began, in a session of its own.
+"""A streaming query run over the data available at its start, in a separate session.
 
-What the batch function raises is raised again as it is; all else that Spark says becomes one
-sentence, without the values that came from the environment.
+An error of the batch function is raised unchanged; every other message of Spark becomes one
+sentence, without the values of the environment.
 """
 
 from __future__ import annotations

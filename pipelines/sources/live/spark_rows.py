@@ -1,8 +1,8 @@
-"""Rows of a Spark frame as records: which expressions are selected, and what becomes of the result.
+"""Rows of a Spark frame as records: selected expressions, and the conversion of their results.
 
 Expressions are checked and compiled as those of a network are: they may use what depends on their
-row alone, never raise, and tell which rows they fail on; these go to quarantine. What no expression
-makes is filled by name (`bound_columns`) and converted as the same column of a Parquet file.
+row alone, never raise, and mark the rows on which they fail; these are quarantined. Columns
+without an expression are filled by name (`bound_columns`) and converted as in a Parquet file.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Any source of Spark's `readStream`, landed exactly once with the lateness rules of live sources.
+"""Sources of Spark's `readStream`, landed exactly once with the lateness rules of live sources.
 
-A poll runs one query over what is there: each micro-batch is landed as the batch of its number, so
-one that comes again, because its process died between landing and checkpoint, is passed over. The
-order of the records is that of the batches, and in a batch the declared `order`: by default that of
-files' modification times, of the rate source's numbers, of Kafka's timestamps and then offsets.
-Where a source has no order of its own over its parts (the partitions of a topic, files written in
-one millisecond), lateness depends on how far apart these are read: declare a disorder that covers
-it.
+A poll runs one query over the available data: each micro-batch is landed as the batch of its
+number, so one that is repeated, because its process died between landing and checkpoint, is
+skipped. The order of the records is that of the batches, and in a batch the declared `order`: by
+default that of files' modification times, of the rate source's numbers, of Kafka's timestamps and
+then offsets. Where a source has no order over its parts (the partitions of a topic, files written
+in one millisecond), lateness depends on how far apart these are read: declare a disorder that
+covers it.
 
-A batch is held in memory; its size is what the source's own options admit (`maxOffsetsPerTrigger`,
-`files_per_poll`).
+A batch is held in memory; its size is limited by the source's own options
+(`maxOffsetsPerTrigger`, `files_per_poll`).
 """
 
 from __future__ import annotations

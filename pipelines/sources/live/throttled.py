@@ -1,7 +1,7 @@
-"""A limit on how fast a source lands: after n records it is not asked again for n / limit seconds.
+"""A limit on how fast a source lands: after n records the next poll is n / limit seconds later.
 
-On average no more lands; how much at once is a batch, whose size is its source's. While it waits
-nothing is promised by time alone, for what has come meanwhile was not looked at.
+The limit holds on average; a single batch is as large as its source makes it. While the source
+waits nothing is promised by time alone, since newly arrived records were not read.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Blocks of records in fields as typed rows: at once where all goes well, with care where not.
+"""Blocks of records in fields as typed rows: at once where all are valid, with care where not.
 
 The fast way lets pyarrow parse whole numbers, doubles and strings straight into columns. It is
 taken back whenever it fails, or meets something that it would read more kindly than
 `recorded_text` (hexadecimal, numbers beyond the largest double, NUL bytes). The careful way then
 takes records with the wrong number of fields out, reads all fields as bytes and converts them
 column by column. What the fast way accepts the careful way accepts with the same values, so a
-record reads the same whatever records stand beside it.
+record reads the same whatever its neighbours.
 """
 
 from __future__ import annotations

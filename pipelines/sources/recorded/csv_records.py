@@ -1,14 +1,14 @@
-"""Where the records of a CSV text begin and end, and on which line: exact, and the same every time.
+"""The records of a CSV text and their lines: exact, and the same however the text is cut.
 
-Text arrives in pieces of any size and leaves as blocks of whole records. Where quotes are as they
-should be, a line end is a record's end if an even number of quotes stands before it; that is
-counted over whole arrays. Where they are not, the records that hold quotes are looked at one by
-one. Both give the same records, and neither depends on how the text was cut into pieces.
+Text arrives in pieces of any size and leaves as blocks of whole records. Where quotes are
+correct, a line end is a record's end if the number of quotes before it is even; that is counted
+over whole arrays. Elsewhere the records that hold quotes are inspected one by one. Both give the
+same records, and neither depends on how the text was cut into pieces.
 
-A quote opens a field only at its beginning (`5" disk` is text as it stands) and closes it only
-before a delimiter or a line end. A record that breaks this, or does not end within 1 MiB, gives up
-its first line as broken, and reading goes on at the next line: one stray quote costs one record.
-A carriage return outside quotes must stand before a line feed, for the same reason.
+A quote opens a field only at its beginning (`5" disk` is plain text) and closes it only before a
+delimiter or a line end. A record that breaks this, or does not end within 1 MiB, gives up its
+first line as broken, and reading continues at the next line: one stray quote costs one record. A
+carriage return outside quotes must precede a line feed, for the same reason.
 """
 
 from __future__ import annotations

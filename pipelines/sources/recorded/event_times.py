@@ -1,19 +1,18 @@
-"""Event times of recorded records: whatever a file calls time becomes int64 microseconds UTC.
+"""Event times of recorded records: every form of time in a file becomes int64 microseconds UTC.
 
-A time is exact to the microsecond; what is finer is cut downwards, so that no record moves into a
-later bucket. A double stands for the microsecond that it is the nearest double of:
-`1713484795.943239` is that microsecond, though its double lies a little beside it, and is so from
-text and Parquet alike. A double that is no microsecond's is cut downwards as well:
-`1713484799.9999998` stays in its minute. From the year 2242 on doubles of seconds stop telling
-microseconds apart, and a time lies within a step of doubles from its own. Declare it
-`decimal(p,s)` or `string` to keep the text exact beyond that.
+A time is exact to the microsecond; finer digits are cut downwards, so that no record moves into a
+later bucket. A double means the microsecond whose nearest double it is: `1713484795.943239` is
+that microsecond, though its double differs a little, both from text and from Parquet. Any other
+double is cut downwards as well: `1713484799.9999998` stays in its minute. From the year 2242 on
+doubles of seconds no longer distinguish microseconds, and a time is within a step of doubles from
+its own. Declare it `decimal(p,s)` or `string` to keep the text exact beyond that.
 
 The unit of a number is, in this order: what the source declares; the suffix of the column's name
-(`_us`, `_ms`, `_ns`, `_s`); the size of the file's first 1,000 times, if nine in ten of them agree:
-below 10^11 seconds, below 10^14 milliseconds, below 10^17 microseconds, above that nanoseconds.
-That reads every time from 1973 to 5138 rightly. Smaller numbers than 10^8 can be anything, and are
-refused until the source declares `time_unit`. Times with a unit of their own (timestamp, date,
-ISO-8601 text) need none; without a zone they are UTC.
+(`_us`, `_ms`, `_ns`, `_s`); the size of the file's first 1,000 times, if nine in ten of them
+agree: below 10^11 seconds, below 10^14 milliseconds, below 10^17 microseconds, above that
+nanoseconds. That reads every time from 1973 to 5138 rightly. Smaller numbers than 10^8 can be
+anything, and are refused until the source declares `time_unit`. Times with a unit of their own
+(timestamp, date, ISO-8601 text) need none; without a zone they are UTC.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _SIZES = (("s", 1e8, 1e11), ("ms", 1e11, 1e14), ("us", 1e14, 1e17), ("ns", 1e17, 1e19))
 
 NO_TIME = "has no time"
-ABSURD_TIME = "time lies outside the years 1 to 9999"
+ABSURD_TIME = "time is outside the years 1 to 9999"
 
 _EXACT = Context(prec=80)
 

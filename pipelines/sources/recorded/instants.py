@@ -1,8 +1,8 @@
 """Text of instants and lengths as numbers or timestamps of the declared unit, exact.
 
-An instant is a number of some unit or ISO-8601 text; a length is a number. On the way both are
-whole microseconds: of an instant what is finer is cut downwards, as everywhere (`event_times`), and
-a length is the nearest microsecond, because a difference of two doubles lies beside it.
+An instant is a number of some unit or ISO-8601 text; a length is a number. In between both are
+whole microseconds: finer digits of an instant are cut downwards, as everywhere (`event_times`),
+and a length is the nearest microsecond, because a difference of two doubles is not exact.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
 """Recorded files as the records of a source: good ones in file order, bad ones in quarantine.
 
-A file is Parquet, CSV text with a header, a Zeek log, JSON lines, or such text in gzip; its content
-tells which. It is read in chunks, so memory is bounded by a chunk and not by the file, and a chunk
-depends on the file and `chunk_records` only: what was killed after n chunks goes on with `skip=n`
-and sees the same rest.
+A file is Parquet, CSV text with a header, a Zeek log, JSON lines, or such text in gzip; its
+content shows which. It is read in chunks, so memory is bounded by a chunk and not by the file,
+and a chunk depends on the file and `chunk_records` only: a reader killed after n chunks continues
+with `skip=n` and sees the same rest.
 
 * All formats read the same: empty text or binary is NULL in each; columns are found by one rule
   (`bound_columns`), values converted by one grammar (`recorded_text`), times by one rule
   (`event_times`).
 * A record that cannot be used (malformed, a value of the wrong type or out of range, no time, a
   time outside the years 1 to 9999, invalid UTF-8, NUL, more than 1 MiB) goes to quarantine with
-  its place: the physical line on which it begins, the header's being 1; in Parquet its row, from 1.
-  All other records are read.
+  its place: the physical line on which it begins, the header's being 1; in Parquet its row, from
+  1. All other records are read.
 * A file that asks for more than an honest one does (`file_limits`) is refused as soon as it does.
-* A file that cannot be used raises `Refused` (or `Unavailable` where the machine is at fault) with
-  a sentence that names it. Files that break off are noticed where they do; chunks read before that
-  are not the whole, and the sentence says so.
+* A file that cannot be used raises `Refused` (or `Unavailable` where the machine is at fault)
+  with a sentence that names it. Files that break off are noticed where they do; chunks read
+  before that are not the whole, and the sentence says so.
 """
 
 from __future__ import annotations

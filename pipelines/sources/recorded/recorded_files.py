@@ -1,10 +1,9 @@
-"""Opening recorded files: what they are is told by their first bytes, never by their names.
+"""Opening of recorded files: their first bytes show their type, never their names.
 
-Text is handed on in pieces of a few MiB, unpacked on the way if it is gzip (also several members
-one after the other), so that a file of any size needs no more memory than a piece; what it may ask
-for beyond that `file_limits` says. A gzip file that breaks off is known to do so only at its end:
-the pieces before it have been handed out by then, and the `Refused` that follows says that they are
-not all.
+Text is passed on in pieces of a few MiB, unpacked on the way if it is gzip (also several members
+one after the other), so that a file of any size needs no more memory than a piece; `file_limits`
+holds the other limits. A truncated gzip file is detected only at its end: the pieces before it
+have been passed on by then, and the `Refused` that follows reports that they are incomplete.
 """
 
 from __future__ import annotations

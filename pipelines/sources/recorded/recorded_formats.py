@@ -1,8 +1,8 @@
-"""Which format a file is in, told by how its content begins, and the reader for each.
+"""The format of a file, recognised by the beginning of its content, and the reader for each.
 
-A Zeek log begins with a line that only Zeek writes (`#separator` and its like), JSON lines with a
-brace or bracket; all other text is CSV with a header. Blank lines and a byte order mark before that
-are passed over.
+A Zeek log begins with a line that only Zeek writes (`#separator` and similar ones), JSON lines
+with a brace or bracket; all other text is CSV with a header. Blank lines and a byte order mark
+before that are ignored.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """JSON lines as records: an object a line, whose keys need not be the same in every line.
 
-There is no header, so the first 1,000 records say which keys fill which columns (`bound_columns`).
-A column that a record does not name is NULL there, for that is how JSON leaves a value out; a file
-of which none of these names event time is refused. A column that none of them names is filled by
-the key of its very name; another key that may fill a column, but was in none of them, sends its
-record to quarantine instead of being missed.
+There is no header, so the first 1,000 records say which keys fill which columns
+(`bound_columns`). A column that a record does not name is NULL there, since JSON omits values in
+this way; a file is refused if none of these records names event time. A column that none of them
+names is filled by the key of exactly its name; another key that may fill a column, but was in
+none of them, sends its record to quarantine instead of being missed.
 
-Records that name `ts` and `uid` with `id.orig_h`, or `ts` and `_path`, are Zeek's: its times may be
-numbers or ISO-8601, its lengths of time are in seconds.
+Records that name `ts` and `uid` with `id.orig_h`, or `ts` and `_path`, are Zeek's: its times may
+be numbers or ISO-8601, its lengths of time are in seconds.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Rows as a reader found them, on their way to records: values, and what is wrong with which row.
+"""Rows as a reader found them, before they become records: values, and errors by row.
 
 CSV and Parquet readers end here, so that both refuse the same values for the same reasons. A row
-with one bad value goes to quarantine whole; the first bad column in declared order is named.
+with one bad value is quarantined whole; the first bad column in declared order is named.
 """
 
 from __future__ import annotations

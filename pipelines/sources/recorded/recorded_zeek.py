@@ -1,9 +1,9 @@
-"""Zeek logs as Zeek writes them: tab-separated (or otherwise) under a header of their own.
+r"""Zeek logs as Zeek writes them: tab-separated (or otherwise) under a header in the log.
 
 An unset field is NULL; an empty one is empty text, which is NULL as in every format. Sets and
-vectors are the text that stands there; in all other text `\\x` and two hexadecimal digits are a
-byte. Times and intervals are in seconds, and fill columns of another unit converted. Where logs
-were put one behind the other each line is read by the header above it.
+vectors are their text as written; in all other text `\x` and two hexadecimal digits are a byte.
+Times and intervals are in seconds, and are converted for columns of another unit. In concatenated
+logs each line is read by the header above it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The header of a Zeek log: what its `#` lines say of the lines behind them.
+"""The header of a Zeek log: its `#` lines describe the lines after them.
 
-A log begins with `#separator` and tells its fields and their types; logs that were put one behind
-the other do so again. Lines of it that are not known (`#open`, `#close`) say nothing.
+A log begins with `#separator` and names its fields and their types; concatenated logs do so
+again. Unknown header lines (`#open`, `#close`) are ignored.
 """
 
 from __future__ import annotations

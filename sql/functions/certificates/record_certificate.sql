@@ -21,4 +21,4 @@ BEGIN
     RETURN number;
 END $$;
 COMMENT ON FUNCTION medusa.record_certificate(jsonb) IS
-    'Write down what a check found; the number of the certificate.';
+    'Record the result of a check; returns the number of the certificate.';

@@ -13,5 +13,5 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE p.stream = chosen_through.stream AND p.replica = -1
 $$;
 COMMENT ON FUNCTION medusa.chosen_through(text) IS
-    'Up to where what is read of a stream''s producers is final here and not in dispute; NULL: there '
-    'is no choice.';
+    'The bucket up to which the rows read of a stream''s producers are final here and not in '
+    'dispute; NULL: there is no choice.';

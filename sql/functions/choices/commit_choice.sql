@@ -61,8 +61,8 @@ BEGIN
     -- 5 End the line (S1).
     IF asked.end_us IS NOT NULL AND line.end_us IS NULL THEN
         IF line.boundary_us IS DISTINCT FROM asked.end_us THEN
-            RAISE EXCEPTION 'stream % cannot end at % here, it stands at %: read again and decide '
-                'anew', asked.stream, asked.end_us, line.boundary_us USING ERRCODE = 'MD002';
+            RAISE EXCEPTION 'stream % cannot end at % here, it is at %: read again and decide '
+                'again', asked.stream, asked.end_us, line.boundary_us USING ERRCODE = 'MD002';
         END IF;
         UPDATE medusa.stream_producer AS p SET end_us = asked.end_us, boundary_us = forever
         WHERE p.line_id = line.line_id;
@@ -71,5 +71,5 @@ BEGIN
     RETURN answer;
 END $$;
 COMMENT ON FUNCTION medusa.commit_choice(jsonb) IS
-    'What was chosen among a stream''s producers, and found out with it: the numbers are those of '
-    'the interface.';
+    'Record the choice among a stream''s producers, with its findings: the numbers are those '
+    'of the interface.';

@@ -125,8 +125,8 @@ BEGIN
                     USING ERRCODE = 'MD001';
             END IF;
             IF part.from_us < line.origin_us OR part.to_us > line.end_us THEN
-                RAISE EXCEPTION 'segment [%, %) of % lies outside of its life [%, %): '
-                    'compute what lies inside', part.from_us, part.to_us, line.stream,
+                RAISE EXCEPTION 'segment [%, %) of % is outside its life [%, %): '
+                    'compute what is inside', part.from_us, part.to_us, line.stream,
                     line.origin_us, coalesce(line.end_us::text, 'open') USING ERRCODE = 'MD001';
             END IF;
             begin_us := coalesce(begin_us, part.from_us);
@@ -146,8 +146,8 @@ BEGIN
                 WHERE last.from_us < part.to_us
             LOOP
                 IF old.stability <> 'tentative' OR part.stability = 'tentative' THEN
-                    RAISE EXCEPTION 'segment [%, %) of % stands as % over [%, %): '
-                        'read again and decide anew', part.from_us, part.to_us, line.stream,
+                    RAISE EXCEPTION 'segment [%, %) of % is % over [%, %): '
+                        'read again and decide again', part.from_us, part.to_us, line.stream,
                         old.stability, old.from_us, old.to_us USING ERRCODE = 'MD002';
                 END IF;
                 IF old.segment_id <> ALL (olds) THEN
@@ -179,7 +179,7 @@ BEGIN
             at_us := old.to_us;
         END LOOP;
         IF FOUND AND line.generation > 1 THEN
-            RAISE EXCEPTION '% was recalled and stands at %: read again and decide anew',
+            RAISE EXCEPTION '% was recalled and is at %: read again and decide again',
                 line.stream, at_us USING ERRCODE = 'MD002';
         END IF;
         end_at := line.end_us;

@@ -14,10 +14,10 @@ BEGIN
         ON r.line_id = p.line_id AND r.version > n.read_version AND r.from_us < n.to_us
     LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION '% was recalled from % on since it was read: read again and decide anew',
+        RAISE EXCEPTION '% was recalled from % on since it was read: read again and decide again',
             bad.input, bad.from_us USING ERRCODE = 'MD002';
     END IF;
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION medusa.guard_lineage() IS
-    'Nothing is computed any more from what was recalled: a step under way is refused.';
+    'Refuses results that are computed from recalled rows: a step under way is refused.';

@@ -13,5 +13,5 @@ BEGIN
             AND (p.participant, p.replica) = (key_now.participant, key_now.replica)), '');
 END $$;
 COMMENT ON FUNCTION medusa.key_now(text, jsonb, text, integer) IS
-    'The key of a commit in the generations that its lines have now: what was recalled and is '
-    'computed again from the same is another commit.';
+    'The key of a commit in the present generations of its lines: recalled results that are '
+    'computed again from the same inputs are another commit.';

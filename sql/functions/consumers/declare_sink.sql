@@ -22,4 +22,4 @@ BEGIN
         coalesce(declare_sink.through_us, declare_sink.from_us), declare_sink.limit_ms);
 END $$;
 COMMENT ON FUNCTION medusa.declare_sink(text, text, text, bigint, bigint, bigint) IS
-    'Say where a stream is delivered, from when on; what it has yet to deliver is held.';
+    'Declare the target of a stream and where delivery begins; undelivered buckets are held.';

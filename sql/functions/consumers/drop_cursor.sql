@@ -6,4 +6,4 @@ BEGIN
     PERFORM medusa.release_hold(drop_cursor.stream, 'cursor:' || drop_cursor.name, 'changes');
 END $$;
 COMMENT ON FUNCTION medusa.drop_cursor(text, text) IS
-    'Forget a cursor and let go of what it held; nothing if there is none.';
+    'Remove a cursor and its hold; no effect if it does not exist.';

@@ -18,11 +18,11 @@ BEGIN
         SELECT v.chain FROM medusa.line_version AS v
         WHERE (v.line_id, v.version) = (at.line_id, at.version))
     THEN
-        RAISE EXCEPTION 'cursor % of % stands in a past that this home no longer has: drop it and '
-            'begin anew, with an empty target', at.name, at.stream USING ERRCODE = 'MD006';
+        RAISE EXCEPTION 'cursor % of % is at a version that this home no longer has: drop it and '
+            'start again, with an empty target', at.name, at.stream USING ERRCODE = 'MD006';
     END IF;
     IF (move_cursor.version >= at.version) IS NOT TRUE THEN
-        RAISE EXCEPTION 'cursor % of % stands at version %: it does not go back to %', at.name,
+        RAISE EXCEPTION 'cursor % of % is at version %: it cannot go back to %', at.name,
             at.stream, at.version, move_cursor.version USING ERRCODE = 'MD001';
     END IF;
     SELECT p.* INTO line FROM medusa.stream_producer AS p WHERE p.line_id = at.line_id;

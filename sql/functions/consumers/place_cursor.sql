@@ -23,7 +23,7 @@ BEGIN
     FROM medusa.home AS h
     ON CONFLICT DO NOTHING;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'cursor % of % is there already: go on with it, or drop it first',
+        RAISE EXCEPTION 'cursor % of % exists already: use it, or drop it first',
             place_cursor.name, place_cursor.stream USING ERRCODE = 'MD002';
     END IF;
     -- The hold waits for a trim that is being made; what is left then stays.
@@ -36,4 +36,5 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa.place_cursor(text, text, text, integer, bigint, bigint) IS
-    'Place a cursor before all changes of the buckets from from_us on; what it needs is held.';
+    'Place a cursor before all changes of the buckets from from_us on; the buckets that it '
+    'needs are held.';

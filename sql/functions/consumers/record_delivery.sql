@@ -12,7 +12,7 @@ BEGIN
     WHERE (s.stream, s.name, s.document) =
         (record_delivery.stream, record_delivery.name, record_delivery.document);
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'sink % of % was withdrawn or declared anew meanwhile: look again',
+        RAISE EXCEPTION 'sink % of % was withdrawn or changed meanwhile: look again',
             record_delivery.name, record_delivery.stream USING ERRCODE = 'MD002';
     END IF;
     PERFORM medusa.place_hold(record_delivery.stream, 'sink:' || record_delivery.name, 'delivery',
@@ -20,4 +20,4 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION
     medusa.record_delivery(text, text, text, bigint, bigint, bigint, bigint, bigint) IS
-    'Copy how far a target says it has come, and hold from there.';
+    'Copy the position recorded in a target, and hold from there.';

@@ -8,4 +8,4 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         AND s.problem IS DISTINCT FROM left(record_sink_problem.problem, 2000)
 $$;
 COMMENT ON FUNCTION medusa.record_sink_problem(text, text, text, text) IS
-    'Say why a sink does not go on, or with NULL that it does.';
+    'Record why a sink is blocked, or with NULL that it is not.';

@@ -5,4 +5,4 @@ LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         AND h.purpose = release_hold.purpose
 $$;
 COMMENT ON FUNCTION medusa.release_hold(text, text, text) IS
-    'Give a hold up; nothing if there is none.';
+    'Remove a hold; no effect if it does not exist.';

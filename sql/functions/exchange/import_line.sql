@@ -51,7 +51,7 @@ BEGIN
             asked.stream USING ERRCODE = 'MD001';
     END IF;
     IF line.last_version <> asked.after OR asked.version < asked.after THEN
-        RAISE EXCEPTION 'the line of % by % stands here at %, not at %: ask for its news again',
+        RAISE EXCEPTION 'the line of % by % is here at %, not at %: ask for its news again',
             asked.stream, asked.from_participant, line.last_version, asked.after
             USING ERRCODE = 'MD002';
     END IF;
@@ -61,7 +61,7 @@ BEGIN
             AND v.chain <> decode(asked.chain_after, 'hex'))
     THEN
         RAISE EXCEPTION 'the line of % by %/% is not the one that was read up to %: its home was '
-            'set back and went on, call its operator', asked.stream, asked.from_participant,
+            'restored from a backup and continued: call its operator', asked.stream, asked.from_participant,
             asked.from_replica, asked.after USING ERRCODE = 'MD006';
     END IF;
     INSERT INTO medusa.network (name, document)
@@ -76,7 +76,7 @@ BEGIN
     FROM jsonb_to_recordset(asked.plans) AS p (id text, network text, document text)
     JOIN medusa.plan AS here ON here.id = p.id WHERE here.document <> p.document LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'plan % stands here with another document: a plan is named by its '
+        RAISE EXCEPTION 'plan % exists here with another document: a plan is named by its '
             'fingerprint', other USING ERRCODE = 'MD001';
     END IF;
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,

@@ -19,7 +19,7 @@ BEGIN
             line_news.replica);
     END IF;
     IF line_news.after > line.last_version THEN
-        RAISE EXCEPTION 'the line of % by %/% stands at %, before %: its home was set back, '
+        RAISE EXCEPTION 'the line of % by %/% is at %, before %: its home was set back, '
             'call its operator', line_news.stream, line_news.participant, line_news.replica,
             line.last_version, line_news.after USING ERRCODE = 'MD006';
     END IF;
@@ -108,4 +108,5 @@ BEGIN
                     AND t.begin_version <= upto AND t.to_us > line.trimmed_us)));
 END $$;
 COMMENT ON FUNCTION medusa.line_news(text, text, integer, bigint, integer) IS
-    'For partners: what became live or was superseded of a line after a version, page by page.';
+    'For partners: the rows of a line that became live or were superseded after a version, '
+    'page by page.';

@@ -13,5 +13,5 @@ EXCEPTION WHEN insufficient_privilege THEN
     RETURN 0;  -- a home whose keeper was not given this right; the role's own settings remain
 END $$;
 COMMENT ON FUNCTION medusa.end_guests(bigint) IS
-    'End sessions of partners'' logins that have a transaction open for longer, whatever these '
-    'have set; how many.';
+    'End sessions of partners'' logins with a transaction open for longer, whatever their '
+    'settings; returns how many.';

@@ -11,4 +11,5 @@ BEGIN
             owner, found_home.participant USING ERRCODE = 'MD001';
     END IF;
 END $$;
-COMMENT ON FUNCTION medusa.found_home(text) IS 'Say whose home this is; the same again is nothing.';
+COMMENT ON FUNCTION medusa.found_home(text) IS
+    'Record the participant of this home; the same again has no effect.';

@@ -2,7 +2,7 @@ CREATE OR REPLACE FUNCTION medusa.guard_home() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     IF NEW.participant <> OLD.participant THEN
-        RAISE EXCEPTION 'this is the home of % for ever: create another database for %',
+        RAISE EXCEPTION 'this is the home of %: create another database for %',
             OLD.participant, NEW.participant USING ERRCODE = 'MD001';
     END IF;
     RETURN NEW;

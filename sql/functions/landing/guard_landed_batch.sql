@@ -18,4 +18,4 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_landed_batch() IS
-    'S7: a batch lets go of its file when all its buckets are trimmed; its key stays.';
+    'S7: a batch no longer names its file when all its buckets are trimmed; its key remains.';

@@ -28,7 +28,7 @@ BEGIN
             check_lease.fragment, check_lease.holder, check_lease.epoch USING ERRCODE = 'MDS08';
     END IF;
     IF held.expires_at IS NULL OR held.expires_at <= clock THEN
-        RAISE EXCEPTION 'the lease of % expired at %: acquire it again and decide anew',
+        RAISE EXCEPTION 'the lease of % expired at %: acquire it again and decide again',
             check_lease.fragment, held.expires_at USING ERRCODE = 'MDS08';
     END IF;
     PERFORM medusa.check_epoch(check_lease.fragment, check_lease.partition,

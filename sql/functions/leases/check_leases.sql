@@ -23,4 +23,4 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION medusa.check_leases(jsonb) IS
-    'S8, for many: raises unless each is held and not expired; lock_leases comes before.';
+    'S8, for many: raises unless each is held and not expired; lock_leases is called before.';

@@ -20,4 +20,4 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION
     medusa.release_lease(text, integer, text, integer, medusa.lane, bigint, text) IS
-    'Give a lease back; nothing if it is no longer ours.';
+    'Give a lease back; no effect if it is no longer ours.';

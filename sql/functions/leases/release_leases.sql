@@ -10,4 +10,4 @@ BEGIN
         AND (l.holder, l.epoch) = (w.holder, w.epoch);
 END $$;
 COMMENT ON FUNCTION medusa.release_leases(jsonb) IS
-    'Give several leases back; nothing for those that are no longer ours.';
+    'Give several leases back; no effect for those that are no longer ours.';

@@ -18,4 +18,4 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION
     medusa.renew_lease(text, integer, text, integer, medusa.lane, bigint, text, bigint) IS
-    'Hold on to a lease that is still ours; returns its end in ms.';
+    'Renew a lease that is still ours; returns its end in ms.';

@@ -46,4 +46,4 @@ BEGIN
     RETURN to_jsonb(answers);
 END $$;
 COMMENT ON FUNCTION medusa.renew_leases(jsonb, bigint) IS
-    'Hold on to several leases; for each its end in ms, or the error that refuses it.';
+    'Renew several leases; returns for each its end in ms, or the error that refuses it.';

@@ -11,7 +11,7 @@ BEGIN
     WHERE NOT EXISTS (SELECT FROM medusa.file AS f
         WHERE f.file_id = id AND f.stream = check_files.stream) LIMIT 1;
     IF FOUND THEN
-        RAISE EXCEPTION 'segment [%, %) names file %, which is none of %: record the file first',
+        RAISE EXCEPTION 'segment [%, %) names file %, which is not one of %: record the file first',
             check_files.from_us, check_files.to_us, bad, check_files.stream
             USING ERRCODE = 'MD001';
     END IF;

@@ -26,7 +26,7 @@ BEGIN
     IF NOT is_recalled AND (NEW.boundary_us < OLD.boundary_us
         OR (NEW.boundary_us IS NULL AND OLD.boundary_us IS NOT NULL))
     THEN
-        RAISE EXCEPTION 'the boundary of % stands at % and never goes back: give % or later',
+        RAISE EXCEPTION 'the boundary of % is at % and never goes back: give % or later',
             OLD.stream, OLD.boundary_us, OLD.boundary_us USING ERRCODE = 'MDS01';
     END IF;
     IF NEW.promised_us < OLD.promised_us
@@ -36,15 +36,15 @@ BEGIN
             OLD.stream, OLD.promised_us, OLD.promised_us USING ERRCODE = 'MDS01';
     END IF;
     IF OLD.origin_us IS NOT NULL AND NEW.origin_us IS DISTINCT FROM OLD.origin_us THEN
-        RAISE EXCEPTION 'stream % begins at % for ever: give that origin', OLD.stream, OLD.origin_us
+        RAISE EXCEPTION 'stream % begins at %, which cannot change: give that origin', OLD.stream, OLD.origin_us
             USING ERRCODE = 'MDS01';
     END IF;
     IF NOT is_recalled AND OLD.end_us IS NOT NULL AND NEW.end_us IS DISTINCT FROM OLD.end_us THEN
-        RAISE EXCEPTION 'stream % ends at % for ever: give that end', OLD.stream, OLD.end_us
+        RAISE EXCEPTION 'stream % ends at %, which cannot change: give that end', OLD.stream, OLD.end_us
             USING ERRCODE = 'MDS01';
     END IF;
     IF NEW.last_version < OLD.last_version THEN
-        RAISE EXCEPTION 'the version of % stands at % and never goes back', OLD.stream,
+        RAISE EXCEPTION 'the version of % is at % and never goes back', OLD.stream,
             OLD.last_version USING ERRCODE = 'MDS01';
     END IF;
     IF NEW.trimmed_us IS DISTINCT FROM OLD.trimmed_us THEN

@@ -70,7 +70,7 @@ BEGIN
             SELECT FROM medusa.recall AS r WHERE r.line_id = NEW.line_id))
     THEN
         RAISE EXCEPTION 'segment [%, %) of % begins before %, where all was final and is trimmed: '
-            'read again and decide anew', NEW.from_us, NEW.to_us, name, gone
+            'read again and decide again', NEW.from_us, NEW.to_us, name, gone
             USING ERRCODE = 'MD002';
     END IF;
     IF array_ndims(NEW.bucket_us) > 1 OR array_lower(NEW.bucket_us, 1) <> 1
@@ -95,7 +95,6 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_segment() IS
-    'S2: a row begins live and keeps its content; only a tentative one may be superseded, or in a '
-    'recall any. '
-    'Rows lie on the grid, behind what is trimmed, and name files of their stream. Of a final row '
-    'only the file may change, for one with the same rows.';
+    'S2: a row begins live and keeps its content; only a tentative one may be superseded, or '
+    'in a recall any. Rows are on the grid, after all trimmed buckets, and name files of their '
+    'stream. Of a final row only the file may change, for one with the same rows.';

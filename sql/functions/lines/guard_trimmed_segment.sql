@@ -9,4 +9,5 @@ BEGIN
     END IF;
     RETURN OLD;
 END $$;
-COMMENT ON FUNCTION medusa.guard_trimmed_segment() IS 'S7: only what is trimmed is removed.';
+COMMENT ON FUNCTION medusa.guard_trimmed_segment() IS
+    'S7: only trimmed buckets are removed.';

@@ -10,4 +10,4 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.note_standing() IS
-    'A version knows when this home came to it and where the stable prefix ended.';
+    'Records with a version when this home reached it and where the stable prefix ended.';

@@ -18,4 +18,4 @@ BEGIN
     RETURN medusa_market.propose(terms, proposal.expires_at, 'accepted in SQL');
 END $$;
 COMMENT ON FUNCTION medusa_api.accept_contract(text) IS
-    'Propose what the partner proposes for a contract, and so accept it; returns the revision.';
+    'Propose the partner''s proposal for a contract, and so accept it; returns the revision.';

@@ -14,5 +14,5 @@ BEGIN
         to_jsonb(disown_key.public_key), NULL);
 END $$;
 COMMENT ON FUNCTION medusa_api.disown_key(text, text) IS
-    'The owner says that somebody else may have signed with a key that was replaced: what is told '
-    'here under it is refused from now on.';
+    'Declare that another party may have signed with a key that was replaced: new messages '
+    'under it are refused from now on.';

@@ -23,5 +23,5 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa_api.learn_past_key(text, text) IS
-    'The owner says which key a participant had before: agreements under it count, nothing new '
-    'does; whether it was not known.';
+    'Declare an earlier key of a participant: agreements under it count, nothing new does; '
+    'returns whether it was unknown.';

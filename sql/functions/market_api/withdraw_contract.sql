@@ -17,4 +17,4 @@ BEGIN
     PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa_api.withdraw_contract(text) IS
-    'Take back what this home proposes for a contract; what is agreed stays.';
+    'Withdraw this home''s proposal for a contract; the agreement remains.';

@@ -5,4 +5,4 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
         line.before, line.after)::text, 'UTF8'))
 $$;
 COMMENT ON FUNCTION medusa_market.audit_hash(medusa_market.audit) IS
-    'What a line of the audit hashes to: all that it says, and the hash of the line before.';
+    'The hash of a line of the audit: over its content and the hash of the line before.';

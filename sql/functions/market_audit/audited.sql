@@ -6,4 +6,4 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
             'revision', left(given->>'revision', 64))) END
 $$;
 COMMENT ON FUNCTION medusa_market.audited(jsonb) IS
-    'What the audit keeps of a value: of one that is longer than 2 KiB its hash.';
+    'A value as the audit keeps it: one that is longer than 2 KiB as its hash.';

@@ -32,5 +32,5 @@ BEGIN
     PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa_market.agree(text) IS
-    'Both signatures of a revision are here: it is agreed, all else that was proposed is past. The '
-    'payer tells of it, the provider states that it holds it.';
+    'Both signatures of a revision are here: it is agreed, and all other proposals end. The '
+    'payer sends it, the provider states that it holds it.';

@@ -6,4 +6,4 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE a.contract = agreed_revision.contract ORDER BY a.number DESC LIMIT 1
 $$;
 COMMENT ON FUNCTION medusa_market.agreed_revision(text) IS
-    'The last revision of a contract that both have signed; all NULL if there is none.';
+    'The last revision of a contract with both signatures; all NULL if there is none.';

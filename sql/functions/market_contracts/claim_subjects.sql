@@ -41,5 +41,5 @@ EXCEPTION WHEN exclusion_violation THEN
         'them before', contract, coalesce(other, 'another') USING ERRCODE = 'MD002';
 END $$;
 COMMENT ON FUNCTION medusa_market.claim_subjects(text) IS
-    'Note what a contract is about and when: what is agreed last, and what is still active; a '
-    'conflict if another contract is about the same.';
+    'Record the subject and the time of a contract: the last agreement, and the one that is '
+    'still active; a conflict if another contract has the same subject.';

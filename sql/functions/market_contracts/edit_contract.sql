@@ -34,4 +34,4 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa_market.edit_contract() IS
-    'What UPDATE, INSERT and DELETE of a contract mean: proposals, withdrawal, notice.';
+    'UPDATE, INSERT and DELETE of a contract, as proposals, withdrawal and notice.';

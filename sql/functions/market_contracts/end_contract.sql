@@ -17,4 +17,4 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.end_contract(text) IS
-    'Withdraw what this home proposes, or, if it proposes nothing, give notice of what is agreed.';
+    'Withdraw this home''s proposal, or, if there is none, give notice of the agreement.';

@@ -43,4 +43,4 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.end_proposal(medusa_market.contract_proposal, text) IS
-    'A proposal is open no more; the partner is told, who signed it or might.';
+    'End an open proposal; a partner that signed it or might sign it is notified.';

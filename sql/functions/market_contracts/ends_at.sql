@@ -14,5 +14,6 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     ) AS g
 $$;
 COMMENT ON FUNCTION medusa_market.ends_at(text) IS
-    'When a contract ends by notice: the earliest of both parties'' notices, each as the one says '
-    'to whom it was given (before it has said so, as its giver says); NULL: none is given.';
+    'When a contract ends by notice: the earliest of both parties'' notices, each with the '
+    'time of the party that received it (before that, of the party that gave it); NULL: there '
+    'is no notice.';

@@ -15,4 +15,5 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION medusa_market.guard_proposal() IS 'A proposal ends once, and is let go once.';
+COMMENT ON FUNCTION medusa_market.guard_proposal() IS
+    'A proposal ends once, and is released once.';

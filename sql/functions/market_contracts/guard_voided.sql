@@ -19,4 +19,4 @@ BEGIN
     RETURN OLD;
 END $$;
 COMMENT ON FUNCTION medusa_market.guard_voided() IS
-    'An agreement goes only in the transaction that writes down that it is void, and why.';
+    'An agreement is removed only in the transaction that records that it is void, and why.';

@@ -23,4 +23,4 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.hear_notices(text) IS
-    'Say once when a partner''s notice ends, which runs in full from when it came.';
+    'State once when a partner''s notice ends, which runs in full from its arrival.';

@@ -24,4 +24,5 @@ BEGIN
     PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa_market.note_notice(text, text, text, timestamptz, timestamptz) IS
-    'Somebody has said when a contract ends; if that changes it, what was proposed for it is past.';
+    'Record a statement of when a contract ends; if that changes the time, proposals for the '
+    'contract end.';

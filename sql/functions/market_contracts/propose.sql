@@ -62,5 +62,6 @@ BEGIN
     RETURN terms.revision;
 END $$;
 COMMENT ON FUNCTION medusa_market.propose(medusa_market.contract_revision, timestamptz, text) IS
-    'Propose terms to the partner, as the next revision of the contract, instead of what this home '
-    'proposed before; returns the revision. What the partner proposes already is accepted so.';
+    'Propose terms to the partner, as the next revision of the contract, in place of this '
+    'home''s earlier proposal; returns the revision. It accepts an equal proposal of the '
+    'partner.';

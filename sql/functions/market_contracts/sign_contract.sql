@@ -56,5 +56,5 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa_market.sign_contract(text, bytea, bytea) IS
-    'This home signs what it proposes: the provider as an offer, the payer last of all, which '
-    'makes it agreed. Whether there was something to sign.';
+    'Sign this home''s proposal: the provider as an offer, the payer last, which makes it '
+    'agreed. Returns whether there was something to sign.';

@@ -27,5 +27,5 @@ BEGIN
     PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa_market.void_agreements(text, bigint, text) IS
-    'What is agreed here from a number on counts no more, and why: both homes keep another '
+    'Void the agreements here from a number on, with the reason: both homes keep another '
     'revision, or none.';

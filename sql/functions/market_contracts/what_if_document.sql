@@ -7,4 +7,4 @@ BEGIN
     RETURN (medusa_market.with_number(terms, terms.number, terms.supersedes)).document;
 END $$;
 COMMENT ON FUNCTION medusa_market.what_if_document(bytea) IS
-    'What this home would propose with a document, checked as that; nothing is written.';
+    'The proposal of this home with a document, checked like one; nothing is written.';

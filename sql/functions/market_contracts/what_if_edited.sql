@@ -26,6 +26,6 @@ EXCEPTION WHEN data_exception THEN
     RAISE EXCEPTION 'contract % cannot be edited so: %', contract, SQLERRM USING ERRCODE = 'MD001';
 END $$;
 COMMENT ON FUNCTION medusa_market.what_if_edited(text, jsonb) IS
-    'What a contract would say after these edits (objects of columns and texts), each checked as an '
-    'UPDATE of medusa_api.contract is; without any, what the partner proposes, else what stands. '
-    'Nothing is written. NULL: there is no such contract.';
+    'The terms of a contract after these edits (objects of columns and texts), each checked '
+    'like an UPDATE of medusa_api.contract; without edits the partner''s proposal, else the '
+    'present terms. Nothing is written. NULL: there is no such contract.';

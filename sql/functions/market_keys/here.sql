@@ -9,4 +9,5 @@ BEGIN
     END IF;
     RETURN name;
 END $$;
-COMMENT ON FUNCTION medusa_market.here() IS 'Whose home this is.';
+COMMENT ON FUNCTION medusa_market.here() IS
+    'The participant of this home.';

@@ -29,10 +29,10 @@ BEGIN
         problem := format('the threshold is %s: write a number above 0',
             coalesce(NEW.threshold::text, 'NULL'));
     ELSIF problem IS NULL AND NEW.threshold > NEW.capacity THEN
-        problem := format('the threshold %s lies beyond the capacity %s: write one that is no '
+        problem := format('the threshold %s is beyond the capacity %s: write one that is no '
             'greater', NEW.threshold, NEW.capacity);
     ELSIF problem IS NULL AND (NEW.currency IS NULL OR NEW.currency !~ '^[A-Z]{3}$') THEN
-        problem := format('the currency %s is none: write three capitals, such as EUR',
+        problem := format('%s is not a currency: write three capital letters, such as EUR',
             quote_nullable(left(NEW.currency, 40)));
     END IF;
     IF problem IS NOT NULL THEN
@@ -41,4 +41,5 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa_market.guard_cost() IS
-    'Raises unless what is declared is increasing and convex, with a threshold and a currency.';
+    'Raises unless the declared function is increasing and convex, with a threshold and a '
+    'currency.';

@@ -13,4 +13,4 @@ BEGIN
         'medusa_market.load_retention says', TG_TABLE_NAME USING ERRCODE = 'MDLOG';
 END $$;
 COMMENT ON FUNCTION medusa_market.guard_load() IS
-    'Raises: a sample goes when it is older than kept.';
+    'Raises: a sample is removed when its retention has passed.';

@@ -33,4 +33,5 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa_market.record_load(jsonb) IS
-    'Write down what a driver spent in a period, and let old samples go; false: this was known.';
+    'Record the CPU time of a driver in a period, and remove old samples; false: it was '
+    'recorded already.';

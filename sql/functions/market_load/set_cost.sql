@@ -14,4 +14,4 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa_market.set_cost() IS
-    'What is written to the view is one more row of the history.';
+    'A write to the view adds a row to the history.';

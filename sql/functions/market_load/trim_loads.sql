@@ -13,4 +13,5 @@ BEGIN
     RETURN gone;
 END $$;
 COMMENT ON FUNCTION medusa_market.trim_loads(integer) IS
-    'Let the oldest samples go that are older than kept, so many at most; how many went.';
+    'Remove the oldest samples past their retention, at most this many; returns how many were '
+    'removed.';

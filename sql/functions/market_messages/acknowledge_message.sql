@@ -11,4 +11,4 @@ BEGIN
             left(acknowledge_message.problem, 500));
 END $$;
 COMMENT ON FUNCTION medusa_market.acknowledge_message(bigint, text) IS
-    'A message lies in the partner''s inbox (problem NULL), or why it does not.';
+    'Record that a message is in the partner''s inbox (problem NULL), or why it is not.';

@@ -10,5 +10,5 @@ BEGIN
     DELETE FROM medusa_market.delivery_pause AS p WHERE p.partner = envelope.sender;
 END $$;
 COMMENT ON FUNCTION medusa_market.charge(medusa_market.inbox) IS
-    'A verified envelope counts against its sender''s bounds, once; refused beyond them. Who is '
-    'heard of is sent to again.';
+    'Count a verified envelope against its sender''s bounds, once; refused beyond them. '
+    'Sending to its sender resumes.';

@@ -47,5 +47,6 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.charge_contracts(medusa_market.inbox) IS
-    'Refuse contracts beyond the 2,048 that a partner may name here, proposals beyond 4,096 a day, '
-    'and beyond 32 MiB of what was never agreed on. What both have signed is no proposal.';
+    'Refuse contracts beyond the 2,048 that a partner may name here, proposals beyond 4,096 a '
+    'day, and beyond 32 MiB of terms that were never agreed. A document with both signatures '
+    'is not a proposal.';

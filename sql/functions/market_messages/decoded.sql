@@ -6,4 +6,4 @@ EXCEPTION WHEN data_exception THEN
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION medusa_market.decoded(text, text) IS
-    'The bytes that a text stands for; NULL of none.';
+    'The bytes that a text encodes; NULL for NULL.';

@@ -22,5 +22,5 @@ EXCEPTION WHEN unique_violation THEN
     RAISE EXCEPTION 'the nonce has been used before: this is a replay' USING ERRCODE = 'MD001';
 END $$;
 COMMENT ON FUNCTION medusa_market.end_envelope(bigint) IS
-    'An envelope is handled, in the transaction that does what it says; its nonce counts once. As '
-    'it was before.';
+    'End an envelope, in the transaction that carries out its message; its nonce counts once. '
+    'Returns the envelope as it was before.';

@@ -16,5 +16,5 @@ BEGIN
             * interval '1 s';
 END $$;
 COMMENT ON FUNCTION medusa_market.pause_delivery(text, text, double precision) IS
-    'A partner''s inbox took nothing: it is left alone for a second, twice as long each time, up '
-    'to a minute, by half of it more or less as jitter (0 to 1) says.';
+    'A partner''s inbox took nothing: pause for a second, twice as long each time, up to a '
+    'minute, changed by at most half of it by jitter (0 to 1).';

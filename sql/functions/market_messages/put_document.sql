@@ -26,4 +26,5 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     WHERE r.revision = put_document.revision
 $$;
 COMMENT ON FUNCTION medusa_market.put_document(text, text, text, bigint, timestamptz) IS
-    'Tell a partner a revision with the signatures that are here; expires_at is its proposal''s.';
+    'Send a partner a revision with the signatures that are here; expires_at is its '
+    'proposal''s.';

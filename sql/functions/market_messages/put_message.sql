@@ -22,4 +22,4 @@ BEGIN
     RETURN found;
 END $$;
 COMMENT ON FUNCTION medusa_market.put_message(text, text, text, bytea) IS
-    'For jobs: tell a partner something of a kind of its own; its number, NULL if the same waits.';
+    'For jobs: send a partner a message of another kind; its number, NULL if the same waits.';

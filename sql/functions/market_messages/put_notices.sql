@@ -19,4 +19,4 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     ) AS n HAVING count(*) > 0
 $$;
 COMMENT ON FUNCTION medusa_market.put_notices(text, text) IS
-    'Tell a partner all that is known of when an agreed contract ends, with who has signed it.';
+    'Send a partner all that is known of the end of an agreed contract, with the signatures.';

@@ -6,4 +6,4 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     ON CONFLICT (receiver, about) WHERE acknowledged_at IS NULL DO NOTHING
 $$;
 COMMENT ON FUNCTION medusa_market.put_out(text, text, text, jsonb) IS
-    'Tell a partner something, once this transaction has ended well.';
+    'Send a partner a message, once this transaction has committed.';

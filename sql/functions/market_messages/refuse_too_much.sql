@@ -4,4 +4,5 @@ BEGIN
     RAISE EXCEPTION 'too much: %', what USING ERRCODE = 'MD001';
 END $$;
 COMMENT ON FUNCTION medusa_market.refuse_too_much(text) IS
-    'Refuse what is beyond a partner''s share: refusals that begin so are recorded once an hour.';
+    'Refuse a message beyond a partner''s share: refusals with this beginning are recorded '
+    'once an hour.';

@@ -11,4 +11,4 @@ BEGIN
         AND (o.nonce IS NULL OR o.expires_at_ms < medusa.to_ms(clock_timestamp()) + 60000);
 END $$;
 COMMENT ON FUNCTION medusa_market.seal_message(bigint, text, bigint, bigint, bytea) IS
-    'A message is signed as an envelope; anew when its time has passed before it arrived.';
+    'Sign a message as an envelope; again when it expired before it arrived.';

@@ -65,5 +65,5 @@ BEGIN
     RETURN CASE WHEN too_long THEN 'refused: it is longer than 96 KiB' ELSE 'taken' END;
 END $$;
 COMMENT ON FUNCTION medusa_market.take_envelope(jsonb, text[]) IS
-    'Put one envelope into the inbox, as it is: taken (also if it came before), refused or full. '
-    'Crowded are rooms of senders (sender/room) of which as much is remembered as may be.';
+    'Put one envelope into the inbox unchanged: taken (also if it arrived before), refused or '
+    'full. crowded lists the rooms of senders (sender/room) that are at their limit.';

@@ -24,5 +24,6 @@ BEGIN
         FOR UPDATE SKIP LOCKED);
 END $$;
 COMMENT ON FUNCTION medusa_market.tidy_inbox() IS
-    'Count what came again; keep the last 100 refused envelopes of a sender, and what would count '
-    'again if it came again. What somebody has hold of waits for the next time.';
+    'Count repeated envelopes; keep the last 100 refused envelopes of a sender, and those that '
+    'would count again if they were repeated. Rows that another session has locked wait for '
+    'the next time.';

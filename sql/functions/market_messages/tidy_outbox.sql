@@ -13,5 +13,6 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
         FOR UPDATE SKIP LOCKED)
 $$;
 COMMENT ON FUNCTION medusa_market.tidy_outbox() IS
-    'Forget what partners have: proposals when they cannot come back any more, all else after an '
-    'hour, but not when the first notice of a contract came, on which depends when it ends; and offers and answers that could not be sent for a day.';
+    'Remove delivered messages: proposals when they cannot be repeated any more, all else '
+    'after an hour, except when the first notice of a contract arrived, on which its end '
+    'depends; and offers and answers that could not be sent for a day.';

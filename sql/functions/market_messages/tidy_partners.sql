@@ -7,5 +7,5 @@ BEGIN
     RETURN medusa_market.tidy_market(1000) + medusa.end_guests(open_ms);
 END $$;
 COMMENT ON FUNCTION medusa_market.tidy_partners(bigint) IS
-    'Housekeeping of what partners send and are sent, a piece of it; how many offers and answers '
-    'went, and sessions that had a transaction open for longer than open_ms.';
+    'Housekeeping of messages from and to partners, a piece of it; returns how many offers and '
+    'answers were removed, and sessions that had a transaction open for longer than open_ms.';

@@ -40,5 +40,5 @@ BEGIN
     PERFORM pg_notify('medusa_progress', '');
 END $$;
 COMMENT ON FUNCTION medusa_market.apply_round(jsonb) IS
-    'Write down what this participant decided, offers and answers, and what is to be sent of it, all '
-    'or nothing; a conflict if anything was offered or answered since it was decided.';
+    'Record this participant''s decisions, offers and answers, and the messages to send, all '
+    'or nothing; a conflict if anything was offered or answered since they were decided.';

@@ -11,5 +11,5 @@ BEGIN
     RETURN trades;
 END $$;
 COMMENT ON FUNCTION medusa_market.begin_market() IS
-    'Whatever is written about offers comes one after the other, from here to the end of the '
-    'transaction; how this participant trades.';
+    'Serialise all writes about offers until the end of the transaction; returns how this '
+    'participant trades.';

@@ -12,4 +12,4 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.charge_market(medusa_market.inbox) IS
-    'Refuse offers and answers of a partner of whom 256 MiB are kept.';
+    'Refuse offers and answers of a partner with 256 MiB of them stored here.';

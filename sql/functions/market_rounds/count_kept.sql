@@ -23,4 +23,4 @@ BEGIN
     RETURN NULL;
 END $$;
 COMMENT ON FUNCTION medusa_market.count_kept() IS
-    'How much is kept of what a partner has offered and answered.';
+    'The size of a partner''s offers and answers that are stored here.';

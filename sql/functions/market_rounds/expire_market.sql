@@ -37,5 +37,5 @@ BEGIN
     RETURN ended + moves;
 END $$;
 COMMENT ON FUNCTION medusa_market.expire_market() IS
-    'What was offered or agreed, and whose time has passed, binds nobody any more; how much. A '
-    'partner that has not answered is left alone for a while, longer each time.';
+    'Expire offers and agreed moves whose time has passed; returns how many. A partner that '
+    'has not answered gets no offers for a while, longer each time.';

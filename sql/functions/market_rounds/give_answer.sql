@@ -15,7 +15,7 @@ BEGIN
     WHERE NOT o.is_own AND o.partner = given_answer->>'to' AND o.contract = given->>'contract'
         AND o.nonce = given->>'nonce';
     IF (convert_from(made.body, 'UTF8')::jsonb->'items' @> (given->'accepted')) IS NOT TRUE THEN
-        RAISE EXCEPTION 'an answer that is none to the offer: read it again' USING ERRCODE = 'MD002';
+        RAISE EXCEPTION 'the answer does not fit the offer: read it again' USING ERRCODE = 'MD002';
     END IF;
     IF NOT tells THEN
         DELETE FROM medusa_market.open_offer AS o WHERE o.offer_id = made.offer_id;
@@ -78,5 +78,5 @@ BEGIN
         given - ARRAY['format', 'contract', 'nonce']);
 END $$;
 COMMENT ON FUNCTION medusa_market.give_answer(jsonb, medusa_market.market) IS
-    'Answer an offer, or tell of room once more: what is accepted is agreed. Who quotes another '
-    'revision is sent the one that is agreed here.';
+    'Answer an offer, or report headroom again: accepted items are agreed. A sender that '
+    'quotes another revision is sent the one that is agreed here.';

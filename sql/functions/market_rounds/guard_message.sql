@@ -15,4 +15,4 @@ BEGIN
         'medusa_market.message_retention says', TG_TABLE_NAME USING ERRCODE = 'MDLOG';
 END $$;
 COMMENT ON FUNCTION medusa_market.guard_message() IS
-    'Raises: an offer or an answer goes when it is older than kept.';
+    'Raises: an offer or an answer is removed when its retention has passed.';

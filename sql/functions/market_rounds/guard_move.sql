@@ -38,11 +38,11 @@ BEGIN
     SELECT coalesce(sum(m.load), 0) INTO lies FROM medusa_market.agreed_move AS m
     WHERE m.contract = NEW.contract AND m.is_given = NEW.is_given AND m.state <> 'lapsed';
     IF lies + NEW.load > terms.load_max * (1 + 1e-6) THEN
-        RAISE EXCEPTION 'a move of % under contract % is refused: % lie there already of the most load '
+        RAISE EXCEPTION 'a move of % under contract % is refused: % are there already of the most load '
             '%', NEW.fragment, NEW.contract, lies, terms.load_max USING ERRCODE = 'MD001';
     END IF;
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa_market.guard_move() IS
-    'S4: a move has a price of the contract''s range, is of a fragment that may move, and brings no '
-    'more load than the contract lets lie there; what was agreed stays.';
+    'S4: a move has a price of the contract''s range, is of a fragment that may move, and '
+    'brings no more load than the contract permits; an agreed move does not change.';

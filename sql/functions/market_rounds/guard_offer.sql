@@ -8,11 +8,11 @@ BEGIN
         IS DISTINCT FROM (terms.payer, terms.provider)
         OR NEW.price IS DISTINCT FROM medusa_market.price_of(terms, NEW.level))
     THEN
-        RAISE EXCEPTION 'an offer to % at level % of contract % is refused: it is none of the prices '
+        RAISE EXCEPTION 'an offer to % at level % of contract % is refused: it is not one of the prices '
             'that the revision in force allows (S4)', NEW.partner, NEW.level, NEW.contract
             USING ERRCODE = 'MD001';
     END IF;
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa_market.guard_offer() IS
-    'S4: what is offered has a price of the contract''s range, in the revision that is in force.';
+    'S4: an offer has a price of the contract''s range, in the revision that is in force.';

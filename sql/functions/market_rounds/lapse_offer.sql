@@ -15,4 +15,4 @@ BEGIN
         to_jsonb(lapse_offer.because));
 END $$;
 COMMENT ON FUNCTION medusa_market.lapse_offer(medusa_market.open_offer, text) IS
-    'An offer is open no more; what was not sent of it is not sent.';
+    'End an open offer; its unsent messages are not sent.';

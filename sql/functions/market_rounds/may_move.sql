@@ -5,5 +5,5 @@ LANGUAGE sql IMMUTABLE SET search_path = pg_catalog, pg_temp AS $$
         SELECT FROM unnest((terms).fragments) AS f WHERE medusa_market.is_fragment_of(fragment, f))
 $$;
 COMMENT ON FUNCTION medusa_market.may_move(medusa_market.contract_revision, text) IS
-    'Whether a contract lets a fragment move, by either of its names: FRAGMENT stands for '
-    'NETWORK.FRAGMENT too, of which network it is the payer knows.';
+    'Whether a contract lets a fragment move, by either of its names: FRAGMENT also means '
+    'NETWORK.FRAGMENT; the payer knows the network.';

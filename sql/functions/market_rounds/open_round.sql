@@ -46,7 +46,7 @@ BEGIN
     RETURN last.number;
 END $$;
 COMMENT ON FUNCTION medusa_market.open_round(bigint, text) IS
-    'Open the next round if so much time has passed since the last (0: in any case); its number, '
-    'or NULL. Whoever comes at the same time waits and gets NULL. What is agreed is active from it '
-    'on, unless somebody is just editing it; every tenth, partners are told one hash of what is '
-    'agreed with them.';
+    'Open the next round if this much time has passed since the last (0: in any case); its '
+    'number, or NULL. A concurrent call waits and gets NULL. Agreed revisions are active from '
+    'it on, unless one is being edited; every tenth round sends partners one hash of the '
+    'agreements with them.';

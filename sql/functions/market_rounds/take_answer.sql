@@ -44,7 +44,7 @@ BEGIN
         WHERE o.partner = envelope.sender AND a.is_more
             AND a.round = medusa_market.this_round()) >= 64
     THEN
-        RAISE EXCEPTION '% has told of room 64 times in this round: it is heard no more',
+        RAISE EXCEPTION '% has reported headroom 64 times in this round: further reports are ignored',
             envelope.sender USING ERRCODE = 'MD001';
     END IF;
     INSERT INTO medusa_market.answer (offer_id, is_own, is_more, said_round, reason, accepted, load,
@@ -78,7 +78,7 @@ BEGIN
     RETURN said.answer_id;
 END $$;
 COMMENT ON FUNCTION medusa_market.take_answer(bigint, jsonb, bigint) IS
-    'A verified answer ends the offer that it names, and what it accepts is agreed; refused if that '
-    'was never offered, or not any more. Of what is accepted only `keeps` (fragment and partition; '
-    'NULL: all) is given, the rest lapses: it was judged at so many changes of the market. Its '
-    'number.';
+    'A verified answer ends the offer that it names, and the items that it accepts are agreed; '
+    'refused if they were never offered, or no longer are. Only `keeps` (fragment and '
+    'partition; NULL: all) of them are given, the rest lapses: it was decided at this count of '
+    'changes of the market. Returns its number.';

@@ -6,4 +6,5 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     WHERE c.contract = terms_in_force.contract AND c.revision = terms_in_force.revision
 $$;
 COMMENT ON FUNCTION medusa_market.terms_in_force(text, text) IS
-    'What a contract says, if just this revision is active and valid here now; else all NULL.';
+    'The terms of a contract, if just this revision is active and valid here now; else all '
+    'NULL.';

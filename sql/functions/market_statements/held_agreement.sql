@@ -26,5 +26,5 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
         WHERE a.contract = told.contract AND a.number = told.number) AS held ON true
 $$;
 COMMENT ON FUNCTION medusa_market.held_agreement(bytea, bigint) IS
-    'What is held here where a document that an envelope brings belongs: judged by '
-    'medusa_core/market/converging.py. Whether it still binds counts from when it came.';
+    'The agreement here under the number of a document in an envelope, judged by '
+    'medusa_core/market/converging.py. Whether it is still binding counts from its arrival.';

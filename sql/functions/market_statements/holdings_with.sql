@@ -12,4 +12,4 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
     ORDER BY a.contract
 $$;
 COMMENT ON FUNCTION medusa_market.holdings_with(text) IS
-    'What is agreed with a partner, contract by contract, and when each ends by notice.';
+    'The agreements with a partner, contract by contract, and when each ends by notice.';

@@ -4,4 +4,4 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     ON CONFLICT DO NOTHING
 $$;
 COMMENT ON FUNCTION medusa_market.owe_statement(text) IS
-    'This home''s program is to sign a statement, which it then tells the partner.';
+    'Have this home''s program sign a statement, which is then sent to the partner.';

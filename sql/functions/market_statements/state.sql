@@ -37,4 +37,5 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa_market.state(text, bytea, bytea) IS
-    'This home has signed what it was to state, and tells it the partner; whether it was to.';
+    'Record that this home has signed a statement that was due, and send it to the partner; '
+    'returns whether it was due.';

@@ -14,5 +14,5 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     SELECT medusa_market.put_notices(tell_agreements.contract, tell_agreements.receiver);
 $$;
 COMMENT ON FUNCTION medusa_market.tell_agreements(text, text, bigint) IS
-    'Tell a partner again what was agreed from a number on, and when it ends: it does not have it, '
-    'or not yet.';
+    'Send a partner the agreements from a number on again, and when they end: it lacks them, '
+    'or some.';

@@ -19,4 +19,4 @@ BEGIN
     RETURN told;
 END $$;
 COMMENT ON FUNCTION medusa_market.tell_standings() IS
-    'Tell each partner one hash of what is agreed with it; how many.';
+    'Send each partner one hash of the agreements with it; returns how many.';

@@ -20,7 +20,7 @@ BEGIN
         AND envelope.sender IN (terms.payer, terms.provider)
         AND envelope.sender <> here)
     THEN
-        RAISE EXCEPTION 'contract % is one of % and %: % sends it to %, who has no part in it',
+        RAISE EXCEPTION 'contract % is one of % and %: % sends it to %, which is not a party to it',
             terms.contract, terms.payer, terms.provider, envelope.sender, here
             USING ERRCODE = 'MD001';
     END IF;
@@ -158,6 +158,6 @@ BEGIN
 END $$;
 COMMENT ON FUNCTION medusa_market.take_document(bigint, bytea, jsonb, bigint, bigint, text,
     jsonb) IS
-    'Bring what a partner''s envelope says about a contract: a proposal, or both signatures, of '
-    'which a verdict says what becomes. The envelope and the signatures given (payer, provider, '
-    'confirmation, each with its key) have been verified. What came of it.';
+    'Bring a partner''s document about a contract into this home: a proposal, or both '
+    'signatures, on which a verdict decides. The envelope and the given signatures (payer, '
+    'provider, confirmation, each with its key) have been verified. Returns the outcome.';

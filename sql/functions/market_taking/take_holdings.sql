@@ -41,5 +41,6 @@ BEGIN
     RETURN 'compared';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_holdings(bigint, jsonb) IS
-    'A partner tells what it holds: what it lacks is told, what is lacking here is asked for, as '
-    'medusa_core/market/converging.py finds it; both no more than it would take within an hour.';
+    'A partner sends its holdings: those that it lacks are sent, those that are lacking here '
+    'are requested, as medusa_core/market/converging.py finds them; both no more than it would '
+    'take within an hour.';

@@ -16,4 +16,4 @@ BEGIN
     RETURN 'let go';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_let_go(bigint, text, text, bigint) IS
-    'The payer says that it will not sign what this home took back.';
+    'The payer states that it will not sign a proposal that this home withdrew.';

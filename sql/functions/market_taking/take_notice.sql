@@ -29,7 +29,7 @@ BEGIN
         IF NOT (told.given_by IN (here, envelope.sender)
             AND told.told_by IN (here, envelope.sender))
         THEN
-            RAISE EXCEPTION 'notice of contract % by %, who has no part in it', contract,
+            RAISE EXCEPTION 'notice of contract % by %, which is not a party to it', contract,
                 CASE WHEN told.given_by IN (here, envelope.sender) THEN told.told_by
                     ELSE told.given_by END USING ERRCODE = 'MD001';
         END IF;
@@ -103,5 +103,5 @@ BEGIN
     RETURN 'noted';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_notice(bigint, text, jsonb) IS
-    'A partner says when a contract ends, by whose notice, and who has said so: signatures have been '
-    'verified. Kept, up to 64 of a sender, where the contract has not come yet.';
+    'A partner states when a contract ends, by whose notice, with the signatures, which have '
+    'been verified. Notices of unknown contracts are kept, up to 64 of a sender.';

@@ -17,7 +17,7 @@ BEGIN
         RETURN 'it is not held here';
     END IF;
     IF terms.provider <> envelope.sender THEN
-        RAISE EXCEPTION '% refuses number % of contract %, of which it is not the provider',
+        RAISE EXCEPTION '% refuses number % of contract %, whose provider is another participant',
             envelope.sender, terms.number, terms.contract USING ERRCODE = 'MD001';
     END IF;
     IF EXISTS (
@@ -36,5 +36,5 @@ BEGIN
     RETURN 'void';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_refusal(bigint, text, bigint, text, bigint) IS
-    'The provider does not take what was agreed here: it is void, unless the provider has said once '
-    'that it holds it, which it is shown.';
+    'The provider refuses an agreement of this home: it is void, unless the provider has '
+    'stated once that it holds it, which is sent to it.';

@@ -44,5 +44,5 @@ BEGIN
     RETURN 'what is held here is told';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_standing(bigint, uuid, text) IS
-    'A partner tells one hash of what is agreed: if it is another one than here, it is told, 256 '
-    'contracts at a time, what this home holds.';
+    'A partner sends one hash of the agreements: if it differs from this home''s, this home '
+    'sends its holdings, 256 contracts at a time.';

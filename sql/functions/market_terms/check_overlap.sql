@@ -21,5 +21,5 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.check_overlap(medusa_market.contract_revision) IS
-    'Refuse terms about what an agreed contract is about at the same time; the exclusion '
-    'constraint stands behind it.';
+    'Refuse terms with the subject of an agreed contract at the same time; the exclusion '
+    'constraint is the second guard.';

@@ -12,7 +12,7 @@ BEGIN
             terms.payer USING ERRCODE = 'MD001';
     END IF;
     IF (terms.currency ~ '^[A-Z]{3}$') IS NOT TRUE THEN
-        RAISE EXCEPTION 'the currency % of contract % is none: write three capitals, such as EUR',
+        RAISE EXCEPTION 'the currency % of contract % is not valid: write three capital letters, such as EUR',
             coalesce(quote_literal(left(terms.currency, 80)), 'NULL'), terms.contract
             USING ERRCODE = 'MD001';
     END IF;
@@ -99,7 +99,7 @@ BEGIN
     PERFORM medusa_market.check_amount('the price''s step', terms.price_step);
     PERFORM medusa_market.check_amount('the most load', terms.load_max);
     IF terms.price_low > terms.price_high THEN
-        RAISE EXCEPTION 'the lowest price % lies above the highest %: exchange them',
+        RAISE EXCEPTION 'the lowest price % is above the highest %: exchange them',
             trim_scale(terms.price_low), trim_scale(terms.price_high) USING ERRCODE = 'MD001';
     END IF;
     IF (terms.price_high - terms.price_low) % terms.price_step <> 0 THEN
@@ -128,4 +128,5 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.check_terms(medusa_market.contract_revision) IS
-    'Refuse terms that contradict each other, with a sentence; the constraints stand behind it.';
+    'Refuse terms that contradict each other, with a sentence; the constraints are the second '
+    'guard.';

@@ -7,4 +7,4 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.check_word(text, text, text[]) IS
-    'Refuse a word that is none of these.';
+    'Refuse a word that is not one of these.';

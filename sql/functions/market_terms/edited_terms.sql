@@ -23,5 +23,5 @@ BEGIN
         new - ARRAY['number', 'revision']);
 END $$;
 COMMENT ON FUNCTION medusa_market.edited_terms(jsonb, jsonb) IS
-    'What an edit of a row of medusa_api.contract makes of its terms (old is NULL where the contract '
-    'is new); refused where it changes what is no term.';
+    'The terms after an edit of a row of medusa_api.contract (old is NULL where the contract '
+    'is new); refused where it changes other columns.';

@@ -24,4 +24,4 @@ EXCEPTION WHEN data_exception THEN
         USING ERRCODE = 'MD001';
 END $$;
 COMMENT ON FUNCTION medusa_market.terms_of(bytea) IS
-    'The columns that a document says; whether it is written as it must be, the table checks.';
+    'The columns of a document; the table checks that it is canonical.';

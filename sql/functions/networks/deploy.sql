@@ -18,7 +18,7 @@ BEGIN
         ELSIF (stands.kind, stands.width_us, stands.columns, stands.key_columns) IS DISTINCT FROM
             (wanted.kind, wanted.width_us, wanted.columns, wanted.key_columns)
         THEN
-            RAISE EXCEPTION 'stream % stands with another shape (kind, width, columns or key): '
+            RAISE EXCEPTION 'stream % exists with another shape (kind, width, columns or key): '
                 'give the new one another name', wanted.name USING ERRCODE = 'MD001';
         END IF;
     END LOOP;
@@ -34,7 +34,7 @@ BEGIN
             (request->>'network', request->>'plan_document')
         FROM medusa.plan WHERE id = request->>'plan')
     THEN
-        RAISE EXCEPTION 'plan % stands with another document: a plan is named by its fingerprint',
+        RAISE EXCEPTION 'plan % exists with another document: a plan is named by its fingerprint',
             request->>'plan' USING ERRCODE = 'MD001';
     END IF;
 
@@ -115,8 +115,8 @@ BEGIN
         SELECT coalesce(max(a.epoch), 0) INTO last FROM medusa.assignment AS a
         WHERE (a.fragment, a.partition) = (wanted.fragment, wanted.partition);
         IF wanted.epoch <> last + 1 THEN
-            RAISE EXCEPTION 'epoch % of fragment % is not the next one: the log stands at %, '
-                'read again and decide anew', wanted.epoch, wanted.fragment, last
+            RAISE EXCEPTION 'epoch % of fragment % is not the next one: the log is at %, '
+                'read again and decide again', wanted.epoch, wanted.fragment, last
                 USING ERRCODE = 'MD002';
         END IF;
         INSERT INTO medusa.assignment

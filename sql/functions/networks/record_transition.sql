@@ -23,4 +23,4 @@ BEGIN
     RETURN true;
 END $$;
 COMMENT ON FUNCTION medusa.record_transition(text, integer, text, integer, text, text) IS
-    'Note that a fragment came into another state; the same state again is nothing.';
+    'Record that a fragment changed its state; the same state again has no effect.';

@@ -10,4 +10,4 @@ BEGIN
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa.check_reason(text, text) IS
-    'Raises unless why and who are there, short, and one line each.';
+    'Raises unless the reason and the person are given, short, and one line each.';

@@ -76,5 +76,5 @@ BEGIN
     END LOOP;
 END $$;
 COMMENT ON FUNCTION medusa.follow_recalls(integer, jsonb, bigint, jsonb, text) IS
-    'Take back what a partner''s news takes back, with all that was computed from it here, if the '
-    'operator of this home agreed or nothing of it was read.';
+    'Take back the rows that a partner''s news takes back, with all that was computed from '
+    'them here, if the operator of this home agreed or nothing of them was read.';

@@ -14,4 +14,5 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_recall() IS
-    'S2: what is final is taken back by medusa.recall and whoever follows one, never by plain SQL.';
+    'S2: final rows are taken back by medusa.recall and by following a recall, never by plain '
+    'SQL.';

@@ -18,5 +18,5 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     ) AS k
 $$;
 COMMENT ON FUNCTION medusa.kept_from(integer) IS
-    'From when on a line and what its fragment writes beside it are kept, on the widest grid; NULL: '
-    'nothing of them is trimmed.';
+    'The event time from which a line and its fragment''s other outputs are kept, on the '
+    'widest grid; NULL: nothing of them is trimmed.';

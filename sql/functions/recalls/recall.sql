@@ -132,5 +132,6 @@ BEGIN
     RETURN plan;
 END $$;
 COMMENT ON FUNCTION medusa.recall(jsonb) IS
-    'Take back what a line has from a bucket on and all in this home that was computed from it, in '
-    'one piece, or agree to a partner''s recall: the numbers are those of the interface.';
+    'Take back the rows of a line from a bucket on and all in this home that was computed from '
+    'them, in one piece, or agree to a partner''s recall: the numbers are those of the '
+    'interface.';

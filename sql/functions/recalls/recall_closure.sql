@@ -51,5 +51,6 @@ BEGIN
     RETURN found;
 END $$;
 COMMENT ON FUNCTION medusa.recall_closure(integer, bigint) IS
-    'Line -> from when on it goes, of all in this home that is computed from a line''s rows from a '
-    'bucket on, the line included: over the wiring, where lineage says that it was read.';
+    'Line -> the event time from which it is taken back, for all in this home that is computed '
+    'from a line''s rows from a bucket on, the line included: over the wiring, where lineage '
+    'shows that it was read.';

@@ -46,4 +46,5 @@ BEGIN
         'rows', taken);
 END $$;
 COMMENT ON FUNCTION medusa.recall_line(integer, bigint, text, text) IS
-    'Take back what a line of this home has from a bucket on, and begin its next generation.';
+    'Take back the rows of a line of this home from a bucket on, and begin its next '
+    'generation.';

@@ -9,4 +9,5 @@ LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
     ON CONFLICT DO NOTHING
 $$;
 COMMENT ON FUNCTION medusa.settle(medusa.recall) IS
-    'What a producer has taken back nobody disputes; what it has instead is compared anew.';
+    'Rows that a producer has taken back are no longer in dispute; their replacements are '
+    'compared again.';

@@ -15,4 +15,4 @@ LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
     GROUP BY p.line_id
 $$;
 COMMENT ON FUNCTION medusa.told_recall(integer, bigint, integer, text, text) IS
-    'What a recall of a line would take back; NULL if nothing lies behind.';
+    'The rows that a recall of a line would take back; NULL if there are none.';

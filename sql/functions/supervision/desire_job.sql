@@ -20,4 +20,5 @@ BEGIN
     RETURN given;
 END $$;
 COMMENT ON FUNCTION medusa.desire_job(text, boolean, boolean, text, text, boolean) IS
-    'Say what shall run; the number of what is desired. The same again is written when it renews.';
+    'Declare whether a job shall run; returns the number of the declaration. The same again is '
+    'recorded when it renews.';

@@ -10,4 +10,5 @@ BEGIN
     RETURN FOUND;
 END $$;
 COMMENT ON FUNCTION medusa.end_job(bigint, integer, text) IS
-    'A job has ended, as its process says or its supervisor has seen; false: that was known.';
+    'Record that a job has ended, as its process or its supervisor reports; false: it was '
+    'recorded already.';

@@ -16,4 +16,4 @@ BEGIN
     RETURN NEW;
 END $$;
 COMMENT ON FUNCTION medusa.guard_job() IS
-    'Raises: a job has one process, and what has ended does not change.';
+    'Raises: a job has one process, and an ended job does not change.';

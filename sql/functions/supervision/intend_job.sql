@@ -22,4 +22,4 @@ BEGIN
     RETURN given;
 END $$;
 COMMENT ON FUNCTION medusa.intend_job(bigint, text) IS
-    'Write down that a process is about to be made for what is desired; its job''s number.';
+    'Record the intent to start a process for a desired job; returns its job''s number.';

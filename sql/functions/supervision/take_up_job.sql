@@ -13,5 +13,6 @@ BEGIN
     RETURN FOUND;
 END $$;
 COMMENT ON FUNCTION medusa.take_up_job(bigint, text, integer, text, boolean) IS
-    'A process is a job''s: told by who made it, and by itself when it begins and as long as it is '
-    'there. False: the job is another''s, was asked to stop or has ended, so the process has to end.';
+    'Record that a process is a job''s: by the supervisor that started it, and by the process '
+    'itself when it begins and while it runs. False: the job is another''s, was requested to '
+    'stop or has ended, so the process has to end.';

@@ -56,4 +56,5 @@ BEGIN
         'has_more', removed >= remove_trimmed.segments_max);
 END $$;
 COMMENT ON FUNCTION medusa.remove_trimmed(medusa.stream_producer, integer) IS
-    'Remove rows of a line that are trimmed, at most so many segments, and what only they named.';
+    'Remove trimmed rows of a line, at most this many segments, and the files that only they '
+    'named.';

@@ -15,7 +15,7 @@ def check_lease(work: Transaction, lease: Lease) -> None:
     if held is None or (held.holder, held.epoch) != (lease.holder, lease.epoch):
         raise Conflict(f"the lease of {lease.key} is not held by {lease.holder}: acquire it")
     if held.expires_at_ms <= work.store.clock.now_ms:
-        raise Conflict(f"the lease of {lease.key} expired: acquire it again and decide anew")
+        raise Conflict(f"the lease of {lease.key} expired: acquire it again and decide again")
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

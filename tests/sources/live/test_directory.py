@@ -207,7 +207,7 @@ def test_a_file_that_cannot_be_used_is_in_quarantine_whole_and_the_rest_goes_on(
     assert "damaged" in found["torn.parquet"].reason
 
 
-def test_what_is_no_file_is_told_of_once_and_never_opened(watching: Landing) -> None:
+def test_entries_that_are_not_files_are_reported_once_and_never_opened(watching: Landing) -> None:
     inbox = watching.inbox
     os.mkfifo(inbox / "pipe.csv")
     (inbox / "folder.csv").mkdir()
@@ -337,7 +337,7 @@ def test_two_records_of_2099_promise_nothing_beyond_the_clock(watching: Landing)
     assert "beyond the clock" in polled.because
 
 
-def test_the_boundary_of_an_idle_source_moves_and_never_goes_back(watching: Landing) -> None:
+def test_the_boundary_of_an_idle_source_advances_and_never_moves_back(watching: Landing) -> None:
     write_csv(watching.inbox / "a.csv", [100 * S])
     source = watching.watch(disorder="10s", idle_after="30s")
     polls = [source.poll(NOW_MS + ms).boundary_us for ms in (0, 30_000, 50_000, 40_000)]

@@ -124,7 +124,7 @@ def test_an_end_lies_behind_what_was_promised(landing: Landing) -> None:
     assert (landing.status.origin_us, landing.status.end_us) == (100 * S, 110 * S)
 
 
-def test_the_state_of_a_source_goes_through_json() -> None:
+def test_the_state_of_a_source_survives_json() -> None:
     held = HeldRecord.of("ü.csv", 7, a_piece([5]).records)
     state = LiveState(
         lateness=LatenessState(max_us=1, held_us=5), held=held, seen_ms=9, at={"file": 1}

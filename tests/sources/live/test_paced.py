@@ -69,7 +69,7 @@ def test_records_out_of_order_come_right_behind_the_one_they_follow(landing: Lan
     assert '"ts_us": 95000000' in late.content
 
 
-def test_the_boundary_goes_on_with_the_pace_while_the_recording_pauses(landing: Landing) -> None:
+def test_the_boundary_advances_with_the_pace_while_the_recording_pauses(landing: Landing) -> None:
     file = write_csv(landing.folder / "a.csv", [100 * S, 1_000 * S])
     source = play(landing, file, disorder="20s", speed=10)
     assert source.poll(NOW_MS).boundary_us == 80 * S

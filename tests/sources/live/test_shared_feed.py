@@ -200,7 +200,7 @@ def test_a_record_that_no_stream_claims_is_counted(home: Home) -> None:
     assert home.state(NORTH)["at"]["unclaimed"] == 3
 
 
-def test_a_line_that_cannot_be_read_is_put_aside_under_the_first_stream(home: Home) -> None:
+def test_an_unreadable_line_is_quarantined_under_the_first_stream(home: Home) -> None:
     source = home.feed(SOUTH, WEST)
     home.write("a.csv", [("soon", "west", 1), (100 * S, "west", 2)])
     assert source.poll(NOW_MS).quarantined == 1
@@ -383,7 +383,7 @@ def test_two_streams_may_take_the_same_value(home: Home) -> None:
     assert home.rows(NORTH) == home.rows(SOUTH) == [(100 * S, "north", 1)]
 
 
-def test_a_number_tells_streams_apart_too(home: Home) -> None:
+def test_a_number_distinguishes_streams_too(home: Home) -> None:
     source = home.feed(NORTH, SOUTH, where={"size": 2})
     home.write("a.csv", [(100 * S, "north", 1), (101 * S, "south", 2)])
     assert source.poll(NOW_MS).unclaimed == 1
@@ -398,7 +398,7 @@ def test_a_number_tells_streams_apart_too(home: Home) -> None:
         ({"region": True}, "is no string"),
     ],
 )
-def test_what_cannot_be_told_apart_is_refused(
+def test_indistinguishable_streams_are_refused(
     home: Home, where: dict[str, object], said: str
 ) -> None:
     with pytest.raises(Refused, match=said):
@@ -408,7 +408,7 @@ def test_what_cannot_be_told_apart_is_refused(
 @pytest.mark.parametrize(
     "where", ["region", [], {}, {"region": ""}, {"a": 1, "b": 2}, {"region": None}, {1: 2}]
 )
-def test_a_where_that_is_none_is_refused(where: object) -> None:
+def test_an_invalid_where_is_refused(where: object) -> None:
     with pytest.raises(Refused, match="one column and its value"):
         parse_declaration(NORTH, {"kind": "directory", "path": "x", "where": where})
 

@@ -149,7 +149,7 @@ def test_anything_else_is_refused(more: dict[str, Any], words: str) -> None:
 
 
 @given(st.dictionaries(st.text(), st.none() | st.integers() | st.text() | st.lists(st.text())))
-def test_any_options_are_taken_as_they_stand_or_refused(options: dict[str, Any]) -> None:
+def test_any_options_are_accepted_as_written_or_refused(options: dict[str, Any]) -> None:
     try:
         declared = parse_declaration(STREAM, {**KAFKA, "options": options})
     except Refused:

@@ -146,7 +146,7 @@ def test_a_lost_checkpoint_is_refused_and_so_is_another_folder(watching: Landing
         files_of(watching).poll(NOW_MS)
 
 
-def test_what_does_not_fit_goes_to_quarantine_with_file_row_and_reason(watching: Landing) -> None:
+def test_values_that_do_not_fit_are_quarantined_with_file_row_and_reason(watching: Landing) -> None:
     file = write_json(
         watching.inbox / "a b.json",
         conn(100),
@@ -187,7 +187,7 @@ def test_columns_are_filled_by_name_and_event_time_from_a_timestamp(watching: La
     ]
 
 
-def test_limits_are_kept_and_what_waits_is_told(watching: Landing) -> None:
+def test_limits_are_kept_and_the_waiting_records_are_reported(watching: Landing) -> None:
     for number in range(4):
         file = watching.inbox / f"{number}.json"
         write_json(file, conn(100 + number), conn(100 + number))
@@ -236,7 +236,7 @@ def test_a_folder_that_is_not_there_or_is_medusas_own_is_refused(watching: Landi
         files_of(watching, path=str(watching.folder))
 
 
-def test_a_time_whose_unit_nobody_knows_is_refused(watching: Landing) -> None:
+def test_a_time_of_an_unknown_unit_is_refused(watching: Landing) -> None:
     source = Source(name=STREAM, columns={"at": "bigint", "orig_h": "string"}, time="at")
     feed = parse_declaration(
         STREAM, {**RATE, "columns": {"at": "value", "orig_h": "'a'"}}
@@ -278,7 +278,7 @@ def test_variables_are_put_in_at_run_time_and_shown_nowhere(
     assert secret not in "".join(capfd.readouterr())
 
 
-def test_the_source_is_not_asked_more_often_than_declared(watching: Landing) -> None:
+def test_the_source_is_not_polled_more_often_than_declared(watching: Landing) -> None:
     write_json(watching.inbox / "a.json", conn(100))
     source = files_of(watching, every="10s")
     source.poll(NOW_MS)

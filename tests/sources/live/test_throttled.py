@@ -53,7 +53,7 @@ def test_while_it_waits_nothing_is_promised_by_time_alone(landing: Landing) -> N
     assert landed == landing.records == 100
 
 
-def test_due_records_that_have_not_landed_are_told(landing: Landing) -> None:
+def test_due_records_that_have_not_landed_are_reported(landing: Landing) -> None:
     file = write_csv(landing.folder / "a.csv", [100 * S] * 25)
     source = landing.open(kind="replay", paths=[str(file)], records_per_s=10)
     polled = source.poll(NOW_MS)
