@@ -126,7 +126,7 @@ def _digests_in(
         _check_schema(reader.schema_arrow, schema)
         reader, batch_rows = open_pages(path, stream, reader, schema.names)
         if reader.metadata.num_rows != file.rows:
-            raise ValueError(f"{reader.metadata.num_rows} rows, {file.rows} told")
+            raise ValueError(f"{reader.metadata.num_rows} rows, {file.rows} announced")
         for part in parts_of(reader, schema.names, batch_rows):
             rows = pa.Table.from_batches([part]).select(schema.names).cast(schema)
             buckets, stimes = rows[BUCKET].to_numpy(), rows[STIME].to_numpy()

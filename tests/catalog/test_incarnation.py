@@ -167,7 +167,7 @@ def test_a_home_that_continues_from_an_old_backup_is_detected(
     before = reader.segments(a.SUMS)
     partner.set_back()
     write(partner, a.a_segment(1, 2, rows={1: 6}))
-    with pytest.raises(Diverged, match="set back"):
+    with pytest.raises(Diverged, match="restored from a backup"):
         news(partner, reader)
     write(partner, a.a_segment(2, 3, rows={2: 1}))
     told = partner.catalog.line_news(a.SUMS, THEIRS, Version(2), segments_max=9)

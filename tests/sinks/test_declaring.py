@@ -75,7 +75,7 @@ def test_a_folder_and_a_table_are_read_with_their_defaults() -> None:
         ({**LAKE, "from": [1]}, "origin, now, or a time"),
         ({**DESK, "url": ""}, "has no url"),
         ({**DESK, "url": 7}, "has no url"),
-        ({**DESK, "url": "mysql://u@h/d"}, "none of Postgres"),
+        ({**DESK, "url": "mysql://u@h/d"}, "not one of Postgres"),
         ({**DESK, "url": "postgresql://u:secretword@h/d"}, "a password in it"),
         ({**DESK, "url": "postgresql://u:secretword${X}@h/d"}, "a password in it"),
         ({**DESK, "url": "postgresql://u@h/d?password=secretword"}, "a password in it"),
