@@ -67,7 +67,7 @@ def test_every_check_of_the_doctor_is_there() -> None:
         ("which no supervisor started", "medusa_core/supervising.py"),
         ("was not heard of for", "medusa_core/supervising.py"),
         ("was made with", "pipelines/participant/assigned_plans.py"),
-        ("its home was set back", "medusa_core/exchange.py"),
+        ("its home was restored from a backup", "medusa_core/exchange.py"),
         ("nothing runs here now", "pipelines/cli/status_text.py"),
         ("does not go on: ", "pipelines/cli/status_text.py"),
         ("its database does not answer", "pipelines/cli/status_text.py"),
