@@ -256,11 +256,12 @@ class _Sample:
         width_us = self.widths_us[name]
         bounds = [0, *accumulate(map(self._buckets(name), parts))]
         digest = sum_of(d for s in self.segments[name] for d in s.buckets.values())
-        for piece in range(min(BUCKETS_MAX, bounds[-1])):
-            first, end = (bounds[-1] * at // BUCKETS_MAX for at in (piece, piece + 1))
+        pieces = min(BUCKETS_MAX, bounds[-1])
+        for piece in range(pieces):
+            first, end = (bounds[-1] * at // pieces for at in (piece, piece + 1))
             text = f"{self.plan} {name} {digest} {piece}"
             chance = int.from_bytes(sha256(text.encode()).digest()[:8], "big")
-            number = first + chance % max(end - first, 1)
+            number = first + chance % (end - first)
             part = bisect_right(bounds, number) - 1
             at = parts[part].from_us + (number - bounds[part]) * width_us
             yield Range(at, at + width_us)

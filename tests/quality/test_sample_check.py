@@ -114,6 +114,15 @@ def test_the_sample_holds_the_first_and_the_last_bucket_and_is_always_the_same(
     assert chosen[1] == chosen[0]
 
 
+def test_fewer_buckets_than_a_sample_holds_are_each_checked_once(
+    replayed: Replayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    buckets = replayed.check().buckets_in_all
+    monkeypatch.setattr(sample_check, "BUCKETS_MAX", 3 * buckets)
+    checked = replayed.check()
+    assert (checked.buckets, checked.buckets_in_all) == (buckets, buckets)
+
+
 def test_only_landed_files_that_the_sample_needs_are_read(
     replayed: Replayed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
