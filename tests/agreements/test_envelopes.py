@@ -125,7 +125,7 @@ BAD: dict[str, tuple[Callable[[Party], Envelope], str]] = {
     "good for ever": (
         _another(sent_at_ms=5, expires_at_ms=6 + LIFETIME_MS_MAX), "more than 31 days"),
     "of somebody without a part in it": (
-        _another(sender=GAMMA, key=a_key(GAMMA)), "has no part in it"),
+        _another(sender=GAMMA, key=a_key(GAMMA)), "which is not a party to it"),
     "no JSON": (_another(body=b"{"), "this is no document"),
     "deep": (_another(body=b"[" * 90_000), "this is no document"),
     "more than a document": (
@@ -134,7 +134,7 @@ BAD: dict[str, tuple[Callable[[Party], Envelope], str]] = {
         _another(body=a_body(some_terms()).replace(b'\\"1.2\\"', b'\\"1.20\\"')),
         "send them as Medusa writes them"),
     "a contract of others": (
-        _another(body=a_body(some_terms(payer=GAMMA))), "has no part in it"),
+        _another(body=a_body(some_terms(payer=GAMMA))), "which is not a party to it"),
     "the next of a contract that is not there": (
         _another(body=a_body(some_terms(number=2, supersedes="0" * 64))), ""),
     "a notice in another form": (

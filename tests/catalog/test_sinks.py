@@ -93,7 +93,7 @@ def test_a_sink_declared_again_begins_where_it_is_declared_to(catalog: Catalog) 
     again = declare(catalog, document='{"path": "/other"}', from_us=a.WIDTH_US)
     assert (again.through_us, again.problem) == (None, None)
     assert catalog.holds(a.SUMS) == (hold_of("lake", a.WIDTH_US),)
-    with pytest.raises(Conflict, match="declared anew"):
+    with pytest.raises(Conflict, match="changed meanwhile"):
         catalog.record_delivery(sink, delivered(5), LIMIT_MS)
     catalog.record_sink_problem(sink, "an old story")
     assert catalog.sinks() == (again,)

@@ -67,11 +67,11 @@ def test_pages_by_limit_and_from_join_to_the_whole(medusa: Run, netmon_kept: Kep
 def test_read_opens_only_files_that_overlap(
     medusa: Run, netmon_kept: Kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import pipelines.storage.segment_rows as exporting
+    from pipelines.storage import segment_files
 
     opened: list[SegmentFile] = []
-    read = exporting.read_checked
-    monkeypatch.setattr(exporting, "read_checked", lambda root, file: (
+    read = segment_files.read_checked
+    monkeypatch.setattr(segment_files, "read_checked", lambda root, file: (
         opened.append(file), read(root, file))[1])  # fmt: skip
     segments = netmon_kept.home.catalog.segments("connections")  # type: ignore[arg-type]
     assert len(segments) > 2

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from medusa_core.errors import Conflict
-from pipelines.participant.loop import ParticipantLoop, Ticked
+from pipelines.participant.loop import Inputs, ParticipantLoop, Ticked
 
 
 class InConflict(ParticipantLoop):
@@ -16,7 +16,7 @@ class InConflict(ParticipantLoop):
     def __init__(self, *ticks: Ticked | Conflict) -> None:
         heard = cast("Any", self)
         super().__init__(
-            catalog=heard, drivers=(), importer=heard, sources={}, leases=heard, said=heard
+            catalog=heard, drivers=(), inputs=Inputs(importer=heard), leases=heard, said=heard
         )
         self.ticks = list(ticks)
         self.errors: list[Exception] = []

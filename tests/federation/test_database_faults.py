@@ -25,7 +25,7 @@ from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
-from pipelines.participant.loop import PAUSE_MS, PAUSE_MS_MAX
+from pipelines.participant.retries import RETRIES
 from pipelines.sources.generated_files import write_generated
 from tests.catalog.homes_under_test import watcher_of
 from tests.federation.building import Running, federation_of, rounds_until, seated
@@ -165,9 +165,9 @@ def test_a_catalog_that_cannot_be_read_is_asked_again_less_and_less_often(
                 as_superuser(postgres_server, settings, "alpha", shown)
 
         pauses = run_to_the_end(alpha, strike)
-    expected = [min(PAUSE_MS << number, PAUSE_MS_MAX) for number in range(len(pauses))]
+    expected = [RETRIES.wait_ms(number + 1) for number in range(len(pauses))]
     assert pauses == expected
-    assert pauses[-1] == PAUSE_MS_MAX
+    assert pauses[-1] == RETRIES.back_off_ms_max
     own = [because for of, because in alpha.heard.alarms if of == "alpha"]
     assert own[-1] is None
     assert None not in own[:-1]
@@ -190,7 +190,7 @@ def test_a_driver_whose_sessions_are_ended_at_every_other_turn_comes_to_the_same
             if turn % 2 else None
         )  # fmt: skip
     assert len(pauses) >= 2
-    assert set(pauses) == {PAUSE_MS}, "each of them healed at once"
+    assert set(pauses) == {RETRIES.back_off_ms}, "each of them healed at once"
     assert contents(Installation(settings, postgres_server), "alpha") == undisturbed
 
 

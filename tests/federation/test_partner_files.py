@@ -111,7 +111,10 @@ REFUSED: dict[str, tuple[Spoil, str]] = {
         with_column("port", lambda v: [[x] for x in v.to_pylist()], pa.list_(pa.int32())),
         "port is list",
     ),
-    "fewer rows than are told": (lambda table: (parquet(table[:-1]), len(table)), "rows, 600 told"),
+    "fewer rows than announced": (
+        lambda table: (parquet(table[:-1]), len(table)),
+        "rows, 600 announced",
+    ),
     "a row without a time": (with_column(STIME, first_null, pa.int64()), "holds no rows of one"),
     "a row without a bucket": (with_column(BUCKET, first_null, pa.int64()), "holds no rows of one"),
     "buckets off the grid": (

@@ -35,11 +35,16 @@ from tests.supervising.test_one_process import HURRIED
 from tests.waiting import until
 
 MISLED = replace(
-    HURRIED, spawn_ms_max=50, quiet_ms_max=6_000, stop_ms_max=500, failures_max=1_000_000
+    HURRIED,
+    restart=replace(HURRIED.restart, silent_ms_max=6_000, failures_max=1_000_000),
+    spawn_ms_max=50,
+    stop_ms_max=500,
 )
 """Who takes what is slow for dead, and never gives up."""
 
-PATIENT = replace(MISLED, spawn_ms_max=60_000, quiet_ms_max=60_000)
+PATIENT = replace(
+    MISLED, restart=replace(MISLED.restart, silent_ms_max=60_000), spawn_ms_max=60_000
+)
 
 SUPERVISORS, BUSY, JAVA_KILLED = 3, 2, 3
 DEEDS = 30
