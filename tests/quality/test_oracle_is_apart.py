@@ -17,6 +17,7 @@ import pytest
 from pipelines.base.settings import REPOSITORY
 
 PARSER = "pipelines.language.parsing"
+FILES = "pipelines.storage.segment_files"
 ROOM = REPOSITORY / "pipelines" / "quality"
 ALSO = {
     # A Function box is code in a file: the network of a plan is opened as the drivers open it.
@@ -24,6 +25,9 @@ ALSO = {
     # A session to run boxes in, and its errors in words.
     "check_run": {"pipelines.spark.session"},
     "spark_boxes": {"pipelines.spark.failures"},
+    # The columns that the catalog declares, and the errors of a file: no row is read there.
+    "sample_check": {"pipelines.storage.segment_rows"},
+    "stored_rows": {FILES},
 }
 """What a module may use of the rooms that compute streams, besides the parser."""
 FREE = {"quality", "catalog", "report", "home", "homes", "settings", "base"}
@@ -64,4 +68,4 @@ def test_a_recomputation_loads_the_parser_alone_of_what_computes_streams() -> No
     )
     loaded = {name for name in done.stdout.split() if name.count(".") > 1}
     assert "pipelines.quality.recompute" in loaded
-    assert {name for name in loaded if name.split(".")[1] not in FREE} == {PARSER}
+    assert {name for name in loaded if name.split(".")[1] not in FREE} == {PARSER, FILES}
