@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import sqlglot
-from sqlglot import exp, tokenize
+from sqlglot import Token, TokenType, exp, tokenize
 
 from pipelines.language.aggregates import AggregateCall
 from pipelines.language.functions import AGGREGATES
@@ -143,10 +143,10 @@ def _with_stand_ins(text: str, stand_ins: Mapping[str, str]) -> str:
     """The text with each aggregate replaced; what is in a literal of it is left alone."""
     tokens = tokenize(text, read="spark")
     by_text = [
-        ([token.text for token in tokenize(sql, read="spark")], other)
+        (_words(tokenize(sql, read="spark")), other)
         for sql, other in sorted(stand_ins.items(), key=lambda pair: -len(pair[0]))
     ]
-    words = [token.text for token in tokens]
+    words = _words(tokens)
     parts, done, at = [], 0, 0
     while at < len(tokens):
         for sought, other in by_text:
@@ -157,3 +157,8 @@ def _with_stand_ins(text: str, stand_ins: Mapping[str, str]) -> str:
                 break
         at += 1
     return "".join([*parts, text[done:]])
+
+
+def _words(tokens: Sequence[Token]) -> list[tuple[TokenType, str]]:
+    """What tells tokens apart: the literal 'c' and the column c have the same text."""
+    return [(token.token_type, token.text) for token in tokens]

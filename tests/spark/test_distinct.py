@@ -163,6 +163,21 @@ def test_text_in_a_literal_that_looks_like_an_aggregate_is_left_alone() -> None:
     assert "'count(DISTINCT `a`)'" in shares.expressions[1]
 
 
+@pytest.mark.parametrize(
+    ("by_literal", "by_column"),
+    [
+        ("count(d) filter (where b = 'b')", "count(d) filter (where b = b)"),
+        ("max('b')", "max(b)"),
+    ],
+)
+def test_a_literal_is_not_taken_for_the_column_of_the_same_text(
+    by_literal: str, by_column: str
+) -> None:
+    shares = shares_of("count(distinct a) + count(distinct b)", by_literal, by_column)
+    assert shares is not None
+    assert len(set(shares.expressions)) == 3
+
+
 def test_two_distinct_counts_are_one_prepared_job(spark: SparkSession, tmp_path: Path) -> None:
     """Spark's own plan for them shuffles, so that it would have to be made for each step."""
     network = Network(
