@@ -3,9 +3,12 @@
 Steps are metered in the catalog. The times before and between them are measured here, in this
 process, since its start: how long it takes until it decides, what a step needs besides its
 phases, how long a tick keeps the loop from an answer that falls due meanwhile, and how long it
-takes until all inputs are available. The verification of a job is part of none of these: no
-answer waits for it (`pipelines.spark.job_verification`). Nothing is kept over a restart: the next
-process measures its own machine.
+takes until all inputs are available. Nothing is kept over a restart: the next process
+measures its own machine.
+
+Limit: the verification of a job is part of none of these times, because it is rare. The answer of
+the same job does not wait for it (`pipelines.spark.job_verification`), but an answer of another
+fragment that falls due meanwhile does.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ a prepared job is such a plan itself. One step in STEPS_PER_VERIFICATION is comp
 they differ, the ordinary result is committed.
 
 Of a large step only RECORDS_COMPARED_MAX records are compared, so that verification costs no more
-than a small step does. A tentative answer does not wait for any of this: its job was compared
-over generated records while the driver warmed up, or else the answer is computed by an ordinary
-plan.
+than a small step does; a step over panes is compared whole. A tentative answer does not wait for
+any of this: its job was compared over generated records while the driver warmed up, or else the
+answer is computed by an ordinary plan.
 
 The ordinary plan reads the same records in the same order in one partition, so that sums of
 doubles have the same last digits.
@@ -170,8 +170,8 @@ class Verification:
             return prepared(Records.ALL), False, None
         if not self.may_answer:
             prepared(Records.FEW)
-        self._steps_since = 0
         found, expected = prepared(compared), ordinary(compared)
         difference = found.contents.difference(expected.contents)
+        self._steps_since = 0  # a run that failed has compared nothing
         by, result = (ordinary, expected) if difference else (prepared, found)
         return (result if compared is Records.ALL else by(Records.ALL)), True, difference

@@ -14,6 +14,7 @@ import pytest
 from bench.answering import Answering, found
 from medusa_core.commits import VERIFY, Cause
 from medusa_core.digest import Digest
+from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from medusa_core.network import Aggregate, Box, Filter, Map, Network, Output, Source, Union
@@ -58,6 +59,27 @@ def test_the_first_step_is_compared_after_a_run_over_a_few_of_its_records() -> N
     few, all_ = Records.FEW, Records.ALL
     assert calls == [("job", few), ("job", all_), ("plan", all_)]
     assert result.contents == Given(1).contents
+
+
+@pytest.mark.parametrize("fails", ["job", "plan"])
+def test_a_run_that_failed_has_compared_nothing(fails: str) -> None:
+    failing = {fails}
+
+    def run(by: str) -> Callable[[Records], Given]:
+        def of(records: Records) -> Given:
+            if by in failing and records is Records.ALL:
+                raise Unavailable("a file is away")
+            return Given(1)
+
+        return of
+
+    job = Verification()
+    with pytest.raises(Unavailable):
+        job.run(run("job"), run("plan"))
+    assert not job.may_answer
+    failing.clear()
+    _, is_compared, _ = job.run(run("job"), run("plan"))
+    assert is_compared
 
 
 def test_one_step_in_a_thousand_is_compared_again() -> None:
