@@ -209,7 +209,7 @@ def _cost_numbers(cost: Cost) -> dict[str, int]:
     """What a wait leaves time for."""
     return {
         "step_ms": cost.step_ms,
-        "slow_step_ms": cost.step_ms if cost.slow_step_ms is None else cost.slow_step_ms,
+        "slow_step_ms": cost.answer_step_ms,
         "around_ms": cost.wake_ms + cost.blocked_ms,
         "gather_ms": cost.gather_ms,
     }

@@ -73,10 +73,14 @@ class Cost:
         return self.step_ms + self.wake_ms
 
     @property
+    def answer_step_ms(self) -> int:
+        """What the step of an answer may take; as long as any step if nothing is known of it."""
+        return self.step_ms if self.slow_step_ms is None else self.slow_step_ms
+
+    @property
     def answer_ms(self) -> int:
         """What an answer may take from when it falls due to its commit."""
-        slow_step_ms = self.step_ms if self.slow_step_ms is None else self.slow_step_ms
-        return self.blocked_ms + self.wake_ms + slow_step_ms
+        return self.blocked_ms + self.wake_ms + self.answer_step_ms
 
     def of_ms(self, records: int) -> int:
         """What a step over so many records is expected to take."""

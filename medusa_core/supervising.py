@@ -148,11 +148,10 @@ def _of_open(
 ) -> SupervisingDecision:
     seen = known.seen[job.id]
     heard_ms = max(job.heard_at_ms or job.intended_at_ms, known.reachable_since_ms)
-    quiet_ms = known.now_ms - heard_ms
     if seen is Seen.GONE:
         return Close(job=job, because=f"process {job.pid} is gone")
     if seen is Seen.NONE:
-        if quiet_ms > policy.spawn_ms_max:
+        if known.now_ms - heard_ms > policy.spawn_ms_max:
             said = f"no process took it up within {_s(policy.spawn_ms_max)}"
             return Close(job=job, because=said)
         until_ms = heard_ms + policy.spawn_ms_max
@@ -166,10 +165,12 @@ def _of_open(
     )
     if isinstance(silence, EndSilent):
         if seen is Seen.ELSEWHERE:
-            said = f"{job.host} was not heard of for {_s(quiet_ms)}; there, it ends by itself"
+            said = (
+                f"{job.host} was not heard of for {_s(silence.silent_ms)}; there, it ends by itself"
+            )
             return Close(job=job, because=said)
         stands = seen.value if seen is Seen.FROZEN else "is there"
-        said = f"process {job.pid} {stands}, and was not heard of for {_s(quiet_ms)}"
+        said = f"process {job.pid} {stands}, and was not heard of for {_s(silence.silent_ms)}"
         return Kill(job=job, because=said)
     if job.stop_asked_at_ms is not None:
         until_ms = job.stop_asked_at_ms + policy.stop_ms_max

@@ -56,7 +56,7 @@ def fact_of(found: Headroom, *, is_here: bool = True) -> Fact:
         "fragment": found.fragment,
         "streams": list(found.streams),
         "bound_ms": found.bound_ms,
-        "step_ms": found.cost.slow_step_ms or found.cost.step_ms,
+        "step_ms": found.cost.answer_step_ms,
         "around_ms": found.cost.wake_ms + found.cost.blocked_ms,
         "gather_ms": found.cost.gather_ms,
         "rest_ms": found.rest_ms,

@@ -51,7 +51,7 @@ EVENT_TIME = "stime"
 
 _VERIFICATION = "-verification"
 _GENERATED = Range(0, ROWS * APART_US)
-_EVERYTHING = Range(-(2**62), 2**62)
+EVERYTHING = Range(-(2**62), 2**62)
 _WIDTH_US = 1_000_000
 
 OVER_RECORDS = "over records"
@@ -187,7 +187,7 @@ class FragmentJobs:
         """What a tagged relation over generated records holds of the outputs of `plain`."""
         streams = tuple(shape.stream for shape in plain.compiled.outputs)
         widths_us = dict.fromkeys(streams, _WIDTH_US)
-        ranges = dict.fromkeys(streams, _EVERYTHING)
+        ranges = dict.fromkeys(streams, EVERYTHING)
         target = target_of(self.compiled, self._root, widths_us, ranges)
         return Tagged(target, tagged, streams).contents
 

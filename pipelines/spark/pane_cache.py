@@ -25,7 +25,7 @@ from pipelines.language.check import CheckedNetwork
 from pipelines.language.kept_panes import KeptPanes, PanesOf, kept_panes
 from pipelines.spark.compiler import CompiledFragment
 from pipelines.spark.inputs import InputRecords, input_records
-from pipelines.spark.job import FragmentJobs
+from pipelines.spark.job import EVERYTHING, FragmentJobs
 from pipelines.spark.pane_files import LeftPanes, PaneFiles, PaneRows, contents, taken_of
 from pipelines.spark.results import Target, Verified, Written
 from pipelines.spark.step_panes import ranges_of
@@ -45,8 +45,6 @@ At half a row for a record leaving them costs as much CPU as the correction save
 ROWS_PER_RECORD_GUESS = 0.1
 ANSWERS_WITHOUT = 16
 """How many answers leave no panes after one whose panes would have been too many."""
-
-_ALL = Range(-(2**62), 2**62)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -188,7 +186,7 @@ class KeptJobs:
             target,
             shapes=(*target.shapes, *(replace(s, stream=places[s.stream]) for s in shapes)),
             widths_us={**target.widths_us, **{places[p.given]: p.size_us for p in way.gives}},
-            ranges={**target.ranges, **dict.fromkeys(places.values(), _ALL)},
+            ranges={**target.ranges, **dict.fromkeys(places.values(), EVERYTHING)},
         )
 
     def leave(

@@ -19,7 +19,12 @@ from medusa_core.decide import ComputeStep
 from medusa_core.names import StreamName
 from pipelines.base.phase_times import Phases
 from pipelines.spark.inputs import InputRecords, read_table
-from pipelines.spark.job import FragmentJobs, jobs_of_verification, verification_jobs
+from pipelines.spark.job import (
+    OVER_RECORDS,
+    FragmentJobs,
+    jobs_of_verification,
+    verification_jobs,
+)
 from pipelines.spark.job_verification import RECORDS_COMPARED_MAX, Records, Tagged
 from pipelines.spark.results import Target, Verified
 from pipelines.spark.step_panes import Saved
@@ -60,7 +65,7 @@ class PreparedStep:
 
         Each form in which the job is given its records is verified by itself.
         """
-        form = "over panes" if self.saved is not None and self.saved.rows else "over records"
+        form = "over panes" if self.saved is not None and self.saved.rows else OVER_RECORDS
         result, is_compared, difference = self.jobs.verification(form).run(
             self.by_job,
             self.by_ordinary_plan,

@@ -100,9 +100,13 @@ class StepEngine:
         fragment = step.fragment.fragment
         if step.cause is not Cause.TENTATIVE:
             self._verify_answers(fragment, phases)
-        result = self._computed_alone(step, phases, shuffled=shuffled)
-        if result.verified is None and fragment.id in self._untold:
-            return replace(result, verified=self._untold.pop(fragment.id))
+        return self._with_noted(step, self._computed_alone(step, phases, shuffled=shuffled))
+
+    def _with_noted(self, step: ComputeStep, result: StepResult) -> StepResult:
+        """A result with the verification that was made apart from a step, if there was one."""
+        fragment = step.fragment.fragment.id
+        if result.verified is None and fragment in self._untold:
+            return replace(result, verified=self._untold.pop(fragment))
         return result
 
     def _computed_alone(self, step: ComputeStep, phases: Phases, *, shuffled: bool) -> StepResult:
@@ -313,7 +317,9 @@ class StepEngine:
             if member.records:
                 ratio = result.metrics.records_out / member.records
                 self._rows_out_per_record[member.step.fragment.fragment.id] = ratio
-        return [(m.step, r) for m, r in zip(members, results, strict=True)]
+        return [
+            (m.step, self._with_noted(m.step, r)) for m, r in zip(members, results, strict=True)
+        ]
 
     def _shaped_as(self, fragment: Fragment) -> Shaped | None:
         if fragment.id not in self._shaped:
