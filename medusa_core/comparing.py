@@ -21,10 +21,10 @@ from medusa_core.segments import Producer, Segment, Stability
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a producer has of a piece.
+    """The copy of a piece that a producer has.
 
-    `segment` is None where it has no row. `is_outside`: the piece is outside its line's life.
-    `is_gone`: it is trimmed.
+    `segment`: None if the piece has no row. `is_outside`: the producer's line begins after the
+    piece or ends before it. `is_gone`: the piece is trimmed.
     """
 
     line: ProducedLine

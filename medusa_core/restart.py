@@ -81,7 +81,7 @@ class RestartLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartNever:
-    """Start it no more: a person has to look."""
+    """Do not start it again: an operator has to act."""
 
     failures: int
 
@@ -161,12 +161,12 @@ def decide_silence(
     return LeaveRunning(silent_ms=silent_ms)
 
 
-# The state of what one supervisor starts and remembers itself.
+# The state that a supervisor keeps of a thing which it starts itself.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestartState:
-    """What a supervisor knows of one thing; times are one clock's, None: not in this life.
+    """The state of one supervised thing. Times are of one clock; None: not since its last start.
 
     `failures` in a row; `restarts` in all, since the supervisor began.
     """
@@ -198,7 +198,7 @@ class RestartState:
     def after_end(
         self, now_ms: int, policy: RestartPolicy, *, was_killed: bool, is_at_fault: bool = True
     ) -> RestartState:
-        """It was found ended; not `is_at_fault`: what it depends on was away."""
+        """It has ended. `is_at_fault` is false if a thing that it depends on was unavailable."""
         assert self.started_ms is not None, "only what was started ends"
         ran_ms = (self.well_ms or self.started_ms) - self.started_ms
         return replace(
