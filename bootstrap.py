@@ -91,7 +91,7 @@ class Stop(Exception):
 # ---------------------------------------------------------------- what there is, what is wanted
 
 
-def wanted_stamp() -> dict[str, str]:
+def expected_stamp() -> dict[str, str]:
     """Return what `.venv/medusa.json` says when nothing is left to do."""
     digests = {}
     for name, path in (("lock", LOCK), ("project", ROOT / "pyproject.toml")):
@@ -158,7 +158,7 @@ class Progress:
     def __init__(self, packages_total: int) -> None:
         self.packages_total = packages_total
         self.packages_seen = 0
-        self.said_s = time.monotonic()
+        self.reported_s = time.monotonic()
         self.on_terminal = sys.stdout.isatty()
 
     def hear(self, line: str) -> None:
@@ -181,8 +181,8 @@ class Progress:
         if self.on_terminal:
             sys.stdout.write(f"\r\033[K{text[:78]}")
             sys.stdout.flush()
-        elif urgent or time.monotonic() - self.said_s > 10:
-            self.said_s = time.monotonic()
+        elif urgent or time.monotonic() - self.reported_s > 10:
+            self.reported_s = time.monotonic()
             print(text, flush=True)
 
     def end(self) -> None:
@@ -196,7 +196,7 @@ def run(command: list[str], lock: int, progress: Progress) -> str:
 
     The child keeps the folder's lock: if this process is killed, the next run waits for the child.
     """
-    said = []
+    lines = []
     LOG.parent.mkdir(parents=True, exist_ok=True)
     with LOG.open("a", encoding="utf-8") as log:
         log.write(f"$ {' '.join(command)}\n")
@@ -215,7 +215,7 @@ def run(command: list[str], lock: int, progress: Progress) -> str:
         try:
             for line in child.stdout:
                 log.write(line)
-                said.append(line)
+                lines.append(line)
                 progress.hear(line.strip())
             child.wait()
         finally:
@@ -227,29 +227,29 @@ def run(command: list[str], lock: int, progress: Progress) -> str:
                 if child.poll() is None:
                     child.kill()
                     child.wait()
-    return "" if child.returncode == 0 else "".join(said) or f"exit code {child.returncode}"
+    return "" if child.returncode == 0 else "".join(lines) or f"exit code {child.returncode}"
 
 
-def explain_failure(said: str) -> Stop:
+def explain_failure(lines: str) -> Stop:
     """Return the one sentence for what pip said when it failed."""
     log = os.path.relpath(LOG, ROOT)
-    if "No space left on device" in said:
+    if "No space left on device" in lines:
         return Stop(f"The disk is full; make room and run the same command again (see {log}).")
-    if "DO NOT MATCH THE HASHES" in said:
+    if "DO NOT MATCH THE HASHES" in lines:
         return Stop(f"A package differs from what requirements.lock promises (see {log}).", 2)
-    if NO_INDEX.search(said):
+    if NO_INDEX.search(lines):
         return Stop(
             "The package index cannot be reached; check the network (or pip's index and proxy "
             f"settings) and run the same command again, it goes on where it stopped (see {log})."
         )
-    absent = re.search(r"requirement (\S+).*\(from versions: none\)", said)
+    absent = re.search(r"requirement (\S+).*\(from versions: none\)", lines)
     if absent:
         return Stop(
             f"{absent[1]} was not found: the package index cannot be reached or has nothing for "
             f"this machine; check the network and run the same command again (see {log})."
         )
-    errors = [line[7:] for line in said.splitlines() if line.startswith("ERROR: ")]
-    reason = errors[-1].rstrip(".") if errors else said.strip().splitlines()[-1]
+    errors = [line[7:] for line in lines.splitlines() if line.startswith("ERROR: ")]
+    reason = errors[-1].rstrip(".") if errors else lines.strip().splitlines()[-1]
     return Stop(f"Installing failed: {reason}; the whole story is in {log}.")
 
 
@@ -326,9 +326,9 @@ def lock_entries() -> dict[str, str]:
 
 def install(pip: list[str], arguments: list[str], progress: Progress, lock: int) -> None:
     command = [*pip, "install", "--no-deps", "--no-build-isolation", *arguments]
-    said = run(command, lock, progress)
-    if said:
-        raise explain_failure(said)
+    lines = run(command, lock, progress)
+    if lines:
+        raise explain_failure(lines)
 
 
 def install_lock(pip: list[str], lock: int) -> None:
@@ -345,26 +345,26 @@ def install_lock(pip: list[str], lock: int) -> None:
 
 def set_up() -> None:
     started_s = time.monotonic()
-    wanted = wanted_stamp()
-    if read_stamp() == wanted:
+    expected = expected_stamp()
+    if read_stamp() == expected:
         print("Set up already: .venv is what requirements.lock says.")
         return
     require_room()
     with folder_lock() as lock:
         stamp = read_stamp()  # another run may have finished while this one waited
-        if stamp != wanted:
+        if stamp != expected:
             progress = Progress(0)
             print(f"Setting up Medusa in {VENV}", flush=True)
             LOG.unlink(missing_ok=True)
-            if stamp.get("made_for") != wanted["made_for"]:
-                make_venv(wanted, progress, lock)
+            if stamp.get("made_for") != expected["made_for"]:
+                make_venv(expected, progress, lock)
                 stamp = {}
             pip = find_pip(progress, lock)
-            if stamp.get("lock") != wanted["lock"]:
+            if stamp.get("lock") != expected["lock"]:
                 install_lock(pip, lock)
             print("  installing Medusa itself", flush=True)
             install(pip, ["--no-index", "--editable", str(ROOT)], progress, lock)
-            write_stamp(wanted)
+            write_stamp(expected)
     print(f"Set up in {time.monotonic() - started_s:.0f} s.")
 
 

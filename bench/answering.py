@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.digest import Digest
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge, OutputKnowledge
@@ -120,7 +120,7 @@ class Answering:
             fragment=known, range=part, outputs=outputs,
             reads=tuple(reads_of(known, outputs, part, keeps_content=is_answer)),
             stability=Stability.TENTATIVE if is_answer else Stability.STABLE,
-            cause=cause, ends=False, because=Because("asked for", {}),
+            cause=cause, ends=False, because=DecisionReason("asked for", {}),
             missing=(StreamName("something"),) if is_answer else (),
         )  # fmt: skip
 

@@ -28,9 +28,14 @@ from bench.soak import own_folder
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
-from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.participant.assembly import OwnSession, load_works, sources_of, wait_for_leases
-from pipelines.participant.home_session import take_seat
+from pipelines.homes.lease_renewer import LeaseRenewer
+from pipelines.participant.assembly import (
+    OwnSession,
+    load_assigned_plans,
+    sources_of,
+    wait_for_leases,
+)
+from pipelines.participant.home_session import open_session
 from pipelines.sources.generator import START_US
 from pipelines.sources.live.arrivals import SETTLED_NS
 from pipelines.sources.live.live_source import LiveSource, Polled
@@ -82,11 +87,13 @@ def watching(folder: Path, inbox: Path) -> Iterator[LiveSource]:
     contracts = write_contracts(folder / "contracts", inbox)
     with shipped_federation(folder / "homes", contracts) as federation, ExitStack() as stack:
         settings: Settings = federation.settings
-        seat = stack.enter_context(take_seat(settings, P))
-        leases = stack.enter_context(LeaseKeeper(seat.home.catalog, "bench"))
-        wait_for_leases(seat, leases, 10_000, Quiet())
-        session = OwnSession(seat, stack)
-        source = sources_of(seat, load_works(seat), leases, session)[STREAM]
+        home_session = stack.enter_context(open_session(settings, P))
+        leases = stack.enter_context(LeaseRenewer(home_session.home.catalog, "bench"))
+        wait_for_leases(home_session, leases, 10_000, Quiet())
+        session = OwnSession(home_session, stack)
+        source = sources_of(home_session, load_assigned_plans(home_session), leases, session)[
+            STREAM
+        ]
         stack.callback(source.close)
         yield source
 

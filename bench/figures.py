@@ -69,8 +69,8 @@ def time_ratios(
 ) -> tuple[float, float]:
     """Our time over theirs: ratio of the medians, and median of the ratios turn by turn."""
     mine, others = ([ms["total"] for ms in steps] for steps in (ours, theirs))
-    turns = [a / b for a, b in zip(mine, others, strict=True)]
-    return median(mine) / median(others), median(turns)
+    ticks = [a / b for a, b in zip(mine, others, strict=True)]
+    return median(mine) / median(others), median(ticks)
 
 
 def targets_of(measured: Measured) -> list[Target]:

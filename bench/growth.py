@@ -72,7 +72,7 @@ class InstantEngine:
             written=written, quarantine=(), metrics=StepMetrics(records_in=RECORDS, records_out=3)
         )
 
-    def swear_in(self, step: ComputeStep, result: StepResult) -> None:
+    def check_deterministic(self, step: ComputeStep, result: StepResult) -> None:
         """Nothing to swear."""
 
 
@@ -94,14 +94,14 @@ def measure_growth(
             sites[size] = (site, windows)
             say(f"  {segments[size]:,} segments filled in {fill_s[size]:.0f} s")
         measured: dict[int, list[Milliseconds]] = {size: [] for size in sizes}
-        for turn in range(warm_up + ticks):
-            first = turn % len(sizes)
+        for tick in range(warm_up + ticks):
+            first = tick % len(sizes)
             for size in (*sizes[first:], *sizes[:first]):
                 site, windows = sites[size]
-                ms = _tick(site, windows + turn)
-                if turn >= warm_up:
+                ms = _tick(site, windows + tick)
+                if tick >= warm_up:
                     measured[size].append(ms)
-            say(f"  tick {turn + 1} of {warm_up + ticks}")
+            say(f"  tick {tick + 1} of {warm_up + ticks}")
     return Growth(
         segments=segments, ticks={s: tuple(ms) for s, ms in measured.items()}, fill_s=fill_s
     )
@@ -136,7 +136,7 @@ def _filled(admin_url: str, size: int, folder: Path) -> Iterator[tuple[Site, int
         checked = check_network(WORKLOAD.network)
         with Site(catalog, folder / f"storage_{size}", checked, lambda: engine) as site:
             windows = max(round(size / SEGMENTS_PER_WINDOW), 1)
-            yield site, windows, _fill(urls.keeper, site.plan.id, windows)
+            yield site, windows, _fill(urls.owner_role, site.plan.id, windows)
     finally:
         catalog.close()
 

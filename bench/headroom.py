@@ -42,7 +42,7 @@ from bench.machine import describe_machine
 from bench.processes import ContenderFailed
 from bench.soak import own_folder
 from medusa_core.errors import MedusaError
-from medusa_core.first_answers import FirstAnswer, first_answers
+from medusa_core.first_answers import FirstOutput, first_answers
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
@@ -151,7 +151,7 @@ class Scene:
         process.wait()
         self.federation.start(COMPUTES)
 
-    def _answers(self) -> Sequence[FirstAnswer]:
+    def _answers(self) -> Sequence[FirstOutput]:
         part = Range(self.from_us, FOREVER_US)
         return first_answers(part, self.catalog.history(STREAM, Producer(COMPUTES), part))
 
@@ -177,8 +177,8 @@ class Scene:
     def _has_begun(self) -> bool:
         return any(line.producer == Producer(COMPUTES) for line in self.catalog.lines(STREAM))
 
-    def _until_tentative(self, cut_ms: int) -> FirstAnswer:
-        found: list[FirstAnswer] = []
+    def _until_tentative(self, cut_ms: int) -> FirstOutput:
+        found: list[FirstOutput] = []
 
         def is_there() -> bool:
             found[:] = [a for a in self._answers() if a.is_tentative and a.came_at_ms >= cut_ms]
@@ -204,7 +204,7 @@ class Scene:
         with faults_alone(self.federation.settings.directory):
             write_faults(self.federation.settings.directory, NOTHING)
 
-    def _decided(self, answer: FirstAnswer) -> Mapping[str, Any]:
+    def _decided(self, answer: FirstOutput) -> Mapping[str, Any]:
         """What the log says of the step that made an answer; nothing if it was rotated away."""
         for line in self._log_lines():
             if line.get("committed_at_ms") == answer.came_at_ms and line.get("event") == "compute":

@@ -46,12 +46,12 @@ class Cut:
         kind = "cold" if self.is_cold else "warm"
         late = "  LATE" if self.is_late else ""
         left = "+".join(map(str, self.left_ms))
-        said = "" if self.is_kept else "*"
+        output = "" if self.is_kept else "*"
         return (
             f"{self.number:4d} {kind}  without {' and '.join(self.lost):14s} "
             f"first tentative answer {self.delay_ms:5d} ms of {self.bound_ms} "
             f"(waited {self.wait_ms}, left {left}, step {self.step_ms}), "
-            f"others {self.others_ms:5d} ms, load {self.load:.1f}{said}{late}"
+            f"others {self.others_ms:5d} ms, load {self.load:.1f}{output}{late}"
         )
 
 

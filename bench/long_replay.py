@@ -53,9 +53,9 @@ def replay(files: Sequence[Path], records: int, folder: Path) -> Peak:
     environment = {**os.environ, "MEDUSA_CATALOG_URL": ""}
     python_mib = jvm_mib = heap_mib = 0.0
     begun = time.monotonic()
-    with tempfile.TemporaryFile("w+") as said:
+    with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             cwd=REPOSITORY, env=environment,
         )  # fmt: skip
         try:
@@ -69,8 +69,8 @@ def replay(files: Sequence[Path], records: int, folder: Path) -> Peak:
             process.kill()
             process.wait()
         took_s = time.monotonic() - begun
-        said.seek(0)
-        lines = said.read().strip()
+        output.seek(0)
+        lines = output.read().strip()
     if process.returncode != 0:
         raise ContenderFailed(f"the replay ended with {process.returncode}: {lines[-500:]}")
     streams = json.loads(lines[lines.index("{") :])["streams"]

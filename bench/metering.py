@@ -17,7 +17,7 @@ from statistics import median
 from bench.product import ONE_WINDOW, PARTICIPANT, Site
 from bench.sliding import scratch
 from bench.workload import Workload, start_us
-from medusa_core.loads import Kind, Work
+from medusa_core.loads import ActivityKind, FragmentSpan
 from pipelines.base.cpu_meter import CpuMeter
 from pipelines.base.process_tree import RESCAN_S, ProcessTree
 from pipelines.base.settings import Settings
@@ -33,7 +33,7 @@ class TimedMeter(CpuMeter):
 
     own_s = 0.0
 
-    def did(self, *works: Work, kind: Kind = Kind.UNATTRIBUTED) -> None:
+    def did(self, *works: FragmentSpan, kind: ActivityKind = ActivityKind.UNATTRIBUTED) -> None:
         """See `Meter`."""
         began_s = time.perf_counter()
         super().did(*works, kind=kind)

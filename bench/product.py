@@ -27,9 +27,9 @@ from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
 from pipelines.homes.home import make_home
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
-from pipelines.participant.assigned_plans import Work
+from pipelines.participant.assigned_plans import AssignedPlan
 from pipelines.participant.driver import Driver
 from pipelines.sources.closing import BucketCloser
 from pipelines.sources.landing import landed_batch
@@ -63,7 +63,7 @@ class Site:
         self.fragments = fragments_for(self.checked)
         self._engine = engine
         catalog.deploy(deployment_of(self.plan, self.checked, self.fragments, self.producer))
-        self.leases = LeaseKeeper(catalog, "bench")
+        self.leases = LeaseRenewer(catalog, "bench")
 
     def __enter__(self) -> Site:
         self.leases.__enter__()
@@ -81,7 +81,9 @@ class Site:
         """A driver of these fragments (none: it only closes what has landed)."""
         return Driver(
             catalog=self.catalog,
-            work=Work(plan=self.plan, checked=self.checked, fragments=tuple(fragments)),
+            assigned_plan=AssignedPlan(
+                plan=self.plan, checked=self.checked, fragments=tuple(fragments)
+            ),
             closer=BucketCloser(self.catalog, self.root),
             leases=self.leases,
             engine=self._engine,

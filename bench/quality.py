@@ -25,7 +25,7 @@ from pipelines.homes.home import make_home
 from pipelines.language.load import load_network
 from pipelines.participant.replay import ReplayOrder, replay
 from pipelines.quality.check_run import run_checks
-from pipelines.quality.windows import Asked
+from pipelines.quality.windows import WindowRequest
 from pipelines.sources.generated_files import write_generated
 
 RECORDS, ROUNDS = 100_000, 7
@@ -48,7 +48,7 @@ def measure(folder: Path, records: int, rounds: int) -> dict[str, object]:
         seconds = []
         for _ in range(rounds + 1):
             begun = time.perf_counter()
-            outcome = run_checks(home, Asked(stream=STREAM))
+            outcome = run_checks(home, WindowRequest(stream=STREAM))
             seconds.append(time.perf_counter() - begun)
             assert outcome.passed, [found.broken for found in outcome.found]
         rows = outcome.found[0].certificate.figures["final_rows"]

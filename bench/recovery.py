@@ -76,12 +76,12 @@ def _cold(federation: Federation) -> float:
 
 
 def _warm(federation: Federation) -> float:
-    said = federation.log(COMPUTES).stat().st_size
+    output = federation.log(COMPUTES).stat().st_size
     successor = federation.start_another(COMPUTES, "--lease", str(LEASE_S), "--standby")
 
     def is_ready() -> bool:
         with federation.log(COMPUTES).open() as log:
-            log.seek(said)
+            log.seek(output)
             return "stands by" in log.read()
 
     try:

@@ -56,10 +56,10 @@ def check_results(
 ) -> dict[str, int]:
     """Compare every contender's rows with another engine's over the same files; count them."""
     query = QUERIES[workload.query]
-    wanted = judged_rows(query, files[: len(files) - CLOSING_WINDOWS])
+    requested = judged_rows(query, files[: len(files) - CLOSING_WINDOWS])
     for name, found in outputs.items():
         rows = rows_of(query, found)
-        for output, expected in wanted.items():
+        for output, expected in requested.items():
             if rows[output] != expected:
                 differing = set(rows[output]) ^ set(expected)
                 example = min(differing, default=None)
@@ -67,4 +67,4 @@ def check_results(
                     f"{name} computed another {output}: {len(rows[output])} rows, not "
                     f"{len(expected)}; {len(differing)} differ, the first is {example}"
                 )
-    return {output: len(rows) for output, rows in wanted.items()}
+    return {output: len(rows) for output, rows in requested.items()}

@@ -108,7 +108,7 @@ def check(catalog: Lines, root: Path) -> None:
     with duckdb.connect() as connection:
         for kind, advance_us in (("tumbling", SIZE_S * 10**6), ("sliding", ADVANCE_S * 10**6)):
             size_us = SIZE_S * 10**6
-            wanted: list[tuple[Any, ...]] = connection.execute(
+            expected: list[tuple[Any, ...]] = connection.execute(
                 f"""
                 WITH record AS (
                     SELECT *, unnest(range({STIME} - {STIME} % {advance_us} - {size_us}
@@ -127,7 +127,7 @@ def check(catalog: Lines, root: Path) -> None:
                 "FROM read_parquet($found) ORDER BY ALL",
                 {"found": files(f"{kind}_out")},
             ).fetchall()
-            assert found == wanted, f"{kind}: {len(found)} rows, not {len(wanted)} or others"
+            assert found == expected, f"{kind}: {len(found)} rows, not {len(expected)} or others"
 
 
 @contextmanager

@@ -86,7 +86,7 @@ def _wait_until_begun(federation: Federation, streams: int) -> float:
             return waited_s
         if waited_s > BEGIN_S_MAX:
             raise ContenderFailed(f"{sample['begun']:,.0f} of {streams:,} streams have begun")
-        _tell(f"{streams:,} streams: {sample['begun']:,.0f} begun after {waited_s:.0f} s")
+        _show_progress(f"{streams:,} streams: {sample['begun']:,.0f} begun after {waited_s:.0f} s")
         time.sleep(LOOK_AGAIN_S)
 
 
@@ -109,7 +109,7 @@ def _samples(
                 **_cpu_s(process.pid, federation.postmaster),
             }
             yield sample
-            _tell(f"{sample['at_s']:.0f} s: behind by {sample['behind_s']:.1f} s")
+            _show_progress(f"{sample['at_s']:.0f} s: behind by {sample['behind_s']:.1f} s")
         number += 1
         time.sleep(max(began_s + number * every_s - time.monotonic(), 0))
 
@@ -220,7 +220,7 @@ def lines_of(measured: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         yield f"{name:20}" + "".join(f"{m['figures'][name]:>12,.2f}" for m in measured)
 
 
-def _tell(text: str) -> None:
+def _show_progress(text: str) -> None:
     if sys.stderr.isatty():
         print(f"\r\x1b[K{text}", end="", file=sys.stderr)
 

@@ -184,7 +184,7 @@ def paired_by_key(deleted: Sequence[Hashable], inserted: Sequence[Hashable]) -> 
     }
 
 
-def versions_to_tell(versions: Sequence[LineVersion], rows_max: int | None) -> LineVersion | None:
+def versions_to_report(versions: Sequence[LineVersion], rows_max: int | None) -> LineVersion | None:
     """Up to which version to tell of changes: as many as have `rows_max` rows, never less than one.
 
     A version is never cut, so that whoever goes on behind it neither skips nor repeats. None if
@@ -200,7 +200,7 @@ def versions_to_tell(versions: Sequence[LineVersion], rows_max: int | None) -> L
     return chosen
 
 
-def told_whole(since: LineVersion | None, trimmed_us: int | None, from_us: int) -> bool:
+def as_one_change(since: LineVersion | None, trimmed_us: int | None, from_us: int) -> bool:
     """Whether the changes since a version are all there, from event time `from_us` on.
 
     What is trimmed was final; what was final at the version already has not changed since. `since`

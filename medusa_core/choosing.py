@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from medusa_core.bounds import Policy
-from medusa_core.comparing import Held, compared_through, differences, pieces_of
-from medusa_core.decisions import Because
+from medusa_core.comparing import ProducerDigest, compared_through, differences, pieces_of
+from medusa_core.decisions import DecisionReason
 from medusa_core.divergence import Divergence
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.imports import (
@@ -29,7 +29,7 @@ from medusa_core.imports import (
 )
 from medusa_core.names import PlanId
 from medusa_core.segments import Producer, Stability
-from medusa_core.wait_budget import Patience
+from medusa_core.wait_budget import WaitBudget
 
 CHOICES_MAX = 1_024
 """How many rows are chosen at once; the rest is chosen next."""
@@ -41,16 +41,16 @@ class _Picked:
     the producers that are waited for then."""
 
     stability: Stability
-    held: Held | None
+    held: ProducerDigest | None
     reason: str
     why: str | None = None
     lacking: frozenset[Producer] = frozenset()
 
 
-def choose(knowledge: ImportKnowledge, patience: Patience | None, now_ms: int) -> ChosenRows:
+def choose(knowledge: ImportKnowledge, wait_budget: WaitBudget | None, now_ms: int) -> ChosenRows:
     """What to read now of a stream, and what was found out by comparing its producers.
 
-    `patience` is that of what reads the stream here (None: nothing is promised, so what is not
+    `wait_budget` is that of what reads the stream here (None: nothing is promised, so what is not
     verified is waited for as long as it takes). `now_ms` is the catalog's clock.
     """
     stream, known = knowledge.stream, knowledge.divergences
@@ -60,7 +60,7 @@ def choose(knowledge: ImportKnowledge, patience: Patience | None, now_ms: int) -
         found += differences(stream, pieces, (*known, *found))
     knowledge = replace(knowledge, divergences=(*known, *found))
     rows = [row for part in knowledge.tentative for row in _corrected(knowledge, part)]
-    ahead, reached_us, waits_until_ms = _ahead(knowledge, patience, now_ms)
+    ahead, reached_us, waits_until_ms = _ahead(knowledge, wait_budget, now_ms)
     rows = [*_joined(rows), *_joined(ahead)]
     is_cut = len(rows) > CHOICES_MAX
     return ChosenRows(
@@ -108,7 +108,7 @@ def _corrected(knowledge: ImportKnowledge, part: Range) -> Iterator[Choose]:
 
 
 def _ahead(
-    knowledge: ImportKnowledge, patience: Patience | None, now_ms: int
+    knowledge: ImportKnowledge, wait_budget: WaitBudget | None, now_ms: int
 ) -> tuple[list[Choose], int | None, int | None]:
     """The rows behind the import's boundary up to the first piece that nobody has or that is waited
     for; where they end, and until when that is waited for."""
@@ -121,7 +121,7 @@ def _ahead(
         if picked is None:
             break
         if picked.lacking:
-            due_ms = _due_ms(picked, patience, without)
+            due_ms = _due_ms(picked, wait_budget, without)
             if due_ms is None or due_ms > now_ms:
                 return rows, reached_us, due_ms
         without = picked.lacking
@@ -146,18 +146,22 @@ def _waited_for(knowledge: ImportKnowledge) -> set[str]:
     return {cause_of(knowledge.stream, why) for why in (UNVERIFIED, LOST)}
 
 
-def _due_ms(picked: _Picked, patience: Patience | None, without: frozenset[Producer]) -> int | None:
+def _due_ms(
+    picked: _Picked, wait_budget: WaitBudget | None, without: frozenset[Producer]
+) -> int | None:
     """When a piece is read although not enough producers are there; None: never."""
-    if patience is None or patience.during_failure is Policy.SUSPEND:
+    if wait_budget is None or wait_budget.during_failure is Policy.SUSPEND:
         return None
     segment = picked.held.segment if picked.held is not None else None
     fresh_ms = 0 if segment is None else segment.fresh_ms
-    if patience.during_failure is Policy.PROCESS and picked.lacking == without:
+    if wait_budget.during_failure is Policy.PROCESS and picked.lacking == without:
         return fresh_ms
-    return fresh_ms + patience.wait_ms
+    return fresh_ms + wait_budget.wait_ms
 
 
-def _pick(knowledge: ImportKnowledge, piece: Range, held: Sequence[Held]) -> _Picked | None:
+def _pick(
+    knowledge: ImportKnowledge, piece: Range, held: Sequence[ProducerDigest]
+) -> _Picked | None:
     """What is best of a piece; None if no producer has anything of it."""
     agreeing = _agreeing(held)
     stable = min(agreeing, key=_by_row, default=None)
@@ -193,7 +197,7 @@ def _pick(knowledge: ImportKnowledge, piece: Range, held: Sequence[Held]) -> _Pi
                    DISPUTED if is_disputed else LOST, silent)  # fmt: skip
 
 
-def _agreeing(held: Sequence[Held]) -> list[Held]:
+def _agreeing(held: Sequence[ProducerDigest]) -> list[ProducerDigest]:
     """The final rows under one plan that most producers have, those that are empty for good too;
     these alone where no final row is there: what others have lost is known to be empty by them.
 
@@ -202,7 +206,7 @@ def _agreeing(held: Sequence[Held]) -> list[Held]:
     stable = [h for h in held if h.is_stable]
     plans = {h.segment.plan for h in stable if h.segment is not None}
 
-    def of(plan: PlanId) -> list[Held]:
+    def of(plan: PlanId) -> list[ProducerDigest]:
         return [h for h in stable if h.segment is None or h.segment.plan == plan]
 
     def first(plan: PlanId) -> Producer:
@@ -211,16 +215,16 @@ def _agreeing(held: Sequence[Held]) -> list[Held]:
     return max((of(plan) for plan in sorted(plans, key=first)), key=len, default=stable)
 
 
-def _by_row(held: Held) -> tuple[bool, Producer]:
+def _by_row(held: ProducerDigest) -> tuple[bool, Producer]:
     return (held.segment is None, held.producer)
 
 
-def _by_missing(held: Held) -> tuple[int, Producer]:
+def _by_missing(held: ProducerDigest) -> tuple[int, Producer]:
     return (len(held.segment.missing) if held.segment else 0, held.producer)
 
 
 def _choice(
-    knowledge: ImportKnowledge, piece: Range, picked: _Picked, held: Sequence[Held]
+    knowledge: ImportKnowledge, piece: Range, picked: _Picked, held: Sequence[ProducerDigest]
 ) -> Choose:
     segment = picked.held.segment if picked.held is not None else None
     is_final = picked.stability.is_final
@@ -236,7 +240,7 @@ def _choice(
         version=None if segment is None else segment.version,
         stability=picked.stability,
         plan=knowledge.plan if segment is None else segment.plan,
-        because=Because(
+        because=DecisionReason(
             picked.reason,
             {
                 "producers": len(held),

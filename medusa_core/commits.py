@@ -220,7 +220,7 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Committed:
+class CommitResult:
     """The catalog's answer: the version each stream got, and when, by the catalog's clock.
 
     `again` tells that this very commit had been made before and nothing was written now.

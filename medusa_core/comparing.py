@@ -20,7 +20,7 @@ from medusa_core.segments import Producer, Segment, Stability
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class ProducerDigest:
     """The copy of a piece that a producer has.
 
     `segment`: None if the piece has no row. `is_outside`: the producer's line begins after the
@@ -52,7 +52,9 @@ class Held:
         )
 
 
-def pieces_of(knowledge: ImportKnowledge, whole: Range) -> Iterator[tuple[Range, list[Held]]]:
+def pieces_of(
+    knowledge: ImportKnowledge, whole: Range
+) -> Iterator[tuple[Range, list[ProducerDigest]]]:
     """`whole`, cut where any producer's rows are, and what each producer has of each piece."""
     cuts = {whole.from_us, whole.to_us}
     for line in knowledge.producers:
@@ -64,7 +66,7 @@ def pieces_of(knowledge: ImportKnowledge, whole: Range) -> Iterator[tuple[Range,
     places = [0] * len(knowledge.producers)
     for from_us, to_us in pairwise(inside):
         piece = Range(from_us, to_us)
-        held: list[Held] = []
+        held: list[ProducerDigest] = []
         for number, line in enumerate(knowledge.producers):
             rows = line.segments
             while places[number] < len(rows) and rows[places[number]].range.to_us <= from_us:
@@ -74,19 +76,21 @@ def pieces_of(knowledge: ImportKnowledge, whole: Range) -> Iterator[tuple[Range,
         yield piece, held
 
 
-def _held(line: ProducedLine, piece: Range, segment: Segment | None) -> Held:
+def _held(line: ProducedLine, piece: Range, segment: Segment | None) -> ProducerDigest:
     if line.trimmed_us is not None and piece.to_us <= line.trimmed_us:
         is_before = line.origin_us is not None and piece.to_us <= line.origin_us
-        return Held(line, None, is_outside=is_before, is_gone=not is_before)
+        return ProducerDigest(line, None, is_outside=is_before, is_gone=not is_before)
     if segment is not None:
-        return Held(line, segment)
+        return ProducerDigest(line, segment)
     is_before = line.origin_us is not None and piece.to_us <= line.origin_us
     is_behind = line.has_ended and line.end_us is not None and piece.from_us >= line.end_us
-    return Held(line, None, is_outside=is_before or is_behind)
+    return ProducerDigest(line, None, is_outside=is_before or is_behind)
 
 
 def differences(
-    stream: StreamName, pieces: Iterable[tuple[Range, list[Held]]], known: Sequence[Divergence]
+    stream: StreamName,
+    pieces: Iterable[tuple[Range, list[ProducerDigest]]],
+    known: Sequence[Divergence],
 ) -> tuple[Divergence, ...]:
     """Where producers' final rows differ under one plan: of each pair the first bucket.
 
@@ -110,7 +114,7 @@ def differences(
 
 
 def _first_difference(
-    stream: StreamName, piece: Range, one: Held, other: Held
+    stream: StreamName, piece: Range, one: ProducerDigest, other: ProducerDigest
 ) -> Divergence | None:
     plan = _plan_of(one, other)
     if plan is None:
@@ -129,13 +133,13 @@ def _first_difference(
     return None
 
 
-def _plan_of(one: Held, other: Held) -> PlanId | None:
+def _plan_of(one: ProducerDigest, other: ProducerDigest) -> PlanId | None:
     """The plan under which both have the piece; None if there is none."""
     plans = {h.segment.plan for h in (one, other) if h.segment is not None}
     return plans.pop() if len(plans) == 1 else None
 
 
-def _version(held: Held) -> Version:
+def _version(held: ProducerDigest) -> Version:
     return Version(0) if held.segment is None else held.segment.version
 
 
@@ -171,8 +175,8 @@ def compared_through(knowledge: ImportKnowledge) -> dict[Producer, int]:
     for line in knowledge.producers if part is not None else ():
         assert part is not None
         through_us = min(_final_us(line), part.to_us)
-        stands_us = BEGINNING_US if line.compared_us is None else line.compared_us
-        if through_us > max(stands_us, part.from_us):
+        current_us = BEGINNING_US if line.compared_us is None else line.compared_us
+        if through_us > max(current_us, part.from_us):
             found[line.producer] = through_us
     return found
 

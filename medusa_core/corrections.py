@@ -13,7 +13,7 @@ from itertools import groupby
 
 from medusa_core import owed
 from medusa_core.commits import Cause
-from medusa_core.decisions import Aged, Because, ComputeStep, Promote
+from medusa_core.decisions import ComputeStep, DecisionReason, OutputAge, Promote
 from medusa_core.grid import Range
 from medusa_core.knowledge import FragmentKnowledge, Limits
 from medusa_core.partial import oldest_fresh
@@ -40,11 +40,11 @@ def corrections_within(
     fragments: Sequence[FragmentKnowledge],
     limits: Limits,
     slack_ms: int | None,
-    work_ms: Sequence[int],
+    step_ms: Sequence[int],
 ) -> Iterator[Promote | ComputeStep]:
     """What is made final without a job, then chunks of corrections, each oldest first.
 
-    `slack_ms` is the time until something must be answered (None: nothing must); `work_ms` is what
+    `slack_ms` is the time until something must be answered (None: nothing must); `step_ms` is what
     the other steps of this tick are expected to take.
     """
     found = [_Owed(f, c) for f in fragments for c in owed.corrections(f)]
@@ -53,7 +53,7 @@ def corrections_within(
     changed = [one for one in found if not one.correction.is_unchanged]
     budget_ms: float | None = None
     if slack_ms is not None:
-        budget_ms = max(slack_ms * SLACK_PART, sum(work_ms) * SHARE / (1 - SHARE))
+        budget_ms = max(slack_ms * SLACK_PART, sum(step_ms) * SHARE / (1 - SHARE))
         unchanged = unchanged[: max(int(budget_ms / PROMOTION_MS), 1)]
         budget_ms -= len(unchanged) * PROMOTION_MS
     yield from map(_promoted, unchanged)
@@ -118,8 +118,8 @@ def _corrected(chunk: Sequence[_Owed], slack_ms: int | None) -> ComputeStep:
         stability=Stability.STABLE,
         cause=Cause.CORRECTION,
         ends=False,
-        because=Because("its inputs are final now", numbers),
-        ages=(Aged(part, _fresh_ms(fragment, part, corrections)),),
+        because=DecisionReason("its inputs are final now", numbers),
+        ages=(OutputAge(part, _fresh_ms(fragment, part, corrections)),),
     )
 
 
@@ -131,7 +131,7 @@ def _promoted(one: _Owed) -> Promote:
         tentative=correction.tentative,
         fresh_ms=_fresh_ms(fragment, correction.range, (correction,)),
         reads=tuple(reads_of(fragment, correction.outputs, correction.range)),
-        because=Because(
+        because=DecisionReason(
             "its inputs are final now and hold what was read",
             {"segments": len(correction.tentative)},
         ),

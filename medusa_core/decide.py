@@ -14,10 +14,10 @@ from medusa_core.bounds import Bound, Policy, wait_ms
 from medusa_core.commits import Cause, Lane
 from medusa_core.corrections import corrections_within
 from medusa_core.decisions import (
-    Because,
     CloseBuckets,
     ComputeStep,
     Decision,
+    DecisionReason,
     Promote,
     Wait,
     explain,
@@ -25,7 +25,7 @@ from medusa_core.decisions import (
 from medusa_core.grid import BEGINNING_US, Range, ceil_us, floor_us
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, LandingKnowledge, Limits
 from medusa_core.partial import (
-    Partial,
+    PartialOutput,
     ages_of,
     buckets_of,
     first_lacking,
@@ -38,10 +38,10 @@ from medusa_core.segments import Stability
 from medusa_core.step_costs import Cost
 
 __all__ = [
-    "Because",
     "CloseBuckets",
     "ComputeStep",
     "Decision",
+    "DecisionReason",
     "Promote",
     "Wait",
     "decide",
@@ -144,7 +144,7 @@ def _unless_held_back(
     what = "an input is tentative" if is_tentative else "corrections are owed"
     return Wait(
         of=fragment.fragment.id,
-        because=Because(
+        because=DecisionReason(
             f"{what} and the policy is {policy.value}",
             {"fresh_ms": step.fresh_ms, "wait_ms": blocks_ms, "now_ms": now_ms},
         ),
@@ -154,7 +154,7 @@ def _unless_held_back(
 
 def _answer(
     fragment: FragmentKnowledge,
-    lacks: Partial,
+    lacks: PartialOutput,
     limits: Limits,
     bound: Bound,
     blocks_ms: int,
@@ -172,12 +172,12 @@ def _answer(
     if lacks.due_ms is None:
         return Wait(
             of=fragment.fragment.id,
-            because=Because(f"{names} missing and the policy is suspend", numbers),
+            because=DecisionReason(f"{names} missing and the policy is suspend", numbers),
         )
     if lacks.due_ms > now_ms:
         return Wait(
             of=fragment.fragment.id,
-            because=Because(f"waits for {names} as long as the bound allows", numbers),
+            because=DecisionReason(f"waits for {names} as long as the bound allows", numbers),
             until_ms=lacks.due_ms,
         )
     part = lacks.range
@@ -194,7 +194,7 @@ def _answer(
         stability=Stability.TENTATIVE,
         cause=Cause.TENTATIVE,
         ends=False,
-        because=Because(
+        because=DecisionReason(
             f"{names} still missing as in the bucket before"
             if lacks.was_blocked
             else f"{names} missing, and the bound leaves no more time",
@@ -238,7 +238,7 @@ def frontier_step(fragment: FragmentKnowledge, ready: Range, limits: Limits) -> 
         stability=stability,
         cause=Cause.NORMAL if is_final else Cause.TENTATIVE,
         ends=part.to_us == owed.ends_at_us(fragment),
-        because=Because(
+        because=DecisionReason(
             "the boundary of every input has passed it"
             if is_final
             else "an input is there as tentative",
@@ -326,14 +326,14 @@ def cut_us(
     return to_us
 
 
-def _why_wait(fragment: FragmentKnowledge) -> Because:
+def _why_wait(fragment: FragmentKnowledge) -> DecisionReason:
     if all(o.has_ended for o in fragment.outputs.values()):
-        return Because("its outputs have ended", {})
+        return DecisionReason("its outputs have ended", {})
     last = min(fragment.inputs.values(), key=lambda i: i.boundary_us)
     if last.boundary_us == BEGINNING_US:
-        return Because(f"{last.stream} has not begun", {})
+        return DecisionReason(f"{last.stream} has not begun", {})
     done_us = min(o.boundary_us for o in fragment.outputs.values())
-    return Because(
+    return DecisionReason(
         f"the boundary of {last.stream} has not passed the next bucket",
         {"boundary_us": last.boundary_us, "computed_us": done_us},
     )
@@ -350,7 +350,7 @@ def decide_landing(landing: LandingKnowledge, limits: Limits) -> CloseBuckets | 
         has_closed_all = ended and landing.closed_us == landing.end_us
         return Wait(
             of=landing.stream,
-            because=Because(
+            because=DecisionReason(
                 "the source has ended and all of it is closed"
                 if has_closed_all
                 else "the source has promised no further bucket",
@@ -362,7 +362,7 @@ def decide_landing(landing: LandingKnowledge, limits: Limits) -> CloseBuckets | 
         landing=landing,
         range=Range(landing.closed_us, to_us),
         ends=ended and to_us == landing.end_us,
-        because=Because(
+        because=DecisionReason(
             "the source's boundary has passed it",
             {
                 "boundary_us": landing.boundary_us,

@@ -17,7 +17,7 @@ from medusa_core.segments import Read, Stability
 
 
 @dataclass(frozen=True, slots=True)
-class Because:
+class DecisionReason:
     """Why, in a phrase and in the numbers that it was decided by."""
 
     reason: str
@@ -38,11 +38,11 @@ class CloseBuckets:
     landing: LandingKnowledge
     range: Range
     ends: bool
-    because: Because
+    because: DecisionReason
 
 
 @dataclass(frozen=True, slots=True)
-class Aged:
+class OutputAge:
     """A part of a step's outputs, and when it could have been computed, by the home's clock."""
 
     range: Range
@@ -65,9 +65,9 @@ class ComputeStep:
     stability: Stability
     cause: Cause
     ends: bool
-    because: Because
+    because: DecisionReason
     missing: tuple[StreamName, ...] = ()
-    ages: tuple[Aged, ...] = ()
+    ages: tuple[OutputAge, ...] = ()
 
     @property
     def fresh_ms(self) -> int | None:
@@ -84,7 +84,7 @@ class Promote:
     tentative: tuple[TentativeKnowledge, ...]
     reads: tuple[Read, ...]
     fresh_ms: int
-    because: Because
+    because: DecisionReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Wait:
     """Nothing to do for a fragment or a source now; `until_ms` is when that changes by itself."""
 
     of: str
-    because: Because
+    because: DecisionReason
     until_ms: int | None = None
 
 

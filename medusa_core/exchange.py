@@ -38,7 +38,7 @@ def import_fragment(stream: StreamName) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImportStanding:
+class ImportStatus:
     """A partner's line that a home imports: how far its copy has come, and under which assignment.
 
     `boundary_us` is None as long as nothing of the line has come; `tentative_us` is where its first
@@ -111,7 +111,7 @@ class LineNews:
     What of the line lies before `trimmed_us`, and came neither with this news nor before, is gone.
     `chain_after` and `chain` are the line's at `after` and at `version`, as 64 hexadecimal digits;
     None where the home does not know them. The segments' `age_ms` are their ages when the news was
-    told; `asked_ms` is when it was asked for, by the reader's clock, which the reader notes.
+    told; `read_ms` is when it was asked for, by the reader's clock, which the reader notes.
     `recalls` are all that the line went through after `after`, oldest first: of what one behind
     `version` takes back nothing is told.
     """
@@ -127,7 +127,7 @@ class LineNews:
     trimmed_us: int | None = None
     chain_after: str | None = None
     chain: str | None = None
-    asked_ms: int | None = field(default=None, compare=False)
+    read_ms: int | None = field(default=None, compare=False)
     recalls: tuple[LineRecall, ...] = ()
 
     def __post_init__(self) -> None:
@@ -154,7 +154,7 @@ class LineNews:
 
     def fresh_ms(self, segment: Segment) -> int | None:
         """When a segment's age was 0, by the reader's clock: what the way here took counts."""
-        return None if self.asked_ms is None else self.asked_ms - segment.age_ms
+        return None if self.read_ms is None else self.read_ms - segment.age_ms
 
     @property
     def key(self) -> str:

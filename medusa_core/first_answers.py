@@ -16,7 +16,7 @@ from medusa_core.segments import Stability
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FirstAnswer:
+class FirstOutput:
     """The first answer over a part of event time, and when a final one was there (None: not yet).
 
     Times are milliseconds of the home's clock.
@@ -57,14 +57,14 @@ def delay_ms_of(event: LineEvent) -> int | None:
     return max(event.committed_at_ms - event.inputs_at_ms, event.age_ms, 0)
 
 
-def first_answers(window: Range, events: Sequence[LineEvent]) -> list[FirstAnswer]:
+def first_answers(window: Range, events: Sequence[LineEvent]) -> list[FirstOutput]:
     """The first answers over a window in the order of event time, cut where corrections are cut."""
     finals = sorted((e for e in events if e.stability.is_final), key=lambda e: e.range)
     starts = [final.range.from_us for final in finals]
     found = []
     for event, part in sorted(first_arrivals(window, events), key=lambda arrival: arrival[1]):
         if event.stability.is_final:
-            answer = FirstAnswer(range=part, event=event, final_at_ms=event.committed_at_ms)
+            answer = FirstOutput(range=part, event=event, final_at_ms=event.committed_at_ms)
             found.append(answer)
             continue
         first = max(bisect_right(starts, part.from_us) - 1, 0)
@@ -72,7 +72,7 @@ def first_answers(window: Range, events: Sequence[LineEvent]) -> list[FirstAnswe
     return found
 
 
-def _followed(event: LineEvent, part: Range, finals: Iterable[LineEvent]) -> Iterator[FirstAnswer]:
+def _followed(event: LineEvent, part: Range, finals: Iterable[LineEvent]) -> Iterator[FirstOutput]:
     """A tentative answer, cut by the final ones that took its place."""
     at_us = part.from_us
     for final in finals:
@@ -80,12 +80,12 @@ def _followed(event: LineEvent, part: Range, finals: Iterable[LineEvent]) -> Ite
         if piece is None or piece.to_us <= at_us:
             continue
         if at_us < piece.from_us:
-            yield FirstAnswer(range=Range(at_us, piece.from_us), event=event, final_at_ms=None)
+            yield FirstOutput(range=Range(at_us, piece.from_us), event=event, final_at_ms=None)
         piece = Range(max(at_us, piece.from_us), piece.to_us)
-        yield FirstAnswer(range=piece, event=event, final_at_ms=final.committed_at_ms)
+        yield FirstOutput(range=piece, event=event, final_at_ms=final.committed_at_ms)
         at_us = piece.to_us
     if at_us < part.to_us:
-        yield FirstAnswer(range=Range(at_us, part.to_us), event=event, final_at_ms=None)
+        yield FirstOutput(range=Range(at_us, part.to_us), event=event, final_at_ms=None)
 
 
 def first_arrivals(window: Range, events: Iterable[LineEvent]) -> Iterator[tuple[LineEvent, Range]]:

@@ -38,7 +38,7 @@ class _Size:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Path:
     """A way from an output back to an input, and the windows on it in this order."""
 
     stream: StreamName
@@ -74,22 +74,22 @@ class Fragment:
     inputs: Mapping[Port, StreamName]
     outputs: Mapping[StreamName, Port]
     is_fallible: bool = False
-    _ways: Mapping[StreamName, tuple[_Way, ...]] = field(init=False, compare=False, repr=False)
+    _paths: Mapping[StreamName, tuple[_Path, ...]] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         freeze(self, "inputs", "outputs")
-        behind: dict[str, tuple[_Way, ...]] = {}
+        behind: dict[str, tuple[_Path, ...]] = {}
         for box in self.boxes:
             own = (_Size(box.size_us, box.advance_us),) if isinstance(box, Aggregate) else ()
             ports = (self.network.port(reference, box.name) for reference in inputs_of(box))
-            ways = (way for port in ports for way in self._ways_from(port, behind))
-            behind[box.name] = tuple(dict.fromkeys(_Way(w.stream, own + w.windows) for w in ways))
-        found = {name: self._ways_from(port, behind) for name, port in self.outputs.items()}
-        object.__setattr__(self, "_ways", found)
+            paths = (path for port in ports for path in self._paths_from(port, behind))
+            behind[box.name] = tuple(dict.fromkeys(_Path(w.stream, own + w.windows) for w in paths))
+        found = {name: self._paths_from(port, behind) for name, port in self.outputs.items()}
+        object.__setattr__(self, "_paths", found)
 
-    def _ways_from(self, port: Port, behind: Mapping[str, tuple[_Way, ...]]) -> tuple[_Way, ...]:
+    def _paths_from(self, port: Port, behind: Mapping[str, tuple[_Path, ...]]) -> tuple[_Path, ...]:
         """The ways from a port back to the inputs, each once, from those behind the boxes."""
-        return (_Way(self.inputs[port]),) if port in self.inputs else behind[port.owner]
+        return (_Path(self.inputs[port]),) if port in self.inputs else behind[port.owner]
 
     @property
     def id(self) -> str:
@@ -104,11 +104,11 @@ class Fragment:
     def needed(self, output: StreamName, part: Range) -> dict[StreamName, Range]:
         """Which range of each input the range `part` of an output is computed from, at least."""
         need = dict.fromkeys(self.input_streams, part) if self.is_fallible else {}
-        for way in self._ways[output]:
-            behind = way.behind(part)
+        for path in self._paths[output]:
+            behind = path.behind(part)
             if behind is not None:
-                known = need.get(way.stream)
-                need[way.stream] = behind if known is None else known.hull(behind)
+                known = need.get(path.stream)
+                need[path.stream] = behind if known is None else known.hull(behind)
         return need
 
     def needed_by_all(self, part: Range) -> dict[StreamName, Range]:
@@ -121,7 +121,7 @@ class Fragment:
 
     def ends_us(self, output: StreamName, input_ends_us: Mapping[StreamName, int]) -> int:
         """Before which event time every record of an output lies, given the ends of the inputs."""
-        return max(way.ends_us(input_ends_us[way.stream]) for way in self._ways[output])
+        return max(path.ends_us(input_ends_us[path.stream]) for path in self._paths[output])
 
 
 def windows_within(windows: Windows, part: Range) -> Range | None:

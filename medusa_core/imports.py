@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from medusa_core.commits import Cause, Commit, Lease, OutputSegment, StepMetrics
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.digest import Digest
 from medusa_core.divergence import Divergence
 from medusa_core.exchange import import_fragment
@@ -125,7 +125,7 @@ class Choose:
     version: Version | None
     stability: Stability
     plan: PlanId
-    because: Because
+    because: DecisionReason
     missing: tuple[StreamName, ...] = ()
     buckets: Mapping[int, Digest] = field(default_factory=dict)
     files: tuple[SegmentFile, ...] = ()

@@ -84,7 +84,7 @@ _FIELDS = ("max_us", "held_us", "late", "unconfirmed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judged:
+class JudgedBatch:
     """Verdicts of a batch's records, in order, and the state behind them.
 
     Only the last can be HELD: a later batch tells what becomes of it. `released` is what became of
@@ -103,7 +103,7 @@ def judge(
     *,
     limit_us: int | None = None,
     promised_us: int | None = None,
-) -> Judged:
+) -> JudgedBatch:
     """Judge the next records of a sequence by their event times, in microseconds.
 
     `limit_us` is the latest time that the reader's clock believes at once (clock + max_skew; None
@@ -134,7 +134,7 @@ def judge(
         else:
             verdicts.append(Verdict.IN_TIME)
         max_us = time_us if is_ahead else max_us
-    return Judged(
+    return JudgedBatch(
         verdicts=tuple(verdicts),
         released=released,
         state=LatenessState(

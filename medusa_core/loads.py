@@ -29,7 +29,7 @@ WINDOW_MS = 60_000
 """Over how long the load of now is an average."""
 
 
-class Kind(Enum):
+class ActivityKind(Enum):
     """What CPU was spent on where it was no fragment's work."""
 
     DECIDING = "deciding"
@@ -39,7 +39,7 @@ class Kind(Enum):
     UNATTRIBUTED = "unattributed"
 
 
-class WorkKey(NamedTuple):
+class LoadKey(NamedTuple):
     """Whose load it is, and why: a fragment's partition by cause (landings and imports, too)."""
 
     fragment: str
@@ -48,10 +48,10 @@ class WorkKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class FragmentSpan:
     """What was done for a fragment; `weight` is its cost beside what was done together with it."""
 
-    of: WorkKey
+    of: LoadKey
     weight: float = 1.0
 
     def __post_init__(self) -> None:
@@ -64,14 +64,14 @@ class Span:
     """What was spent between two looks (CPU, us), and on what: works, else a kind.
 
     `delivery_us` of it was spent by the threads of deliveries beside. A span of deciding belongs to
-    the works of its `turn`, if it has one in which there was work.
+    the works of its `tick`, if it has one in which there was work.
     """
 
     cpu_us: int
-    works: tuple[Work, ...] = ()
-    kind: Kind = Kind.UNATTRIBUTED
+    fragments: tuple[FragmentSpan, ...] = ()
+    kind: ActivityKind = ActivityKind.UNATTRIBUTED
     delivery_us: int = 0
-    turn: int | None = None
+    tick: int | None = None
 
     def __post_init__(self) -> None:
         if self.cpu_us < 0 or self.delivery_us < 0:
@@ -82,52 +82,52 @@ class Span:
 class Shares:
     """CPU (us) by work and by kind; nothing is left out: all of it is `total_us`."""
 
-    works: Mapping[WorkKey, int] = field(default_factory=dict)
-    kinds: Mapping[Kind, int] = field(default_factory=dict)
+    by_key: Mapping[LoadKey, int] = field(default_factory=dict)
+    kinds: Mapping[ActivityKind, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        freeze(self, "works")
+        freeze(self, "by_key")
         freeze(self, "kinds")
 
     @property
     def total_us(self) -> int:
         """Everything that the process tree spent."""
-        return sum(self.works.values()) + sum(self.kinds.values())
+        return sum(self.by_key.values()) + sum(self.kinds.values())
 
 
 def shares_of(spans: Iterable[Span]) -> Shares:
     """Deal out what was spent in the spans, whatever their order."""
-    works: dict[WorkKey, int] = {}
-    kinds: dict[Kind, int] = {}
-    turns: dict[int, dict[WorkKey, int]] = {}
+    by_key: dict[LoadKey, int] = {}
+    kinds: dict[ActivityKind, int] = {}
+    by_tick: dict[int, dict[LoadKey, int]] = {}
     around: dict[int, int] = {}
     for span in spans:
         delivered_us = min(span.delivery_us, span.cpu_us)
-        _add(kinds, Kind.DELIVERY, delivered_us)
+        _add(kinds, ActivityKind.DELIVERY, delivered_us)
         left_us = span.cpu_us - delivered_us
-        if span.works:
-            weights: dict[WorkKey, float] = {}
-            for work in sorted(span.works, key=_order):
-                weights[work.of] = weights.get(work.of, 0.0) + work.weight
-            of_turn = turns.setdefault(span.turn, {}) if span.turn is not None else {}
+        if span.fragments:
+            weights: dict[LoadKey, float] = {}
+            for part in sorted(span.fragments, key=_order):
+                weights[part.of] = weights.get(part.of, 0.0) + part.weight
+            of_tick = by_tick.setdefault(span.tick, {}) if span.tick is not None else {}
             for key, part_us in _dealt(left_us, weights).items():
-                _add(works, key, part_us)
-                of_turn[key] = of_turn.get(key, 0) + part_us
-        elif span.kind is Kind.DECIDING and span.turn is not None:
-            _add(around, span.turn, left_us)
+                _add(by_key, key, part_us)
+                of_tick[key] = of_tick.get(key, 0) + part_us
+        elif span.kind is ActivityKind.DECIDING and span.tick is not None:
+            _add(around, span.tick, left_us)
         else:
             _add(kinds, span.kind, left_us)
-    for turn, left_us in around.items():
-        if turns.get(turn):
-            for key, part_us in _dealt(left_us, turns[turn]).items():
-                _add(works, key, part_us)
+    for tick, left_us in around.items():
+        if by_tick.get(tick):
+            for key, part_us in _dealt(left_us, by_tick[tick]).items():
+                _add(by_key, key, part_us)
         else:
-            _add(kinds, Kind.DECIDING, left_us)
-    return Shares(works=works, kinds=kinds)
+            _add(kinds, ActivityKind.DECIDING, left_us)
+    return Shares(by_key=by_key, kinds=kinds)
 
 
-def _order(work: Work) -> tuple[str, int, str, float]:
-    return (work.of.fragment, work.of.partition, work.of.cause.value, work.weight)
+def _order(span: FragmentSpan) -> tuple[str, int, str, float]:
+    return (span.of.fragment, span.of.partition, span.of.cause.value, span.weight)
 
 
 def _add(to: dict[K, int], key: K, amount: int) -> None:
@@ -135,11 +135,11 @@ def _add(to: dict[K, int], key: K, amount: int) -> None:
         to[key] = to.get(key, 0) + amount
 
 
-def _dealt(amount: int, weights: Mapping[WorkKey, float]) -> dict[WorkKey, int]:
+def _dealt(amount: int, weights: Mapping[LoadKey, float]) -> dict[LoadKey, int]:
     """Whole parts by weight (alike where all are 0) that add up to the amount, none negative."""
     keys = sorted(weights, key=lambda k: (k.fragment, k.partition, k.cause.value))
     whole = float(sum(weights[key] for key in keys))
-    parts: dict[WorkKey, int] = {}
+    parts: dict[LoadKey, int] = {}
     dealt, reached = 0, 0.0
     for number, key in enumerate(keys, 1):
         reached += weights[key]
@@ -166,7 +166,7 @@ class LoadSample:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class RecordedSample:
     """A sample as the home has it: its period by the catalog's clock, `[from_ms, to_ms)`."""
 
     from_ms: int
@@ -179,22 +179,22 @@ class Load:
     """The load of now, in CPU seconds per second: an average over the last `window_ms`."""
 
     window_ms: int
-    works: Mapping[WorkKey, float]
-    kinds: Mapping[Kind, float]
+    by_key: Mapping[LoadKey, float]
+    kinds: Mapping[ActivityKind, float]
 
     def __post_init__(self) -> None:
-        freeze(self, "works")
+        freeze(self, "by_key")
         freeze(self, "kinds")
 
     @property
     def total(self) -> float:
         """All that the participant's drivers spend."""
-        return sum(self.works.values()) + sum(self.kinds.values())
+        return sum(self.by_key.values()) + sum(self.kinds.values())
 
     @property
     def corrections(self) -> float:
         """What is spent on corrections: metered apart, since it ends when all is corrected."""
-        return sum(load for key, load in self.works.items() if key.cause is Cause.CORRECTION)
+        return sum(load for key, load in self.by_key.items() if key.cause is Cause.CORRECTION)
 
     @property
     def carried(self) -> float:
@@ -205,13 +205,15 @@ class Load:
         """The load of a fragment's partition, without corrections."""
         return sum(
             load
-            for key, load in self.works.items()
+            for key, load in self.by_key.items()
             if (key.fragment, key.partition) == (fragment, partition)
             and key.cause is not Cause.CORRECTION
         )
 
 
-def load_of(samples: Sequence[Recorded], now_ms: int, window_ms: int = WINDOW_MS) -> Load | None:
+def load_of(
+    samples: Sequence[RecordedSample], now_ms: int, window_ms: int = WINDOW_MS
+) -> Load | None:
     """The load over the window that ends now; None where no sample reaches into it.
 
     Of a period that reaches in only partly, that part of what it spent counts. What is not recorded
@@ -221,7 +223,7 @@ def load_of(samples: Sequence[Recorded], now_ms: int, window_ms: int = WINDOW_MS
     return load_between(samples, now_ms - window_ms, last_ms)
 
 
-def load_between(samples: Sequence[Recorded], from_ms: int, until_ms: int) -> Load | None:
+def load_between(samples: Sequence[RecordedSample], from_ms: int, until_ms: int) -> Load | None:
     """The load over `[from_ms, until_ms)`, as `load_of` that of a window: the average over the time
     between them from the first to the last sample; None where there is none."""
     within = [
@@ -231,14 +233,14 @@ def load_between(samples: Sequence[Recorded], from_ms: int, until_ms: int) -> Lo
         return None
     first_ms = max(min(s.from_ms for s in within), from_ms)
     length_ms = min(max(s.to_ms for s in within), until_ms) - first_ms
-    works: dict[WorkKey, float] = {}
-    kinds: dict[Kind, float] = {}
+    by_key: dict[LoadKey, float] = {}
+    kinds: dict[ActivityKind, float] = {}
     for sample in sorted(within, key=lambda s: (s.to_ms, s.from_ms)):
         inside_ms = min(sample.to_ms, until_ms) - max(sample.from_ms, from_ms)
         inside = inside_ms / (sample.to_ms - sample.from_ms)
         scale = inside / (length_ms * 1_000)
-        for key, spent_us in sample.shares.works.items():
-            works[key] = works.get(key, 0.0) + spent_us * scale
+        for key, spent_us in sample.shares.by_key.items():
+            by_key[key] = by_key.get(key, 0.0) + spent_us * scale
         for kind, spent_us in sample.shares.kinds.items():
             kinds[kind] = kinds.get(kind, 0.0) + spent_us * scale
-    return Load(window_ms=length_ms, works=works, kinds=kinds)
+    return Load(window_ms=length_ms, by_key=by_key, kinds=kinds)

@@ -231,7 +231,7 @@ class Network:
         hint = did_you_mean(name, known, f"it has {', '.join(known)}")
         raise Refused(f"network {self.name} has no output {name!r}: {hint}")
 
-    def port(self, reference: str, wanted_by: str) -> Port:
+    def port(self, reference: str, required_by: str) -> Port:
         """The port that a reference such as `busy` or `split.big` names.
 
         Raises Refused with the box that names it if there is none.
@@ -244,7 +244,7 @@ class Network:
             names = [part.name for part in (*self.sources, *self.boxes)]
             near = did_you_mean(owner, names, "a dangling arc")
             raise Refused(
-                f"{wanted_by} of network {self.name} reads {reference!r}, which is neither a "
+                f"{required_by} of network {self.name} reads {reference!r}, which is neither a "
                 f"source nor a box: {near}"
             )
         ports = ports_of(box)
@@ -254,7 +254,7 @@ class Network:
             known = [str(Port(owner, p)) for p in ports]
             near = did_you_mean(port, ports) and did_you_mean(reference, known)
             hint = near or f"name {' or '.join(known)}"
-            raise Refused(f"{wanted_by} of network {self.name} reads {reference!r}: {hint}")
+            raise Refused(f"{required_by} of network {self.name} reads {reference!r}: {hint}")
         return Port(owner, port)
 
 

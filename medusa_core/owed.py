@@ -115,13 +115,13 @@ def _is_unchanged(fragment: FragmentKnowledge, tentative: TentativeKnowledge) ->
     segment = tentative.segment
     for name, need in fragment.fragment.needed(segment.stream, segment.range).items():
         input_ = fragment.inputs[name]
-        wanted = need.widened(input_.width_us)
+        ranges = need.widened(input_.width_us)
         reads = sorted((r for r in tentative.reads if r.input == name), key=lambda r: r.range)
         for read in reads:
             now = content_of(input_.overlapping(read.range), read.range)
             if read.content != now or read.drop_rate:
                 return False
-        for hole in wanted.without([read.range for read in reads]):
+        for hole in ranges.without([read.range for read in reads]):
             if any(s.within(hole) for s in input_.overlapping(hole)):
                 return False
     return True

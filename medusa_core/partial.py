@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from medusa_core import owed
 from medusa_core.bounds import Bound, Policy
-from medusa_core.decisions import Aged
+from medusa_core.decisions import OutputAge
 from medusa_core.fragments import origin_of
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range, ceil_us, floor_us
 from medusa_core.knowledge import FragmentKnowledge, InputKnowledge
@@ -26,7 +26,7 @@ AGES_PER_BOUND = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partial:
+class PartialOutput:
     """A run of output buckets that lack the same inputs, and when the first is due without them.
 
     `due_ms` is by the home's clock, None if it is never due (suspended); `fresh_ms` is when the
@@ -41,7 +41,7 @@ class Partial:
     was_blocked: bool
 
 
-def partial(fragment: FragmentKnowledge, bound: Bound, wait_ms: int) -> Partial | None:
+def partial(fragment: FragmentKnowledge, bound: Bound, wait_ms: int) -> PartialOutput | None:
     """The buckets at the frontier that lack an input, where another input is there; else None.
 
     An output begins once all its inputs have: before, nobody knows where.
@@ -67,7 +67,7 @@ def partial(fragment: FragmentKnowledge, bound: Bound, wait_ms: int) -> Partial 
         due_ms = None
     elif bound.during_failure is Policy.PROCESS and was_blocked:
         due_ms = fresh_ms
-    return Partial(
+    return PartialOutput(
         range=Range(first.from_us, to_us),
         missing=missing,
         fresh_ms=fresh_ms,
@@ -148,9 +148,9 @@ def gathered_ms(fragment: FragmentKnowledge, part: Range) -> int | None:
     return None if fresh_ms is None or not arrived_ms else max(max(arrived_ms) - fresh_ms, 0)
 
 
-def ages_of(fragment: FragmentKnowledge, part: Range, bound: Bound) -> tuple[Aged, ...]:
+def ages_of(fragment: FragmentKnowledge, part: Range, bound: Bound) -> tuple[OutputAge, ...]:
     """The pieces of a range whose ages differ little, each as old as the oldest in it."""
-    pieces: list[Aged] = []
+    pieces: list[OutputAge] = []
     from_us, oldest, newest = part.from_us, None, None
     for bucket in buckets_of(fragment, part):
         fresh_ms = fresh(fragment, bucket)
@@ -159,12 +159,12 @@ def ages_of(fragment: FragmentKnowledge, part: Range, bound: Bound) -> tuple[Age
         low = fresh_ms if oldest is None else min(oldest, fresh_ms)
         high = fresh_ms if newest is None else max(newest, fresh_ms)
         if oldest is not None and high - low > bound.bound_ms // AGES_PER_BOUND:
-            pieces.append(Aged(Range(from_us, bucket.from_us), oldest))
+            pieces.append(OutputAge(Range(from_us, bucket.from_us), oldest))
             from_us, low, high = bucket.from_us, fresh_ms, fresh_ms
         oldest, newest = low, high
     if oldest is None:
         return ()
-    return (*pieces, Aged(Range(from_us, part.to_us), oldest))
+    return (*pieces, OutputAge(Range(from_us, part.to_us), oldest))
 
 
 def oldest_fresh(fragment: FragmentKnowledge, part: Range) -> int | None:

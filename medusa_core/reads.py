@@ -24,9 +24,9 @@ def reads_of(
     for output in outputs:
         for name, need in fragment.fragment.needed(output, part).items():
             input_ = fragment.inputs[name]
-            wanted = need.widened(input_.width_us)
-            for segment in input_.overlapping(wanted):
-                overlap = segment.range.intersection(wanted)
+            ranges = need.widened(input_.width_us)
+            for segment in input_.overlapping(ranges):
+                overlap = segment.range.intersection(ranges)
                 assert overlap is not None
                 yield Read(
                     output=output,

@@ -53,7 +53,7 @@ class LineRecall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recalled(LineRecall):
+class RecallResult(LineRecall):
     """A recall as it was, or would be, made of a line of this home, by `who`.
 
     `segments` and `rows` are what it took back; they are told by the recall itself only.
@@ -68,7 +68,7 @@ class Recalled(LineRecall):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecallWanted:
+class RecallRequest:
     """What an operator wants taken back: a line from a bucket on, and all that it led to here.
 
     `follows` is the generation of a partner's recall that is agreed to: it is made when the

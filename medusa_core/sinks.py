@@ -52,7 +52,7 @@ class SinkRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered:
+class DeliveryState:
     """How far a target has come: what its own record says."""
 
     through_us: int
@@ -62,7 +62,7 @@ class Delivered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class DeliveryRange:
     """A run of whole buckets to deliver in one piece, from segments that are all final.
 
     `version` is the greatest that is read; `lost_us` how much of it is declared gaps.
@@ -92,12 +92,12 @@ def final_through_us(segments: Sequence[Segment], from_us: int) -> int:
     return at_us
 
 
-def run_of(segments: Sequence[Segment], part: Range) -> Run:
+def run_of(segments: Sequence[Segment], part: Range) -> DeliveryRange:
     """The run of a range that the segments cover, all final there."""
     assert final_through_us(segments, part.from_us) >= part.to_us, "the range is not final"
     inside = tuple(s for s in segments if s.range.overlaps(part))
     gaps = (s.range.intersection(part) for s in inside if s.stability is Stability.GAP)
-    return Run(
+    return DeliveryRange(
         range=part,
         segments=inside,
         version=Version(max(s.version for s in inside)),
@@ -106,7 +106,9 @@ def run_of(segments: Sequence[Segment], part: Range) -> Run:
     )
 
 
-def next_run(segments: Sequence[Segment], part: Range, width_us: int, rows_max: int) -> Run | None:
+def next_run(
+    segments: Sequence[Segment], part: Range, width_us: int, rows_max: int
+) -> DeliveryRange | None:
     """The first buckets of a range, as far as they are final, with at most `rows_max` rows.
 
     Never less than one bucket; None if the first one is not final.

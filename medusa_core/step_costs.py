@@ -183,12 +183,12 @@ def wake_of(leads_ms: Sequence[float], around_ms: Sequence[float]) -> int:
     return max(WAKE_MS, int(lead_ms + (usual_ms(around_ms) if around_ms else 0.0)))
 
 
-def blocked_of(turns_ms: Sequence[float]) -> int:
+def blocked_of(ticks_ms: Sequence[float]) -> int:
     """How long the loop is at other work in a turn, by its last turns, the newest first.
 
     The first turns catch up with what came before: as few say nothing.
     """
-    return int(recent_ms(turns_ms)) if len(turns_ms) >= FEW_STEPS else 0
+    return int(recent_ms(ticks_ms)) if len(ticks_ms) >= FEW_STEPS else 0
 
 
 def _median(times_ms: Sequence[float]) -> float:

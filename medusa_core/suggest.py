@@ -25,12 +25,12 @@ def nearest(word: object, known: Iterable[object]) -> str | None:
     """The known name nearest to the word, as it is spelt; None if none is near enough."""
     if not isinstance(word, str) or not 0 < len(word) <= LENGTH_MAX:
         return None
-    wanted = _plain(word)
+    expected = _plain(word)
     names: dict[str, str] = {}
     for name in map(str, islice(known, LOOKED_AT_MAX)):
         if len(name) <= LENGTH_MAX:
             names.setdefault(_plain(name), name)
-    found = get_close_matches(wanted, names, n=1, cutoff=NEAR_ENOUGH)
+    found = get_close_matches(expected, names, n=1, cutoff=NEAR_ENOUGH)
     return names[found[0]] if found else None
 
 

@@ -26,7 +26,7 @@ from medusa_core.restart import (
     decide_restart,
     decide_silence,
 )
-from medusa_core.supervision import DesiredJob, Job, Seen, Supervision
+from medusa_core.supervision import DesiredJob, Job, ProcessState, Supervision
 
 JOB_RESTARTS = RestartPolicy(back_off_ms=2_000, back_off_ms_max=300_000, failures_max=6)
 
@@ -148,12 +148,12 @@ def _of_open(
 ) -> SupervisingDecision:
     seen = known.seen[job.id]
     heard_ms = max(job.heard_at_ms or job.intended_at_ms, known.reachable_since_ms)
-    if seen is Seen.GONE:
+    if seen is ProcessState.GONE:
         return Close(job=job, because=f"process {job.pid} is gone")
-    if seen is Seen.NONE:
+    if seen is ProcessState.NONE:
         if known.now_ms - heard_ms > policy.spawn_ms_max:
-            said = f"no process took it up within {_s(policy.spawn_ms_max)}"
-            return Close(job=job, because=said)
+            sentence = f"no process took it up within {_s(policy.spawn_ms_max)}"
+            return Close(job=job, because=sentence)
         until_ms = heard_ms + policy.spawn_ms_max
         return Wait(lane=job.lane, until_ms=until_ms, because="its process is being made")
     silence = decide_silence(
@@ -164,23 +164,23 @@ def _of_open(
         judged_since_ms=known.reachable_since_ms,
     )
     if isinstance(silence, EndSilent):
-        if seen is Seen.ELSEWHERE:
-            said = (
+        if seen is ProcessState.ELSEWHERE:
+            sentence = (
                 f"{job.host} was not heard of for {_s(silence.silent_ms)}; there, it ends by itself"
             )
-            return Close(job=job, because=said)
-        stands = seen.value if seen is Seen.FROZEN else "is there"
-        said = f"process {job.pid} {stands}, and was not heard of for {_s(silence.silent_ms)}"
-        return Kill(job=job, because=said)
-    if job.stop_asked_at_ms is not None:
-        until_ms = job.stop_asked_at_ms + policy.stop_ms_max
-        if known.now_ms > until_ms and seen is not Seen.ELSEWHERE:
-            said = f"it was asked to stop {_s(known.now_ms - job.stop_asked_at_ms)} ago"
-            return Kill(job=job, because=said)
+            return Close(job=job, because=sentence)
+        state = seen.value if seen is ProcessState.FROZEN else "is there"
+        sentence = f"process {job.pid} {state}, and was not heard of for {_s(silence.silent_ms)}"
+        return Kill(job=job, because=sentence)
+    if job.stop_requested_at_ms is not None:
+        until_ms = job.stop_requested_at_ms + policy.stop_ms_max
+        if known.now_ms > until_ms and seen is not ProcessState.ELSEWHERE:
+            sentence = f"it was asked to stop {_s(known.now_ms - job.stop_requested_at_ms)} ago"
+            return Kill(job=job, because=sentence)
         return Wait(lane=job.lane, until_ms=until_ms, because=f"it is stopping: {job.because}")
-    if desired is None or not desired.is_wanted:
-        said = "nobody wants it" if desired is None else _said(desired)
-        return Stop(job=job, because=said)
+    if desired is None or not desired.is_desired:
+        sentence = "nobody wants it" if desired is None else _desired_text(desired)
+        return Stop(job=job, because=sentence)
     return Keep(lane=job.lane, because=f"process {job.pid} on {job.host} runs it")
 
 
@@ -198,29 +198,29 @@ def _of_former(
 
     Until it is gone no other is made: what a job has written down is not what the system has done.
     """
-    if last is not None and known.seen.get(last.id) in (Seen.RUNS, Seen.FROZEN):
+    if last is not None and known.seen.get(last.id) in (ProcessState.RUNS, ProcessState.FROZEN):
         until_ms = _ended_ms(last) + policy.stop_ms_max
         if known.now_ms > until_ms:
-            said = f"its job ended {_s(known.now_ms - _ended_ms(last))} ago"
-            return Kill(job=last, because=f"process {last.pid} is there, and {said}")
-        said = f"process {last.pid} of job {last.id} has yet to end"
-        return Wait(lane=lane, until_ms=until_ms, because=said)
-    if lane not in known.occupied or desired is None or not desired.is_wanted:
+            sentence = f"its job ended {_s(known.now_ms - _ended_ms(last))} ago"
+            return Kill(job=last, because=f"process {last.pid} is there, and {sentence}")
+        sentence = f"process {last.pid} of job {last.id} has yet to end"
+        return Wait(lane=lane, until_ms=until_ms, because=sentence)
+    if lane not in known.occupied or desired is None or not desired.is_desired:
         return None
     ended_ms = 0 if last is None else _ended_ms(last)
     since_ms = max(known.now_ms - known.occupied[lane], ended_ms)
     until_ms = since_ms + policy.restart.start_ms_max
     if known.now_ms > until_ms:
-        said = f"for {_s(known.now_ms - since_ms)} a process has been there that no job names"
-        return GiveUp(lane=lane, because=f"{said}: find it, and end it")
-    said = "a process that no job names has yet to end"
-    return Wait(lane=lane, until_ms=until_ms, because=said)
+        sentence = f"for {_s(known.now_ms - since_ms)} a process has been there that no job names"
+        return GiveUp(lane=lane, because=f"{sentence}: find it, and end it")
+    sentence = "a process that no job names has yet to end"
+    return Wait(lane=lane, until_ms=until_ms, because=sentence)
 
 
 def _of_absent(known: Supervision, policy: JobPolicy, desired: DesiredJob) -> SupervisingDecision:
     lane = desired.lane
-    if not desired.is_wanted:
-        return Keep(lane=lane, because=f"it shall not run: {_said(desired)}")
+    if not desired.is_desired:
+        return Keep(lane=lane, because=f"it shall not run: {_desired_text(desired)}")
     tried = [job for job in known.jobs if job.desired == desired.number]
     last = tried[0] if tried else None
     if last is not None and last.exit_code == 0 and not desired.is_lasting:
@@ -228,13 +228,13 @@ def _of_absent(known: Supervision, policy: JobPolicy, desired: DesiredJob) -> Su
     if last is not None and last.exit_code == Conflict.exit_code:
         until_ms = _ended_ms(last) + policy.conflict_ms
         if known.now_ms < until_ms:
-            said = f"job {last.id} found that another driver has its leases"
-            return Wait(lane=lane, until_ms=until_ms, because=said)
+            sentence = f"job {last.id} found that another driver has its leases"
+            return Wait(lane=lane, until_ms=until_ms, because=sentence)
     failures = _failures(tried, policy.restart)
     if last is not None and failures:
-        told = f"exit code {last.exit_code}" if last.exit_code is not None else last.because
+        text = f"exit code {last.exit_code}" if last.exit_code is not None else last.because
         if last.exit_code in _HOPELESS:
-            return GiveUp(lane=lane, because=f"job {last.id} ended with {told}")
+            return GiveUp(lane=lane, because=f"job {last.id} ended with {text}")
         restart = decide_restart(
             policy.restart,
             failures=failures,
@@ -244,11 +244,11 @@ def _of_absent(known: Supervision, policy: JobPolicy, desired: DesiredJob) -> Su
         )
         match restart:
             case RestartNever():
-                said = f"{failures} jobs in a row failed, the last: {told}"
-                return GiveUp(lane=lane, because=said)
+                sentence = f"{failures} jobs in a row failed, the last: {text}"
+                return GiveUp(lane=lane, because=sentence)
             case RestartLater(until_ms=until_ms):
-                said = f"{failures} in a row failed, the last: {told}"
-                return Wait(lane=lane, until_ms=until_ms, because=said)
+                sentence = f"{failures} in a row failed, the last: {text}"
+                return Wait(lane=lane, until_ms=until_ms, because=sentence)
             case RestartNow():
                 pass
             case _:
@@ -256,16 +256,16 @@ def _of_absent(known: Supervision, policy: JobPolicy, desired: DesiredJob) -> Su
     own = {job.holder for job in known.jobs if job.pid is not None}
     for held in known.held:
         if held.lane is lane and not held.holder.startswith(tuple(own)):
-            said = f"{held.holder} drives it, which no supervisor started"
-            return Wait(lane=lane, until_ms=held.until_ms, because=said)
+            sentence = f"{held.holder} drives it, which no supervisor started"
+            return Wait(lane=lane, until_ms=held.until_ms, because=sentence)
     return Start(desired=desired, because=_why_start(last, desired))
 
 
 def _why_start(last: Job | None, desired: DesiredJob) -> str:
     if last is None:
-        return _said(desired)
+        return _desired_text(desired)
     ended = last.because or f"exit code {last.exit_code}"
-    return f"job {last.id} has ended ({ended}), and {_said(desired)}"
+    return f"job {last.id} has ended ({ended}), and {_desired_text(desired)}"
 
 
 def _failures(tried: Sequence[Job], policy: RestartPolicy) -> int:
@@ -291,8 +291,8 @@ def _ended_ms(job: Job) -> int:
     return job.ended_at_ms
 
 
-def _said(desired: DesiredJob) -> str:
-    verb = "wants it" if desired.is_wanted else "does not want it"
+def _desired_text(desired: DesiredJob) -> str:
+    verb = "wants it" if desired.is_desired else "does not want it"
     return f"{desired.who} {verb}: {desired.because}"
 
 

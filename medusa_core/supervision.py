@@ -13,7 +13,7 @@ from enum import Enum
 from medusa_core.commits import Lane
 
 
-class Seen(Enum):
+class ProcessState(Enum):
     """What is to be seen of a job's process by who looks."""
 
     RUNS = "runs"
@@ -29,7 +29,7 @@ class DesiredJob:
 
     number: int
     lane: Lane
-    is_wanted: bool
+    is_desired: bool
     is_lasting: bool
     since_ms: int
     who: str
@@ -49,7 +49,7 @@ class Job:
     started: str | None = None
     begun_at_ms: int | None = None
     heard_at_ms: int | None = None
-    stop_asked_at_ms: int | None = None
+    stop_requested_at_ms: int | None = None
     ended_at_ms: int | None = None
     exit_code: int | None = None
     because: str | None = None
@@ -82,6 +82,6 @@ class Supervision:
     reachable_since_ms: int
     desired: Mapping[Lane, DesiredJob]
     jobs: Sequence[Job]
-    seen: Mapping[int, Seen]
+    seen: Mapping[int, ProcessState]
     held: Sequence[HeldLane] = ()
     occupied: Mapping[Lane, int] = field(default_factory=dict)

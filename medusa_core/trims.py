@@ -26,7 +26,7 @@ Planned = Mapping[PlanId, Mapping[str, Fragment] | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldBack:
+class TrimLimit:
     """What stops a trim at `from_us`: a hold, or the line itself (`holder` None).
 
     `purpose` is the hold's, or `tentative` (what is not final is not trimmed), `boundary` (the line
@@ -43,7 +43,7 @@ class HeldBack:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trimmed:
+class TrimResult:
     """How far a line was trimmed before (`from_us`) and is now, and what went with it.
 
     `segments` counts rows of the catalog, superseded ones too; `rows` those of live segments.
@@ -57,7 +57,7 @@ class Trimmed:
     rows: int = 0
     files: tuple[SegmentFile, ...] = ()
     has_more: bool = False
-    held_by: HeldBack | None = None
+    held_by: TrimLimit | None = None
 
 
 def shapes_owed(known: FragmentKnowledge, planned: Planned) -> tuple[Fragment, ...] | None:

@@ -16,20 +16,20 @@ from medusa_core.paths import rests_ms
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitBudget:
     """The least wait of those that read a stream, age that was carried to it included, and the most
     eager of their policies during a failure."""
 
     wait_ms: int
     during_failure: Policy = Policy.PROCESS
 
-    def least(self, other: Patience) -> Patience:
+    def least(self, other: WaitBudget) -> WaitBudget:
         """That of both."""
         policy = most_eager((self.during_failure, other.during_failure))
-        return Patience(min(self.wait_ms, other.wait_ms), policy)
+        return WaitBudget(min(self.wait_ms, other.wait_ms), policy)
 
 
-def patience_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, Patience]:
+def wait_budget_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, WaitBudget]:
     """Input stream -> how long it may be waited for; none of what nothing is promised behind.
 
     `fragments` are those of one home, each after those it reads.
@@ -38,7 +38,7 @@ def patience_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, P
     return together(
         dict.fromkeys(
             known.inputs,
-            Patience(
+            WaitBudget(
                 wait_ms(known.bound, known.cost, rests[known.fragment.id]),
                 known.bound.during_failure,
             ),
@@ -48,10 +48,10 @@ def patience_of(fragments: Sequence[FragmentKnowledge]) -> Mapping[StreamName, P
     )
 
 
-def together(found: Iterable[Mapping[StreamName, Patience]]) -> dict[StreamName, Patience]:
+def together(found: Iterable[Mapping[StreamName, WaitBudget]]) -> dict[StreamName, WaitBudget]:
     """Of each stream the least patience of any."""
-    whole: dict[StreamName, Patience] = {}
+    whole: dict[StreamName, WaitBudget] = {}
     for one in found:
-        for stream, patience in one.items():
-            whole[stream] = patience.least(whole[stream]) if stream in whole else patience
+        for stream, wait_budget in one.items():
+            whole[stream] = wait_budget.least(whole[stream]) if stream in whole else wait_budget
     return whole

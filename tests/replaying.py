@@ -19,7 +19,7 @@ from medusa_core.network import Network
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
 from pipelines.participant.replay import ReplayOrder, ReplayResult, replay
-from tests.lent_homes import lent_homes
+from tests.home_pool import home_pool
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,7 +41,7 @@ class Replayer:
     def home(self, name: str = "home") -> Iterator[Home]:
         """A home of the test's own."""
         with (
-            lent_homes(self.server, self.folder / name, SOLO) as settings,
+            home_pool(self.server, self.folder / name, SOLO) as settings,
             open_home(settings, SOLO) as home,
         ):
             yield home

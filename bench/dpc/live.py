@@ -123,8 +123,8 @@ def wait_until_whole(
     heal."""
 
     def is_whole() -> bool:
-        stands = read_standing(federation, lines, home)
-        return stands.final_us >= (heal_s + BUCKET_S) * 1e6 and stands.tentative == 0
+        current = read_standing(federation, lines, home)
+        return current.final_us >= (heal_s + BUCKET_S) * 1e6 and current.tentative == 0
 
     until(is_whole, "all is final again", federation)
 

@@ -16,7 +16,7 @@ from bench.federation import Federation
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.network import Network, Port
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.quality.differences import differences
 from pipelines.quality.port_columns import port_columns
 from pipelines.quality.recompute import Recomputation
@@ -48,14 +48,14 @@ def compare(federation: Federation, reader: str, network: Network, part: Range) 
     with ExitStack() as stack:
         records = {}
         for lander, source in SOURCE_OF.items():
-            seat = stack.enter_context(take_seat(federation.settings, Participant(lander)))
+            session = stack.enter_context(open_session(federation.settings, Participant(lander)))
             records[source] = source_records(
-                seat.home.catalog, seat.home.storage, StreamName(source),
+                session.home.catalog, session.home.storage, StreamName(source),
                 columns[Port(source)], [part],
             )  # fmt: skip
-        seat = stack.enter_context(take_seat(federation.settings, Participant(reader)))
-        segments = seat.home.catalog.segments(StreamName(OUTPUT), part)
-        stable = final_rows(seat.home.storage, segments, columns[port], part).rows
+        session = stack.enter_context(open_session(federation.settings, Participant(reader)))
+        segments = session.home.catalog.segments(StreamName(OUTPUT), part)
+        stable = final_rows(session.home.storage, segments, columns[port], part).rows
     with Recomputation(network, records, _no_batch) as run:
         again = run.rows(port, [part])
     found = differences(stable, again, columns[port], int(BUCKET_S * 1_000_000)).buckets

@@ -66,8 +66,8 @@ def read_standing(
     asked one after the other, as the lines are named."""
     rows = []
     for writer, stream in lines:
-        wanted = {"participant": writer, "stream": stream}
-        rows += read_rows(federation, home or writer, STANDING, wanted)
+        expected = {"participant": writer, "stream": stream}
+        rows += read_rows(federation, home or writer, STANDING, expected)
     return Standing(
         tentative=sum(int(row["tentative"]) for row in rows),
         final_us=min(int(row["final_us"]) for row in rows),
@@ -88,7 +88,7 @@ def read_divergences(federation: Federation, reader: str, stream: str) -> int:
 
 
 def _versions(federation: Federation, participant: str, stream: str) -> tuple[Version, ...]:
-    wanted = {"participant": participant, "stream": stream}
+    expected = {"participant": participant, "stream": stream}
     return tuple(
         Version(
             commit=row["commit_id"],
@@ -101,7 +101,7 @@ def _versions(federation: Federation, participant: str, stream: str) -> tuple[Ve
             rows=dict(zip(row["bucket_us"], row["bucket_rows"], strict=True)),
             step_ms=row["step_ms"] or 0.0,
         )
-        for row in read_rows(federation, participant, VERSIONS, wanted)
+        for row in read_rows(federation, participant, VERSIONS, expected)
     )
 
 

@@ -30,8 +30,8 @@ def until(
     while not holds():
         federation.check_all_run()
         if time.monotonic() > ends_s:
-            said = " · ".join(
+            output = " · ".join(
                 f"{who}: {federation.last_words(who)[-300:]}" for who in federation.running
             )
-            raise ContenderFailed(f"waited {s_max:g} s in vain until {what} ({said})")
+            raise ContenderFailed(f"waited {s_max:g} s in vain until {what} ({output})")
         time.sleep(LOOK_AGAIN_S)

@@ -10,14 +10,14 @@ Source: NSDI 2004, the bounded-price mechanism, accepting; prices in a range.
 
 from __future__ import annotations
 
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.market.decisions import (
     GiveAnswer,
     HandOn,
     KeepOpen,
     LowerLoad,
     MarketDecision,
-    TellRoom,
+    ReportHeadroom,
 )
 from medusa_core.market.headroom import (
     SAME_LOAD,
@@ -29,9 +29,14 @@ from medusa_core.market.headroom import (
     slack,
     some_levels,
 )
-from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received, Wanted
-from medusa_core.market.messages import Answer, Item, Reason, Room
-from medusa_core.market.relaying import Relay, Way, rooms_by_relay, ways_on
+from medusa_core.market.knowledge import (
+    MarketKnowledge,
+    ProviderStatus,
+    ReceivedOffer,
+    RequestedLoad,
+)
+from medusa_core.market.messages import Answer, Item, LoadHeadroom, Reason
+from medusa_core.market.relaying import Relay, RelayHeadroom, relay_headroom, rooms_by_relay
 from medusa_core.market.shedding import is_overloaded
 from medusa_core.market.terms import is_named
 from medusa_core.names import Participant
@@ -45,23 +50,23 @@ def answers(knowledge: MarketKnowledge) -> list[MarketDecision]:
     have been answered."""
     if not knowledge.received:
         return []
-    by_contract = {standing.contract.name: standing for standing in knowledge.as_provider}
+    by_contract = {status.contract.name: status for status in knowledge.as_provider}
     decisions: list[MarketDecision] = []
-    sound: list[tuple[Received, ProviderStanding]] = []
+    sound: list[tuple[ReceivedOffer, ProviderStatus]] = []
     for received in knowledge.received:
-        standing = by_contract[received.offer.contract]
-        reason = refusal(received, standing)
+        status = by_contract[received.offer.contract]
+        reason = refusal(received, status)
         if reason is None:
-            sound.append((received, standing))
+            sound.append((received, status))
         else:
-            decisions.append(_answer(received, standing, (), (), reason, knowledge, 0.0))
+            decisions.append(_answer(received, status, (), (), reason, knowledge, 0.0))
     sound.sort(key=_dearest_first)
     return [*decisions, *_Taking(knowledge, sound).answers()]
 
 
-def refusal(received: Received, standing: ProviderStanding) -> Reason | None:
+def refusal(received: ReceivedOffer, status: ProviderStatus) -> Reason | None:
     """Why an offer is none that the contract allows; None if it is one."""
-    offer, contract = received.offer, standing.contract
+    offer, contract = received.offer, status.contract
     if offer.revision != contract.revision:
         return Reason.REVISION
     if offer.level > contract.top or (offer.level and not offer.for_overload):
@@ -72,40 +77,42 @@ def refusal(received: Received, standing: ProviderStanding) -> Reason | None:
     return None
 
 
-def rooms_to_tell(knowledge: MarketKnowledge) -> list[TellRoom]:
+def headroom_reports(knowledge: MarketKnowledge) -> list[ReportHeadroom]:
     """Whom of those that were declined to tell that there is room now: as many as it is enough for,
     the dearest first."""
     waiting = [
-        (standing, standing.wanted)
-        for standing in knowledge.as_provider
-        if standing.wanted is not None
-        and standing.wanted.told_level != 0
-        and not 0.0 < standing.wanted.load <= standing.wanted.smallest * IN_VAIN
-        and standing.unreachable_since_ms is None
+        (status, status.request)
+        for status in knowledge.as_provider
+        if status.request is not None
+        and status.request.reported_level != 0
+        and not 0.0 < status.request.load <= status.request.smallest * IN_VAIN
+        and status.unreachable_since_ms is None
     ]
     if not waiting:
         return []
     waiting.sort(key=lambda w: (not w[1].for_overload, -w[1].load, w[0].contract.spread))
-    ways = ways_on(knowledge, max(w[1].load for w in waiting))
+    relays = relay_headroom(knowledge, max(w[1].load for w in waiting))
     decisions, load = [], knowledge.load
-    for standing, wanted in waiting:
-        rooms = _rooms(standing, wanted, knowledge, load, ways)
-        told_level = wanted.told_level
-        if rooms and (told_level is None or rooms[0].level < told_level):
-            load += min(rooms[-1].load, wanted.load)
-            ways = _less(ways, wanted.load)
+    for status, request in waiting:
+        rooms = _rooms(status, request, knowledge, load, relays)
+        reported_level = request.reported_level
+        if rooms and (reported_level is None or rooms[0].level < reported_level):
+            load += min(rooms[-1].load, request.load)
+            relays = _less(relays, request.load)
             answer = Answer(
-                contract=standing.contract.name,
-                nonce=wanted.offer,
+                contract=status.contract.name,
+                nonce=request.offer,
                 round=knowledge.round,
                 accepted=(),
                 rooms=rooms,
                 reason=Reason.FULL,
             )
-            because = Because(
+            because = DecisionReason(
                 "there is room again", {"level": rooms[0].level, "room": rooms[-1].load}
             )
-            decisions.append(TellRoom(to=standing.contract.payer, answer=answer, because=because))
+            decisions.append(
+                ReportHeadroom(to=status.contract.payer, answer=answer, because=because)
+            )
     return decisions
 
 
@@ -113,7 +120,7 @@ class _Taking:
     """What is taken in a round, over all of its offers."""
 
     def __init__(
-        self, knowledge: MarketKnowledge, sound: list[tuple[Received, ProviderStanding]]
+        self, knowledge: MarketKnowledge, sound: list[tuple[ReceivedOffer, ProviderStatus]]
     ) -> None:
         self._knowledge = knowledge
         self._sound = sound
@@ -124,45 +131,47 @@ class _Taking:
         knowledge = self._knowledge
         relay = Relay(knowledge)
         most = max((received.offer.load for received, _ in self._sound), default=0.0)
-        ways = ways_on(knowledge, most)
+        relays = relay_headroom(knowledge, most)
         kept: list[KeepOpen] = []
-        taken: list[tuple[Received, ProviderStanding, tuple[Item, ...], tuple[HandOn, ...]]] = []
-        for received, standing in self._sound:
-            if relay.is_empty and self._asks_on(received, standing, ways):
-                kept.append(_keep(received, standing))
+        taken: list[tuple[ReceivedOffer, ProviderStatus, tuple[Item, ...], tuple[HandOn, ...]]] = []
+        for received, status in self._sound:
+            if relay.is_empty and self._asks_on(received, status, relays):
+                kept.append(_keep(received, status))
                 continue
-            items, handed = self._take(received, standing, relay)
-            if not items and self._asks_on(received, standing, ways):
-                kept.append(_keep(received, standing))
+            items, handed = self._take(received, status, relay)
+            if not items and self._asks_on(received, status, relays):
+                kept.append(_keep(received, status))
             else:
-                taken.append((received, standing, items, handed))
-        said = [self._say(*one, ways) for one in taken]
-        return [*said, *kept, *self._lower(relay, [one.received for one in kept])]
+                taken.append((received, status, items, handed))
+        reports = [self._say(*one, relays) for one in taken]
+        return [*reports, *kept, *self._lower(relay, [one.received for one in kept])]
 
-    def _lower(self, relay: Relay, kept: list[Received]) -> list[MarketDecision]:
+    def _lower(self, relay: Relay, kept: list[ReceivedOffer]) -> list[MarketDecision]:
         """What is handed on already, for those whose offers stay open."""
         if relay.is_empty or not kept:
             return []
-        contracts = {standing.contract.name: standing.contract for _, standing in self._sound}
+        contracts = {status.contract.name: status.contract for _, status in self._sound}
         price = max(contracts[r.offer.contract].prices[r.offer.level] for r in kept)
         smallest = min(item.load for received in kept for item in received.offer.items)
         leaves = relay.lower(self._load, smallest, price * (1.0 - self._band))
         if not leaves:
             return []
-        because = Because(
+        because = DecisionReason(
             "it pays by itself, and more load is offered than fits",
             {"price": price, "load": self._load},
         )
         return [LowerLoad(leaves=tuple(leaves), because=because)]
 
-    def _asks_on(self, received: Received, standing: ProviderStanding, ways: list[Way]) -> bool:
+    def _asks_on(
+        self, received: ReceivedOffer, status: ProviderStatus, relays: list[RelayHeadroom]
+    ) -> bool:
         """Whether to keep an offer open: most of it does not fit, and either an own offer for less
         waits, or there is time and somebody to ask for less. Who waits for whom has a lower price
         each time, so none waits for itself."""
         knowledge, offer = self._knowledge, received.offer
         if not offer.for_overload or is_overloaded(knowledge):
             return False
-        limit = standing.contract.prices[offer.level] * (1.0 - self._band)
+        limit = status.contract.prices[offer.level] * (1.0 - self._band)
         waits = any(
             own.open is not None
             and own.relays
@@ -171,22 +180,22 @@ class _Taking:
             for own in knowledge.as_payer
         )
         is_time = knowledge.round < received.since_round + knowledge.limits.relay_rounds
-        if not waits and not (is_time and ways and ways[0].price < limit):
+        if not waits and not (is_time and relays and relays[0].price < limit):
             return False
-        left = slack(standing.contract.load_max, standing.load_here)
+        left = slack(status.contract.load_max, status.load_here)
         load = sum(item.load for item in offer.items if item.load <= left)
         smallest = min(item.load for item in offer.items)
         room = room_at(knowledge.cost, self._load, knowledge.threshold, limit, smallest)
         return room < load / 2.0
 
     def _take(
-        self, received: Received, standing: ProviderStanding, relay: Relay
+        self, received: ReceivedOffer, status: ProviderStatus, relay: Relay
     ) -> tuple[tuple[Item, ...], tuple[HandOn, ...]]:
         """What fits below the price, one on top of the other; then as much as is handed on."""
         knowledge, offer = self._knowledge, received.offer
         cost = knowledge.cost
-        limit = standing.contract.prices[offer.level] * (1.0 - self._band)
-        left = slack(standing.contract.load_max, standing.load_here)
+        limit = status.contract.prices[offer.level] * (1.0 - self._band)
+        left = slack(status.contract.load_max, status.load_here)
         on_top = min(limit, knowledge.taken_at * (1.0 - self._band))
         is_full = cost.slope(self._load) >= on_top
         items: list[Item] = []
@@ -214,79 +223,83 @@ class _Taking:
 
     def _say(
         self,
-        received: Received,
-        standing: ProviderStanding,
+        received: ReceivedOffer,
+        status: ProviderStatus,
         items: tuple[Item, ...],
         handed: tuple[HandOn, ...],
-        ways: list[Way],
+        relays: list[RelayHeadroom],
     ) -> MarketDecision:
         knowledge, offer = self._knowledge, received.offer
         declined = max(offer.load - sum(item.load for item in items), 0.0)
         lies = sum(item.load for item in items)
-        wanted = Wanted(
+        request = RequestedLoad(
             offer=offer.nonce,
             load=declined or offer.load,
             smallest=min(item.load for item in offer.items),
             for_overload=offer.for_overload,
-            told_level=None,
+            reported_level=None,
         )
-        rooms = _rooms(standing, wanted, knowledge, self._load, ways, lies)
+        rooms = _rooms(status, request, knowledge, self._load, relays, lies)
         if not items:
             # Else it would be asked the same at once; if there is room after all, it tells so.
             rooms = rooms_above(rooms, offer.level)
         reason = Reason.TAKEN
         if declined:
-            reason = Reason.FULL if _is_slack(standing, offer.items) else Reason.LOAD_MAX
-        return _answer(received, standing, items, rooms, reason, knowledge, self._load, handed)
+            reason = Reason.FULL if _is_slack(status, offer.items) else Reason.LOAD_MAX
+        return _answer(received, status, items, rooms, reason, knowledge, self._load, handed)
 
 
-def _keep(received: Received, standing: ProviderStanding) -> KeepOpen:
+def _keep(received: ReceivedOffer, status: ProviderStatus) -> KeepOpen:
     offer = received.offer
-    numbers = {"price": standing.contract.prices[offer.level], "load": offer.load}
-    return KeepOpen(received=received, because=Because("it may be handed on for less", numbers))
+    numbers = {"price": status.contract.prices[offer.level], "load": offer.load}
+    return KeepOpen(
+        received=received, because=DecisionReason("it may be handed on for less", numbers)
+    )
 
 
 def _rooms(
-    standing: ProviderStanding,
-    wanted: Wanted,
+    status: ProviderStatus,
+    request: RequestedLoad,
     knowledge: MarketKnowledge,
     load: float,
-    ways: list[Way],
+    relays: list[RelayHeadroom],
     lies: float = 0.0,
-) -> tuple[Room, ...]:
+) -> tuple[LoadHeadroom, ...]:
     """What could be taken under a contract, by level: into the room that there is, or by handing
     on."""
-    left = slack(standing.contract.load_max, standing.load_here + lies)
-    if left < wanted.smallest:
+    left = slack(status.contract.load_max, status.load_here + lies)
+    if left < request.smallest:
         return ()
-    levels = some_levels(standing.contract.top)
-    prices = [standing.contract.prices[level] for level in levels]
+    levels = some_levels(status.contract.top)
+    prices = [status.contract.prices[level] for level in levels]
     band = knowledge.limits.dead_band
-    loads = rooms_by_level(knowledge.cost, load, knowledge.threshold, prices, band, wanted.smallest)
+    loads = rooms_by_level(
+        knowledge.cost, load, knowledge.threshold, prices, band, request.smallest
+    )
     # What it could have back again is no room for it.
-    ways = [way for way in ways if way.provider != standing.contract.payer]
-    if ways:
-        relayed = rooms_by_relay(ways, prices, knowledge, load, loads, wanted.smallest)
+    relays = [relay for relay in relays if relay.provider != status.contract.payer]
+    if relays:
+        relayed = rooms_by_relay(relays, prices, knowledge, load, loads, request.smallest)
         # At the lowest price one that has no overload may ask too, for which nobody asks on.
-        loads = relayed if wanted.for_overload else [loads[0], *relayed[1:]]
-    return growing(levels, loads, left, wanted.smallest)
+        loads = relayed if request.for_overload else [loads[0], *relayed[1:]]
+    return growing(levels, loads, left, request.smallest)
 
 
 def _answer(
-    received: Received,
-    standing: ProviderStanding,
+    received: ReceivedOffer,
+    status: ProviderStatus,
     items: tuple[Item, ...],
-    rooms: tuple[Room, ...],
+    rooms: tuple[LoadHeadroom, ...],
     reason: Reason,
     knowledge: MarketKnowledge,
     load: float,
     handed: tuple[HandOn, ...] = (),
 ) -> GiveAnswer:
     offer = received.offer
-    payer: Participant = standing.contract.payer
+    payer: Participant = status.contract.payer
     numbers: dict[str, int | float] = {"offered": len(offer.items), "accepted": len(items)}
     if reason in (Reason.TAKEN, Reason.FULL):
-        price = standing.contract.prices[offer.level]
+        price = status.contract.prices[offer.level]
         numbers |= {"price": price, "marginal_cost": knowledge.cost.slope(load), "load": load}
     return GiveAnswer(
         to=payer,
@@ -299,7 +312,7 @@ def _answer(
             rooms=rooms,
             reason=reason,
         ),
-        because=Because(_WHY[reason], numbers),
+        because=DecisionReason(_WHY[reason], numbers),
         hands_on=handed,
     )
 
@@ -314,30 +327,32 @@ _WHY = {
 }
 
 
-def _dearest_first(sound: tuple[Received, ProviderStanding]) -> tuple[float, bool, float, int, int]:
+def _dearest_first(
+    sound: tuple[ReceivedOffer, ProviderStatus],
+) -> tuple[float, bool, float, int, int]:
     # Of equal prices the larger first: what is small finds room elsewhere, and less stays over.
-    received, standing = sound
+    received, status = sound
     offer = received.offer
     return (
-        -standing.contract.prices[offer.level],
+        -status.contract.prices[offer.level],
         not offer.for_overload,
         -offer.load,
         received.since_round,
-        standing.contract.spread,
+        status.contract.spread,
     )
 
 
-def _is_slack(standing: ProviderStanding, items: tuple[Item, ...]) -> bool:
+def _is_slack(status: ProviderStatus, items: tuple[Item, ...]) -> bool:
     """Whether the contract lets one of them lie here at all."""
-    left = slack(standing.contract.load_max, standing.load_here)
+    left = slack(status.contract.load_max, status.load_here)
     return any(item.load <= left for item in items)
 
 
-def _less(ways: list[Way], load: float) -> list[Way]:
+def _less(relays: list[RelayHeadroom], load: float) -> list[RelayHeadroom]:
     """The ways that are left when so much has gone the cheapest of them."""
     left = []
-    for way in ways:
-        if way.load > load * (1.0 + SAME_LOAD):
-            left.append(way._replace(load=way.load - load))
-        load = max(load - way.load, 0.0)
+    for relay in relays:
+        if relay.load > load * (1.0 + SAME_LOAD):
+            left.append(relay._replace(load=relay.load - load))
+        load = max(load - relay.load, 0.0)
     return left

@@ -28,7 +28,7 @@ HOLDINGS_MAX = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DocumentTold:
+class DocumentEnvelope:
     """A revision, the signatures that came with it (unverified), until when it is proposed.
 
     `confirmation` is the provider's under its statement that it holds it. `proposal` is the number
@@ -44,7 +44,7 @@ class DocumentTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WithdrawalTold:
+class WithdrawalEnvelope:
     """The sender takes back what it proposed, under the number that it has for it."""
 
     contract: ContractName
@@ -53,7 +53,7 @@ class WithdrawalTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetGoTold:
+class ReleaseEnvelope:
     """The payer will not sign what was taken back: the receiver's proposal of that number."""
 
     contract: ContractName
@@ -62,7 +62,7 @@ class LetGoTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WantTold:
+class DocumentRequest:
     """The sender lacks what was agreed from a number on."""
 
     contract: ContractName
@@ -71,16 +71,16 @@ class WantTold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeStatement:
-    """Whose notice of a contract ends it when, as `told_by` reckons and has signed."""
+    """Whose notice of a contract ends it when, as `stated_by` reckons and has signed."""
 
     given_by: Participant
-    told_by: Participant
+    stated_by: Participant
     ends_at_ms: int
     signature: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NoticeTold:
+class NoticeEnvelope:
     """A contract ends: all that the sender knows of that, from both parties (unverified)."""
 
     contract: ContractName
@@ -88,7 +88,7 @@ class NoticeTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RefusalTold:
+class RefusalEnvelope:
     """The provider does not take what the payer has agreed: it came too late. `newest` is the last
     number that it holds (0: none)."""
 
@@ -99,7 +99,7 @@ class RefusalTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingTold:
+class StatusEnvelope:
     """Of all that is agreed with the receiver one hash (64 hexadecimal digits), and which
     incarnation of its home the sender speaks of: another one was set back, or made anew."""
 
@@ -108,7 +108,7 @@ class StandingTold:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldingsTold:
+class HoldingsEnvelope:
     """What is agreed with the receiver, of the contracts whose names come after `after` and not
     after `until` (None: from the first, to the last)."""
 
@@ -117,15 +117,15 @@ class HoldingsTold:
     holdings: tuple[Holding, ...]
 
 
-Told = (
-    DocumentTold
-    | WithdrawalTold
-    | LetGoTold
-    | WantTold
-    | NoticeTold
-    | RefusalTold
-    | StandingTold
-    | HoldingsTold
+AgreementEnvelope = (
+    DocumentEnvelope
+    | WithdrawalEnvelope
+    | ReleaseEnvelope
+    | DocumentRequest
+    | NoticeEnvelope
+    | RefusalEnvelope
+    | StatusEnvelope
+    | HoldingsEnvelope
 )
 
 
@@ -139,7 +139,7 @@ def ends_statement(contract: ContractName, given_by: Participant, ends_at_ms: in
     return f"ends {contract} {given_by} {ends_at_ms}"
 
 
-def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
+def read_message(kind: EnvelopeKind, body: bytes) -> AgreementEnvelope | None:
     """What a body says of contracts; None for kinds that are about something else.
 
     Raises Refused for anything that is not just such a message.
@@ -151,34 +151,34 @@ def read_message(kind: EnvelopeKind, body: bytes) -> Told | None:
                 return _document(_fields(body, *DOCUMENT_FIELDS, later=("confirmation",)))
             case EnvelopeKind.WITHDRAWAL:
                 given = _fields(body, "contract", "revision", "proposal")
-                return WithdrawalTold(
+                return WithdrawalEnvelope(
                     contract=_contract(given),
                     revision=_revision(given),
                     proposal=_whole(given["proposal"]),
                 )
             case EnvelopeKind.LET_GO:
                 given = _fields(body, "contract", "revision", "proposal")
-                return LetGoTold(
+                return ReleaseEnvelope(
                     contract=_contract(given),
                     revision=_revision(given),
                     proposal=_whole(given["proposal"]),
                 )
             case EnvelopeKind.WANT:
                 given = _fields(body, "contract", "number")
-                return WantTold(contract=_contract(given), number=_whole(given["number"]))
+                return DocumentRequest(contract=_contract(given), number=_whole(given["number"]))
             case EnvelopeKind.NOTICE:
                 return _notice(_fields(body, "contract", "statements"))
             case EnvelopeKind.REFUSAL:
                 given = _fields(body, "contract", "number", "revision", "newest")
-                return RefusalTold(
+                return RefusalEnvelope(
                     contract=_contract(given),
                     number=_whole(given["number"]),
                     revision=_revision(given),
                     newest=_whole(given["newest"]),
                 )
-            case EnvelopeKind.STANDING:
+            case EnvelopeKind.STATUS:
                 given = _fields(body, "incarnation", "digest")
-                return StandingTold(
+                return StatusEnvelope(
                     incarnation=_incarnation(given["incarnation"]),
                     digest=checked_revision(given["digest"]),
                 )
@@ -201,7 +201,7 @@ def _fields(body: bytes, *names: str, later: tuple[str, ...] = ()) -> Mapping[st
     return given
 
 
-def _document(given: Mapping[str, Any]) -> DocumentTold:
+def _document(given: Mapping[str, Any]) -> DocumentEnvelope:
     document = given["document"].encode() if isinstance(given["document"], str) else b""
     terms = terms_of(document)
     signatures = {
@@ -213,7 +213,7 @@ def _document(given: Mapping[str, Any]) -> DocumentTold:
             raise Refused(f"{party} signs contract {terms.contract}, which has no part in it")
     expires, proposal = given["expires_at_ms"], given["proposal"]
     confirmation = given["confirmation"]
-    return DocumentTold(
+    return DocumentEnvelope(
         terms=terms,
         document=document,
         signatures=signatures,
@@ -223,24 +223,24 @@ def _document(given: Mapping[str, Any]) -> DocumentTold:
     )
 
 
-def _notice(given: Mapping[str, Any]) -> NoticeTold:
+def _notice(given: Mapping[str, Any]) -> NoticeEnvelope:
     statements = tuple(
         NoticeStatement(
             given_by=Participant(check_name("participant", one["given_by"])),
-            told_by=Participant(check_name("participant", one["told_by"])),
+            stated_by=Participant(check_name("participant", one["stated_by"])),
             ends_at_ms=_whole(one["ends_at_ms"]),
             signature=_signature(one["signature"]),
         )
         for one in _list(given["statements"], NOTICES_MAX)
     )
-    return NoticeTold(contract=_contract(given), statements=statements)
+    return NoticeEnvelope(contract=_contract(given), statements=statements)
 
 
-def _holdings(given: Mapping[str, Any]) -> HoldingsTold:
+def _holdings(given: Mapping[str, Any]) -> HoldingsEnvelope:
     def name(of: object) -> ContractName | None:
         return None if of is None else ContractName(check_name("contract", str(of)))
 
-    told = HoldingsTold(
+    holdings = HoldingsEnvelope(
         after=name(given["after"]),
         until=name(given["until"]),
         holdings=tuple(
@@ -253,14 +253,14 @@ def _holdings(given: Mapping[str, Any]) -> HoldingsTold:
             for one in _list(given["holdings"], HOLDINGS_MAX)
         ),
     )
-    names = [holding.contract for holding in told.holdings]
+    names = [holding.contract for holding in holdings.holdings]
     if any(
-        (told.after is not None and name <= told.after)
-        or (told.until is not None and name > told.until)
+        (holdings.after is not None and name <= holdings.after)
+        or (holdings.until is not None and name > holdings.until)
         for name in names
     ) or len(set(names)) < len(names):  # fmt: skip
         raise ValueError("not the contracts of this range, each once")
-    return told
+    return holdings
 
 
 def _incarnation(given: object) -> str:

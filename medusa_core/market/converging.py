@@ -32,7 +32,7 @@ class Verdict(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ToldAgreement:
+class ReportedAgreement:
     """A revision with both signatures; `counts`: the provider sends it, or has said it holds it."""
 
     number: int
@@ -55,19 +55,19 @@ class HeldAgreement:
     is_bound: bool = True
 
 
-def judge(told: ToldAgreement, held: HeldAgreement) -> Verdict:
+def judge(reported: ReportedAgreement, held: HeldAgreement) -> Verdict:
     """What to do about an agreement that a partner tells of.
 
     AGREE to it; REPLACE what is held under its number; KEEP that, and tell the partner of it;
     refuse it as too LATE; ask for what comes EARLIER, since it builds on what is not held here.
     """
-    if held.revision == told.revision:
+    if held.revision == reported.revision:
         return Verdict.KNOWN
-    if held.before != told.supersedes:
+    if held.before != reported.supersedes:
         return Verdict.EARLIER
     if held.revision is None:
-        return Verdict.AGREE if told.counts or held.is_bound else Verdict.LATE
-    if told.counts and (not held.counts or told.revision < held.revision):
+        return Verdict.AGREE if reported.counts or held.is_bound else Verdict.LATE
+    if reported.counts and (not held.counts or reported.revision < held.revision):
         return Verdict.REPLACE
     return Verdict.KEEP
 
@@ -83,37 +83,39 @@ class Holding:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Differing:
+class AgreementDifference:
     """What to do about a contract of which two homes hold different things: tell the partner what
     is agreed from a number on, ask for it from a number on, tell of its notices."""
 
     contract: ContractName
-    tells_from: int | None = None
+    sends_from: int | None = None
     wants_from: int | None = None
-    tells_end: bool = False
+    sends_end: bool = False
 
 
 def differences(
     here: Mapping[ContractName, Holding], there: Iterable[Holding]
-) -> Iterator[Differing]:
+) -> Iterator[AgreementDifference]:
     """What to do so that both hold the same; both are of the same range of names."""
-    told = {holding.contract: holding for holding in there}
-    for contract in sorted(here.keys() | told.keys()):
-        own, other = here.get(contract), told.get(contract)
+    holdings = {holding.contract: holding for holding in there}
+    for contract in sorted(here.keys() | holdings.keys()):
+        own, other = here.get(contract), holdings.get(contract)
         if own == other:
             continue
         if own is None:
-            yield Differing(contract=contract, wants_from=1)
+            yield AgreementDifference(contract=contract, wants_from=1)
         elif other is None:
-            yield Differing(contract=contract, tells_from=1, tells_end=own.ends_at_ms is not None)
+            yield AgreementDifference(
+                contract=contract, sends_from=1, sends_end=own.ends_at_ms is not None
+            )
         else:
             is_behind = other.number > own.number
             is_same = (other.number, other.revision) == (own.number, own.revision)
-            yield Differing(
+            yield AgreementDifference(
                 contract=contract,
-                tells_from=None if is_behind or is_same else other.number,
+                sends_from=None if is_behind or is_same else other.number,
                 wants_from=own.number + 1 if is_behind else None,
-                tells_end=own.ends_at_ms is not None and own.ends_at_ms != other.ends_at_ms,
+                sends_end=own.ends_at_ms is not None and own.ends_at_ms != other.ends_at_ms,
             )
 
 

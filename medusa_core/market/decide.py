@@ -6,7 +6,7 @@ while knowledge has not changed. The participant's loop and the simulator both c
 
 from __future__ import annotations
 
-from medusa_core.market.accepting import answers, rooms_to_tell
+from medusa_core.market.accepting import answers, headroom_reports
 from medusa_core.market.decisions import MarketDecision
 from medusa_core.market.knowledge import MarketKnowledge
 from medusa_core.market.relaying import offers_on
@@ -16,7 +16,7 @@ from medusa_core.market.shedding import offers_of_own
 def decide_offers(knowledge: MarketKnowledge) -> list[MarketDecision]:
     """At the beginning of a round: offers, and to whom there is room again."""
     offers = offers_on(knowledge) or offers_of_own(knowledge)
-    return [*offers, *rooms_to_tell(knowledge)]
+    return [*offers, *headroom_reports(knowledge)]
 
 
 def decide_answers(knowledge: MarketKnowledge) -> list[MarketDecision]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from medusa_core.decisions import Because
-from medusa_core.market.knowledge import Received
+from medusa_core.decisions import DecisionReason
+from medusa_core.market.knowledge import ReceivedOffer
 from medusa_core.market.messages import Answer, Item, Offer
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
@@ -20,7 +20,7 @@ class MakeOffer:
     to: Participant
     offer: Offer
     relays: bool
-    because: Because
+    because: DecisionReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class GiveAnswer:
     accepted of one's own relaying offers and is not named lapses with the round."""
 
     to: Participant
-    received: Received
+    received: ReceivedOffer
     answer: Answer
-    because: Because
+    because: DecisionReason
     hands_on: tuple[HandOn, ...] = ()
 
 
@@ -47,8 +47,8 @@ class GiveAnswer:
 class KeepOpen:
     """Do not answer an offer yet: one's own offers on its behalf are not answered, or not made."""
 
-    received: Received
-    because: Because
+    received: ReceivedOffer
+    because: DecisionReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,19 +57,19 @@ class LowerLoad:
     yet: it pays by itself, and one carries too much to take load at the price that is offered."""
 
     leaves: tuple[tuple[ContractName, Item], ...]
-    because: Because
+    because: DecisionReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellRoom:
+class ReportHeadroom:
     """Tell a payer that was declined that there is room: an answer once more, without items."""
 
     to: Participant
     answer: Answer
-    because: Because
+    because: DecisionReason
 
 
-MarketDecision = MakeOffer | GiveAnswer | KeepOpen | LowerLoad | TellRoom
+MarketDecision = MakeOffer | GiveAnswer | KeepOpen | LowerLoad | ReportHeadroom
 
 
 def explain(decisions: Iterable[MarketDecision]) -> list[str]:
@@ -91,7 +91,7 @@ def _what(decision: MarketDecision) -> str:
             return f"keep open the offer under {decision.received.offer.contract}"
         case LowerLoad():
             return f"hand on {_items(tuple(item for _, item in decision.leaves))}"
-        case TellRoom():
+        case ReportHeadroom():
             return f"tell {decision.to} of room"
 
 

@@ -52,7 +52,7 @@ def marginal_costs(declared: DeclaredCost, load: Load) -> Mapping[tuple[str, int
     """
     fragments = sorted({
         (key.fragment, key.partition)
-        for key, spent in load.works.items()
+        for key, spent in load.by_key.items()
         if key.cause is not Cause.CORRECTION and spent > 0
     })  # fmt: skip
     return {

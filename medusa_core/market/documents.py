@@ -16,12 +16,12 @@ from medusa_core.commits import Cause
 from medusa_core.errors import Refused
 from medusa_core.market.terms import (
     Availability,
+    BillingUnit,
     Content,
+    ContractKind,
     ContractName,
-    Kind,
     Method,
     Movement,
-    Per,
     PriceRange,
     Recovery,
     Revision,
@@ -108,7 +108,7 @@ def _terms(given: Mapping[str, Any]) -> Terms:
         valid_until_ms=_whole(given["valid_until_ms"]),
         settlement_ms=_whole(given["settlement_ms"]),
         notice_ms=_whole(given["notice_ms"]),
-        subject=_subject(Kind(given["kind"]), given["subject"]),
+        subject=_subject(ContractKind(given["kind"]), given["subject"]),
     )
     if fields_of(terms) != given:
         raise Refused(
@@ -153,9 +153,9 @@ def _subject_fields(subject: Subject) -> dict[str, Any]:
             return {"stream": subject.stream, "instead": subject.instead}
 
 
-def _subject(kind: Kind, given: Mapping[str, Any]) -> Subject:
+def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
     match kind:
-        case Kind.MOVEMENT:
+        case ContractKind.MOVEMENT:
             fragments = given["fragments"]
             return Movement(
                 price=PriceRange(
@@ -172,16 +172,16 @@ def _subject(kind: Kind, given: Mapping[str, Any]) -> Subject:
                 penalty=_amount(given["penalty"]),
                 hold_ms_max=_whole(given["hold_ms_max"]),
             )
-        case Kind.CONTENT:
+        case ContractKind.CONTENT:
             return Content(
                 stream=StreamName(check_name("stream", given["stream"])),
                 price=_amount(given["price"]),
-                per=Per(given["per"]),
+                per=BillingUnit(given["per"]),
                 availability=_availability(given["availability"]),
                 penalty=_amount(given["penalty"]),
                 hold_ms_max=_whole(given["hold_ms_max"]),
             )
-        case Kind.SUGGESTED:
+        case ContractKind.SUGGESTED:
             return Suggested(
                 stream=StreamName(check_name("stream", given["stream"])),
                 instead=Participant(check_name("participant", given["instead"])),

@@ -40,7 +40,7 @@ class EnvelopeKind(Enum):
     WANT = "want"
     NOTICE = "notice"
     REFUSAL = "refusal"
-    STANDING = "standing"
+    STATUS = "status"
     HOLDINGS = "holdings"
     OFFER = "offer"
     ANSWER = "answer"
@@ -65,7 +65,7 @@ class Envelope:
     @property
     def bytes_to_sign(self) -> bytes:
         """The domain, then all that the envelope says, the body by its SHA-256."""
-        said = [
+        fields = [
             self.kind.value,
             self.sender,
             self.receiver,
@@ -74,7 +74,7 @@ class Envelope:
             self.expires_at_ms,
             sha256(self.body).hexdigest(),
         ]
-        return ENVELOPE_DOMAIN + json.dumps(said, separators=(",", ":")).encode()
+        return ENVELOPE_DOMAIN + json.dumps(fields, separators=(",", ":")).encode()
 
 
 def contract_bytes(revision: Revision) -> bytes:

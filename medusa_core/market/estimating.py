@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 from medusa_core.market.headroom import SAME_LOAD, growing, slack, some_levels
 from medusa_core.market.knowledge import ContractInForce
-from medusa_core.market.messages import Answer, Item, Offer, Reason, Room
+from medusa_core.market.messages import Answer, Item, LoadHeadroom, Offer, Reason
 
 LEAST = 1e-6
 """The least load that is stated: whose fragments are how large is not known of a partner."""
@@ -28,7 +28,7 @@ Priced = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Word:
+class ObservedAnswer:
     """What a provider said at a time: to an offer at `price`, or of room later (`is_more`).
 
     `low` and `high` are the prices of the revision that was quoted: of no others it was asked.
@@ -69,7 +69,7 @@ class Word:
 class ProviderEstimate:
     """What a provider would carry for this home, from its words; without any, nothing."""
 
-    def __init__(self, words: Iterable[Word] = ()) -> None:
+    def __init__(self, words: Iterable[ObservedAnswer] = ()) -> None:
         self.words = tuple(sorted(words, key=lambda word: word.at_ms))
         self._of: dict[float, tuple[_Series, _Series]] = {}
 
@@ -79,10 +79,10 @@ class ProviderEstimate:
         return sum(1 for word in self.words if not word.is_silence)
 
     @property
-    def last(self) -> Word | None:
+    def last(self) -> ObservedAnswer | None:
         """Its last answer to an offer."""
-        said = (word for word in reversed(self.words) if not (word.is_silence or word.is_more))
-        return next(said, None)
+        answers = (word for word in reversed(self.words) if not (word.is_silence or word.is_more))
+        return next(answers, None)
 
     @property
     def highest(self) -> float | None:
@@ -104,7 +104,7 @@ class ProviderEstimate:
 
     def rooms(
         self, contract: ContractInForce, lies: float, lies_under: float, at_ms: int
-    ) -> tuple[Room, ...]:
+    ) -> tuple[LoadHeadroom, ...]:
         """What it would take more, where `lies` lies there already and `lies_under` of that under
         this contract: by level, as an answer tells it."""
         levels = some_levels(contract.top)
@@ -136,7 +136,7 @@ class ProviderEstimate:
 class _Series:
     """What a provider's words say of one price, over time: the last word before, else the first."""
 
-    def __init__(self, words: Sequence[Word], price: float) -> None:
+    def __init__(self, words: Sequence[ObservedAnswer], price: float) -> None:
         self._times = [word.at_ms for word in words]
         self._loads = [word.carries(price) for word in words]
 
@@ -147,7 +147,7 @@ class _Series:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ObservedOffer:
     """What a payer offered at a time, at which price, and whether for an overload."""
 
     at_ms: int
@@ -159,13 +159,13 @@ class Asked:
 class PayerEstimate:
     """What a payer would offer under a contract: what it did offer, when it did."""
 
-    def __init__(self, asked: Iterable[Asked] = ()) -> None:
-        self.asked = tuple(sorted(asked, key=lambda one: one.at_ms))
-        self._times = [one.at_ms for one in self.asked]
+    def __init__(self, offers: Iterable[ObservedOffer] = ()) -> None:
+        self.offers = tuple(sorted(offers, key=lambda one: one.at_ms))
+        self._times = [one.at_ms for one in self.offers]
 
-    def between(self, after_ms: int, until_ms: int) -> Asked | None:
+    def between(self, after_ms: int, until_ms: int) -> ObservedOffer | None:
         """What it offered at the highest price in `[after, until)`, the last of that."""
-        offered = self.asked[
+        offered = self.offers[
             bisect_left(self._times, after_ms) : bisect_left(self._times, until_ms)
         ]
         return max(reversed(offered), key=lambda one: one.price, default=None)
@@ -179,7 +179,7 @@ def level_up_to(contract: ContractInForce, price: float) -> int | None:
 
 def level_for(
     items: Sequence[Item],
-    rooms: Sequence[Room],
+    rooms: Sequence[LoadHeadroom],
     above: int,
     contract: ContractInForce,
     price: float,
@@ -187,10 +187,10 @@ def level_for(
     """The level at which a payer asks once more: the lowest that has room for all that is left,
     else the last that it was told of, up to the price that it was seen to offer."""
     top = level_up_to(contract, price)
-    wanted, found = sum(item.load for item in items), None
+    needed, found = sum(item.load for item in items), None
     for room in rooms:
         if room.level > above and top is not None and room.level <= top:
             found = room.level
-            if room.load >= wanted:
+            if room.load >= needed:
                 break
     return found

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import inf
 
 from medusa_core.market.costs import CostFunction
-from medusa_core.market.messages import LOAD_MAX, ROOMS_MAX, Room
+from medusa_core.market.messages import LOAD_MAX, ROOMS_MAX, LoadHeadroom
 
 ITEM_SLACK = 1e-6
 """Relative to an item: what room may lack for it by adding up."""
@@ -98,18 +98,18 @@ def some_levels(top: int) -> Sequence[int]:
 
 def growing(
     levels: Sequence[int], loads: Sequence[float], most: float, item: float
-) -> tuple[Room, ...]:
+) -> tuple[LoadHeadroom, ...]:
     """What an answer tells: the levels where there is an item more than at the one before."""
-    rooms: list[Room] = []
+    rooms: list[LoadHeadroom] = []
     before = 0.0
     for level, load in zip(levels, loads, strict=True):
         if min(load, most) >= before + item * (1.0 - ITEM_SLACK):
             before = min(load, most)
-            rooms.append(Room(level, before))
+            rooms.append(LoadHeadroom(level, before))
     return tuple(rooms)
 
 
-def rooms_above(rooms: tuple[Room, ...], level: int) -> tuple[Room, ...]:
+def rooms_above(rooms: tuple[LoadHeadroom, ...], level: int) -> tuple[LoadHeadroom, ...]:
     """Those at higher levels alone."""
     return tuple(room for room in rooms if room.level > level)
 

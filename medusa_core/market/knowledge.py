@@ -11,7 +11,7 @@ from zlib import crc32
 
 from medusa_core.errors import Refused
 from medusa_core.market.costs import CostFunction
-from medusa_core.market.messages import ITEMS_MAX, Item, Nonce, Offer, Room
+from medusa_core.market.messages import ITEMS_MAX, Item, LoadHeadroom, Nonce, Offer
 from medusa_core.market.terms import ContractName, Movement, Revision, Terms
 from medusa_core.names import FragmentName, Participant
 
@@ -23,14 +23,14 @@ class MarketLimits:
     `dead_band` is a share of the price by which a move must pay on either side. What was taken is
     not offered again before `residence_ms`. `partners_max` are asked at a time. An offer is kept
     open for `relay_rounds` while one asks on for it. What a partner has said holds for
-    `told_rounds`; then it is asked again. `items_max` are in one offer.
+    `answer_rounds`; then it is asked again. `items_max` are in one offer.
     """
 
     dead_band: float = 0.004
     residence_ms: int = 0
     partners_max: int = 2
     relay_rounds: int = 20
-    told_rounds: int = 1_000
+    answer_rounds: int = 1_000
     items_max: int = ITEMS_MAX
 
 
@@ -80,7 +80,7 @@ def contract_in_force(terms: Terms, revision: Revision) -> ContractInForce:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class CarriedLoad:
     """A fragment's partition that is computed here: since when, and under which contract it was
     taken (None: it is one's own). `in_flight`: a move of it is under way."""
 
@@ -91,20 +91,20 @@ class Carried:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LastAnswer:
     """What a provider said last: its rooms (none: it has none at any price), and in which round.
 
     It counted in items as large as the `smallest` that it was asked for; of smaller ones it has
     said nothing.
     """
 
-    rooms: tuple[Room, ...]
+    rooms: tuple[LoadHeadroom, ...]
     round: int
     smallest: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedItems:
     """Items that a provider accepted at a level."""
 
     level: int
@@ -112,13 +112,13 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PayerStanding:
+class PayerStatus:
     """A contract under which one may hand load over, and how it stands with the provider.
 
     `load_there` lies there under it already. `open` is the own offer that waits for an answer,
     `relays` whether it is on behalf of offers of others that are kept open here; `accepted` is what
-    was accepted of such an offer in this round and is not handed on. `told` is None while nothing
-    is known. An unreachable provider is asked nothing, and what it was offered counts
+    was accepted of such an offer in this round and is not handed on. `last_answer` is None while
+    nothing is known. An unreachable provider is asked nothing, and what it was offered counts
     as not offered.
     """
 
@@ -126,13 +126,13 @@ class PayerStanding:
     load_there: float = 0.0
     open: Offer | None = None
     relays: bool = False
-    accepted: Accepted | None = None
-    told: Told | None = None
+    accepted: AcceptedItems | None = None
+    last_answer: LastAnswer | None = None
     unreachable_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RequestedLoad:
     """What a payer has asked for last, and what it was told: under which nonce, the load that was
     declined in all, its smallest item, the lowest level at which it was told of room (None: it was
     told that there is none). It is told more, once there is room at a lower level."""
@@ -141,21 +141,21 @@ class Wanted:
     load: float
     smallest: float
     for_overload: bool
-    told_level: int | None
+    reported_level: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderStanding:
+class ProviderStatus:
     """A contract under which load may be handed over to one, and how it stands with the payer."""
 
     contract: ContractInForce
     load_here: float = 0.0
-    wanted: Wanted | None = None
+    request: RequestedLoad | None = None
     unreachable_since_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedOffer:
     """An offer that waits for an answer, and the round in which it came."""
 
     offer: Offer
@@ -181,15 +181,15 @@ class MarketKnowledge:
     threshold: float
     capacity: float
     load: float
-    carried: tuple[Carried, ...]
-    as_payer: tuple[PayerStanding, ...]
-    as_provider: tuple[ProviderStanding, ...]
-    received: tuple[Received, ...] = ()
+    carried: tuple[CarriedLoad, ...]
+    as_payer: tuple[PayerStatus, ...]
+    as_provider: tuple[ProviderStatus, ...]
+    received: tuple[ReceivedOffer, ...] = ()
     taken_at: float = inf
     limits: MarketLimits = field(default_factory=MarketLimits)
 
 
-def in_order(carried: tuple[Carried, ...]) -> tuple[Carried, ...]:
+def in_order(carried: tuple[CarriedLoad, ...]) -> tuple[CarriedLoad, ...]:
     """The order in which one would offer what one carries: large before small, since the small fit
     in between, and what has been here for longest first."""
     return tuple(

@@ -12,11 +12,11 @@ from math import inf
 from medusa_core.market.decisions import MakeOffer
 from medusa_core.market.headroom import ITEM_SLACK, rooms_above
 from medusa_core.market.knowledge import (
-    Accepted,
-    PayerStanding,
-    ProviderStanding,
-    Told,
-    Wanted,
+    AcceptedItems,
+    LastAnswer,
+    PayerStatus,
+    ProviderStatus,
+    RequestedLoad,
 )
 from medusa_core.market.messages import Answer, Item, Offer, Reason
 
@@ -24,39 +24,41 @@ PASSED_ROUNDS = 8
 """For so many rounds a provider is not asked again that could not weigh an offer."""
 
 
-def after_offering(standing: PayerStanding, made: MakeOffer) -> PayerStanding:
+def after_offering(status: PayerStatus, made: MakeOffer) -> PayerStatus:
     """The payer has made an offer."""
-    return replace(standing, open=made.offer, relays=made.relays, accepted=None)
+    return replace(status, open=made.offer, relays=made.relays, accepted=None)
 
 
-def after_being_answered(standing: PayerStanding, answer: Answer, at_round: int) -> PayerStanding:
+def after_being_answered(status: PayerStatus, answer: Answer, at_round: int) -> PayerStatus:
     """The payer has its answer, in its own round `at_round`; what an own offer that relays was
     granted waits to be handed on until `after_round`."""
-    offer = standing.open
+    offer = status.open
     accepted = None
-    if offer is not None and standing.relays and answer.accepted:
-        accepted = Accepted(offer.level, answer.accepted)
+    if offer is not None and status.relays and answer.accepted:
+        accepted = AcceptedItems(offer.level, answer.accepted)
     return replace(
-        standing,
+        status,
         open=None,
         relays=False,
         accepted=accepted,
-        told=_told_of(offer, answer, at_round) or standing.told,
+        last_answer=_last_answer_to(offer, answer, at_round) or status.last_answer,
         unreachable_since_ms=None,
     )
 
 
-def told_by(answer: Answer, at_round: int, level: int | None, smallest: float) -> Told | None:
+def stated_by(
+    answer: Answer, at_round: int, level: int | None, smallest: float
+) -> LastAnswer | None:
     """What an answer to an offer at `level` tells of the provider's room (None: it is word of room,
     sent once more), counted in items as large as the `smallest` offered; None if it says nothing of
     it."""
-    if not answer.reason.tells_room:
+    if not answer.reason.reports_headroom:
         return None
     rooms = answer.rooms
     if level is not None and not answer.accepted:
         # Whoever tells of room at a level at which it took nothing is not believed.
         rooms = rooms_above(rooms, level)
-    return Told(rooms, at_round, smallest)
+    return LastAnswer(rooms, at_round, smallest)
 
 
 def is_passed_over(answer: Answer, at_round: int, now_round: int) -> bool:
@@ -71,61 +73,61 @@ def lowest_taken(prices: Iterable[float]) -> float:
     return min(prices, default=inf)
 
 
-def after_being_told(standing: PayerStanding, answer: Answer, at_round: int) -> PayerStanding:
+def after_report(status: PayerStatus, answer: Answer, at_round: int) -> PayerStatus:
     """The payer was told of room."""
-    smallest = standing.told.smallest if standing.told is not None else 0.0
-    told = Told(answer.rooms, at_round, smallest)
-    return replace(standing, told=told, unreachable_since_ms=None)
+    smallest = status.last_answer.smallest if status.last_answer is not None else 0.0
+    last_answer = LastAnswer(answer.rooms, at_round, smallest)
+    return replace(status, last_answer=last_answer, unreachable_since_ms=None)
 
 
-def after_handing_on(standing: PayerStanding, items: Collection[Item]) -> PayerStanding:
+def after_handing_on(status: PayerStatus, items: Collection[Item]) -> PayerStatus:
     """The payer hands on some of what it was granted; only the rest waits any longer."""
-    granted = standing.accepted
+    granted = status.accepted
     if granted is None:
-        return standing
+        return status
     left = tuple(item for item in granted.items if item not in items)
-    return replace(standing, accepted=Accepted(granted.level, left) if left else None)
+    return replace(status, accepted=AcceptedItems(granted.level, left) if left else None)
 
 
-def after_round(standing: PayerStanding) -> PayerStanding:
+def after_round(status: PayerStatus) -> PayerStatus:
     """A round has ended: what was granted in it and not handed on has lapsed."""
-    return standing if standing.accepted is None else replace(standing, accepted=None)
+    return status if status.accepted is None else replace(status, accepted=None)
 
 
-def after_answering(standing: ProviderStanding, offer: Offer, answer: Answer) -> ProviderStanding:
+def after_answering(status: ProviderStatus, offer: Offer, answer: Answer) -> ProviderStatus:
     """The provider has answered: what the payer still wants is remembered."""
     taken = sum(item.load for item in answer.accepted)
-    wanted = standing.wanted
+    request = status.request
     smallest = min(item.load for item in offer.items)
-    load = max(offer.load, 0.0 if wanted is None else wanted.load) - taken
+    load = max(offer.load, 0.0 if request is None else request.load) - taken
     if load < smallest * ITEM_SLACK:
         load = 0.0
-    if wanted is not None and not answer.accepted:
+    if request is not None and not answer.accepted:
         # It was told of room in vain. As it counts half each time, it is not told for ever.
-        load = min(offer.load, wanted.load or offer.load) / 2.0
+        load = min(offer.load, request.load or offer.load) / 2.0
     return replace(
-        standing,
-        wanted=Wanted(
+        status,
+        request=RequestedLoad(
             offer=offer.nonce,
             load=load,
             smallest=smallest,
             for_overload=offer.for_overload,
-            told_level=lowest_level(answer),
+            reported_level=lowest_level(answer),
         ),
     )
 
 
-def after_telling(standing: ProviderStanding, answer: Answer) -> ProviderStanding:
+def after_reporting(status: ProviderStatus, answer: Answer) -> ProviderStatus:
     """The provider has told the payer of room."""
-    if standing.wanted is None:
-        return standing
-    return replace(standing, wanted=replace(standing.wanted, told_level=lowest_level(answer)))
+    if status.request is None:
+        return status
+    return replace(status, request=replace(status.request, reported_level=lowest_level(answer)))
 
 
-def _told_of(offer: Offer | None, answer: Answer, at_round: int) -> Told | None:
+def _last_answer_to(offer: Offer | None, answer: Answer, at_round: int) -> LastAnswer | None:
     if offer is None:
-        return told_by(answer, at_round, None, 0.0)
-    return told_by(answer, at_round, offer.level, min(item.load for item in offer.items))
+        return stated_by(answer, at_round, None, 0.0)
+    return stated_by(answer, at_round, offer.level, min(item.load for item in offer.items))
 
 
 def lowest_level(answer: Answer) -> int | None:

@@ -48,7 +48,7 @@ class Reason(Enum):
     UNWEIGHED = "unweighed"
 
     @property
-    def tells_room(self) -> bool:
+    def reports_headroom(self) -> bool:
         """Whether the answer's rooms say anything; else none says nothing of the room there is."""
         return self in (Reason.TAKEN, Reason.FULL, Reason.LOAD_MAX, Reason.TERMS)
 
@@ -63,7 +63,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class LoadHeadroom:
     """How much more load a provider would take now in all, at a level of the contract's prices."""
 
     level: int
@@ -104,7 +104,7 @@ class Answer:
     nonce: Nonce
     round: int
     accepted: tuple[Item, ...]
-    rooms: tuple[Room, ...]
+    rooms: tuple[LoadHeadroom, ...]
     reason: Reason
 
 
@@ -238,10 +238,12 @@ def _items(given: object) -> tuple[Item, ...]:
     return items
 
 
-def _rooms(given: object) -> tuple[Room, ...]:
+def _rooms(given: object) -> tuple[LoadHeadroom, ...]:
     if not isinstance(given, list) or len(given) > ROOMS_MAX:
         raise ValueError(f"{str(given)[:40]!r}, which is no list of {ROOMS_MAX} rooms at most")
-    rooms = tuple(Room(_whole(room["level"], LEVELS_MAX), _load(room["load"])) for room in given)
+    rooms = tuple(
+        LoadHeadroom(_whole(room["level"], LEVELS_MAX), _load(room["load"])) for room in given
+    )
     if any(b.level <= a.level or b.load <= a.load for a, b in pairwise(rooms)):
         raise Refused("an answer's rooms do not grow with the level: tell each that brings more")
     return rooms

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.frozen import freeze
 from medusa_core.market.headroom import SAME_LOAD
 from medusa_core.market.knowledge import MarketKnowledge
-from medusa_core.market.placement import Loads, Lying
+from medusa_core.market.placement import Loads, LoadStatus
 from medusa_core.market.terms import ContractName
 
 HOUR_MS = 3_600_000
@@ -33,7 +33,7 @@ class ContractOutcome:
     load_s_in: float = 0.0
     paid: float = 0.0
     earned: float = 0.0
-    because: Because | None = None
+    because: DecisionReason | None = None
     because_load: float = 0.0
 
     @property
@@ -46,7 +46,7 @@ class ContractOutcome:
         """What was computed elsewhere than where it belongs."""
         return self.load_s_out + self.load_s_in
 
-    def note(self, because: Because, load: float) -> None:
+    def note(self, because: DecisionReason, load: float) -> None:
         """Keep the reason of what moved most."""
         if load > self.because_load:
             self.because, self.because_load = because, load
@@ -108,19 +108,24 @@ class Tally:
         self._cost = 0.0
 
     def measure(
-        self, lying: Lying, base: MarketKnowledge, length_ms: int, load: float, loads: Loads
+        self,
+        load_status: LoadStatus,
+        base: MarketKnowledge,
+        length_ms: int,
+        load: float,
+        loads: Loads,
     ) -> None:
         """Some time has passed with this load: what was carried, what it cost, who is paid."""
         seconds, hours = length_ms / 1_000, length_ms / HOUR_MS
-        for part, away in lying.away.items():
+        for part, away in load_status.away.items():
             outcome, own = self.of[away.contract.name], loads.get(part, 0.0)
             outcome.load_s_out += own * seconds
             outcome.paid += away.price * own * hours
-        for (name, _), taken in lying.taken.items():
+        for (name, _), taken in load_status.taken.items():
             outcome = self.of[name]
             outcome.load_s_in += taken.item.load * seconds
             outcome.earned += taken.price * taken.item.load * hours
-        home = lying.load(load, loads)
+        home = load_status.load(load, loads)
         self._recorded_ms += length_ms
         self._load_s += load * seconds
         self._home_load_s += home * seconds
@@ -152,7 +157,7 @@ class LargestChange:
     moves: int
     load_s: float
     is_less: bool
-    because: Because | None
+    because: DecisionReason | None
 
 
 def largest_change(before: Outcome, after: Outcome) -> LargestChange | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from medusa_core.market.headroom import pays_to_take
-from medusa_core.market.knowledge import Carried, ContractInForce, MarketKnowledge
+from medusa_core.market.knowledge import CarriedLoad, ContractInForce, MarketKnowledge
 from medusa_core.market.messages import Item
 from medusa_core.market.terms import ContractName
 from medusa_core.names import FragmentName, Participant
@@ -19,7 +19,7 @@ Loads = Mapping[Part, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Away:
+class PlacedLoad:
     """Own load that lies at a provider, at the price at which it was accepted."""
 
     contract: ContractInForce
@@ -28,7 +28,7 @@ class Away:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class AcceptedLoad:
     """A payer's load that lies here, at the price at which it was taken."""
 
     item: Item
@@ -37,11 +37,11 @@ class Taken:
 
 
 @dataclass(slots=True)
-class Lying:
+class LoadStatus:
     """What lies elsewhere than where it belongs."""
 
-    away: dict[Part, Away] = field(default_factory=dict)
-    taken: dict[tuple[ContractName, Part], Taken] = field(default_factory=dict)
+    away: dict[Part, PlacedLoad] = field(default_factory=dict)
+    taken: dict[tuple[ContractName, Part], AcceptedLoad] = field(default_factory=dict)
 
     def let_go(self, at_ms: int) -> None:
         """What was taken and whose time is over goes back."""
@@ -85,7 +85,7 @@ class Lying:
             taken.item.load for (name, _), taken in self.taken.items() if under in (None, name)
         )
 
-    def marked(self, carried: Carried) -> Carried:
+    def marked(self, carried: CarriedLoad) -> CarriedLoad:
         """The same; in flight, and so offered to nobody, if it is away."""
         is_away = (carried.item.fragment, carried.item.partition) in self.away
         return replace(carried, in_flight=True) if is_away else carried

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from medusa_core.market.costs import CostFunction, marginal_cost_of_removing
 from medusa_core.market.decisions import HandOn, MakeOffer
 from medusa_core.market.headroom import SAME_LOAD, above, pays_to_take, room_at, slack
-from medusa_core.market.knowledge import Carried, MarketKnowledge
+from medusa_core.market.knowledge import CarriedLoad, MarketKnowledge
 from medusa_core.market.messages import Item
 from medusa_core.market.shedding import (
     Candidate,
@@ -38,7 +38,7 @@ LEAVE_MAX = 64
 """What leaves to make room for one item, at most."""
 
 
-class Way(NamedTuple):
+class RelayHeadroom(NamedTuple):
     """So much more load could be handed on to a provider at a price (dead band included)."""
 
     price: float
@@ -46,30 +46,30 @@ class Way(NamedTuple):
     provider: Participant
 
 
-def ways_on(knowledge: MarketKnowledge, unknown: float) -> list[Way]:
+def relay_headroom(knowledge: MarketKnowledge, unknown: float) -> list[RelayHeadroom]:
     """Where load could be handed on as far as known, the cheapest first; to one of whom nothing is
     known `unknown`. None for one that has an overload of its own."""
     if not knowledge.as_payer or not knowledge.carried or is_overloaded(knowledge):
         return []
     band = _band(knowledge)
-    ways: list[Way] = []
-    for standing, rooms, is_known in usable(knowledge):
-        left = slack(standing.contract.load_max, standing.load_there)
+    relays: list[RelayHeadroom] = []
+    for status, rooms, is_known in usable(knowledge):
+        left = slack(status.contract.load_max, status.load_there)
         before = 0.0
         for room in rooms:
-            if room.level > standing.contract.top:
+            if room.level > status.contract.top:
                 break
-            price = standing.contract.prices[room.level] * band
+            price = status.contract.prices[room.level] * band
             more = min(room.load if is_known else unknown, left) - before
             if more > 0.0:
-                ways.append(Way(price, more, standing.contract.provider))
+                relays.append(RelayHeadroom(price, more, status.contract.provider))
                 before += more
-    ways.sort()
-    return ways
+    relays.sort()
+    return relays
 
 
 def rooms_by_relay(
-    ways: Sequence[Way],
+    relays: Sequence[RelayHeadroom],
     prices: Sequence[float],
     knowledge: MarketKnowledge,
     load: float,
@@ -83,7 +83,7 @@ def rooms_by_relay(
     loads: list[float] = []
     for price, room in zip(prices, rooms, strict=True):
         limit = price * (1.0 - band)
-        if ways[0].price >= limit:
+        if relays[0].price >= limit:
             loads.append(room)
             continue
         too_much = 0.0
@@ -94,7 +94,7 @@ def rooms_by_relay(
             loads.append(room)
             continue
         pays = min(limit, marginal_cost_of_removing(knowledge.cost, full, item)) if full else 0.0
-        total = sum(way.load for way in ways if way.price < pays)
+        total = sum(relay.load for relay in relays if relay.price < pays)
         loads.append(max(room + total - too_much, room))
     return loads
 
@@ -113,7 +113,7 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     free = slots(knowledge)
     if not kept or free <= 0 or is_overloaded(knowledge) or _sheds(knowledge):
         return []
-    wanted = [
+    needed = [
         (
             contracts[offer.contract].prices[offer.level] * (1.0 - knowledge.limits.dead_band),
             offer.load,
@@ -121,7 +121,7 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
         for offer in kept
     ]
     pending = sum(s.open.load for s in knowledge.as_payer if s.open is not None and s.relays)
-    dearest = max(price for price, _ in wanted)
+    dearest = max(price for price, _ in needed)
     smallest = min(item.load for offer in kept for item in offer.items)
     cost, load = knowledge.cost, knowledge.load
     room = room_at(cost, load, knowledge.threshold, dearest, smallest)
@@ -131,17 +131,17 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
     if full < 0.0:
         return []
     pending += room - too_much
-    most = sum(load for _, load in wanted) - pending
-    asked = sorted(
-        candidates(knowledge, wanted=most, raised_below=inf, below=dearest / _band(knowledge)),
-        key=lambda c: (c.price, c.standing.contract.spread),
+    most = sum(load for _, load in needed) - pending
+    chosen = sorted(
+        candidates(knowledge, needed=most, raised_below=inf, below=dearest / _band(knowledge)),
+        key=lambda c: (c.price, c.status.contract.spread),
     )
     left = deque(movable(knowledge))
     offers: list[MakeOffer] = []
-    for candidate in asked:
+    for candidate in chosen:
         limit = candidate.price * _band(knowledge)
-        most = sum(load for price, load in wanted if price > limit) - pending
-        if free > 1 and len(asked) > 1 and not candidate.is_known:
+        most = sum(load for price, load in needed if price > limit) - pending
+        if free > 1 and len(chosen) > 1 and not candidate.is_known:
             most /= 2.0
         items = _take(left, candidate, min(most, candidate.room), limit, full, knowledge)
         if items:
@@ -154,7 +154,7 @@ def offers_on(knowledge: MarketKnowledge) -> list[MakeOffer]:
 
 
 def _take(
-    left: deque[Carried],
+    left: deque[CarriedLoad],
     candidate: Candidate,
     most: float,
     limit: float,
@@ -166,12 +166,12 @@ def _take(
     cost = knowledge.cost
     carries, total = cost.cost(full), 0.0
     items: list[Item] = []
-    passed: list[Carried] = []
+    passed: list[CarriedLoad] = []
     while left and total < most * (1.0 - SAME_LOAD) and len(items) < knowledge.limits.items_max:
         item = left[0].item
         saves = carries - cost.cost(max(full - item.load, 0.0))
         fits = total + item.load <= candidate.room * (1.0 + SAME_LOAD)
-        if saves > limit * item.load and fits and is_covered(item, candidate.standing):
+        if saves > limit * item.load and fits and is_covered(item, candidate.status):
             items.append(item)
             total += item.load
             left.popleft()
@@ -187,7 +187,7 @@ def _sheds(knowledge: MarketKnowledge) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class LoadSwap:
     """How many leave before an item is taken, or else after it, and the load carried then."""
 
     before: int
@@ -202,7 +202,7 @@ def exchange(
     limit: float,
     item: float,
     leaves: Sequence[tuple[float, float]],
-) -> Exchange | None:
+) -> LoadSwap | None:
     """How an item can be taken below `limit` a unit where these (price with its dead band, load)
     may leave: as it pays at the margin, move by move, and together; None if it does not.
 
@@ -216,7 +216,7 @@ def exchange(
             if gone or saves <= price * leaving:
                 break
             now, gone = max(now - leaving, 0.0), gone + 1
-        return Exchange(0, gone, now)
+        return LoadSwap(0, gone, now)
     now, gain = load, 0.0
     for number, (price, leaving) in enumerate(leaves, 1):
         after = max(now - leaving, 0.0)
@@ -226,7 +226,7 @@ def exchange(
         now, gain = after, gain + saves - price * leaving
         if pays_to_take(cost, now, threshold, limit, item):
             gain += limit * item - (cost.cost(now + item) - cost.cost(now))
-            return Exchange(number, 0, now + item) if gain > 0.0 else None
+            return LoadSwap(number, 0, now + item) if gain > 0.0 else None
     return None
 
 

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.market.decisions import MakeOffer
 from medusa_core.market.headroom import SAME_LOAD, slack
-from medusa_core.market.knowledge import Carried, MarketKnowledge, MarketLimits, PayerStanding
-from medusa_core.market.messages import Item, Offer, Room
+from medusa_core.market.knowledge import CarriedLoad, MarketKnowledge, MarketLimits, PayerStatus
+from medusa_core.market.messages import Item, LoadHeadroom, Offer
 from medusa_core.names import Participant
 
-NOTHING_KNOWN = (Room(0, inf),)
+NOTHING_KNOWN = (LoadHeadroom(0, inf),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Candidate:
     """A provider that may be asked: at which level, and how much it would take as far as known,
     counted in fragments of the size `counted_in`; for fragments smaller than `below` alone."""
 
-    standing: PayerStanding
+    status: PayerStatus
     level: int
     room: float
     is_known: bool
@@ -39,7 +39,7 @@ class Candidate:
     @property
     def price(self) -> float:
         """Currency per hour and unit of load."""
-        return self.standing.contract.prices[self.level]
+        return self.status.contract.prices[self.level]
 
 
 def is_overloaded(knowledge: MarketKnowledge) -> bool:
@@ -54,46 +54,46 @@ def slots(knowledge: MarketKnowledge) -> int:
 
 
 def candidates(
-    knowledge: MarketKnowledge, *, wanted: float, raised_below: float, below: float = inf
+    knowledge: MarketKnowledge, *, needed: float, raised_below: float, below: float = inf
 ) -> Iterator[Candidate]:
     """Providers that may be asked, in no order: each at the lowest level at which it would take all
     that is wanted, else at the lowest at which it takes most; `below` a price, and levels above the
     lowest below another."""
-    for standing, rooms, is_known in usable(knowledge):
-        best: Room | None = None
-        prices = standing.contract.prices
+    for status, rooms, is_known in usable(knowledge):
+        best: LoadHeadroom | None = None
+        prices = status.contract.prices
         for room in rooms:
             if room.level >= len(prices) or prices[room.level] >= below:
                 break
             if room.level and prices[room.level] >= raised_below:
                 break
             best = room
-            if room.load >= wanted:
+            if room.load >= needed:
                 break
         if best is not None:
-            most = min(best.load, slack(standing.contract.load_max, standing.load_there))
+            most = min(best.load, slack(status.contract.load_max, status.load_there))
             if most > 0.0:
-                counted = standing.told.smallest if is_known and standing.told else 0.0
-                yield Candidate(standing, best.level, most, is_known, counted_in=counted)
+                counted = status.last_answer.smallest if is_known and status.last_answer else 0.0
+                yield Candidate(status, best.level, most, is_known, counted_in=counted)
 
 
 def usable(
     knowledge: MarketKnowledge, *, is_full_too: bool = False
-) -> Iterator[tuple[PayerStanding, tuple[Room, ...], bool]]:
+) -> Iterator[tuple[PayerStatus, tuple[LoadHeadroom, ...], bool]]:
     """Contracts under which an offer may be made now, what room there is as far as known, and
     whether that was said."""
     limits, now = knowledge.limits, knowledge.round
     full = who_asks(knowledge) if knowledge.received else frozenset()
-    for standing in knowledge.as_payer:
-        if standing.open is not None or standing.unreachable_since_ms is not None:
+    for status in knowledge.as_payer:
+        if status.open is not None or status.unreachable_since_ms is not None:
             continue
-        if standing.contract.provider in full:
+        if status.contract.provider in full:
             continue
-        told = standing.told
-        if told is None or told.round + limits.told_rounds <= now:
-            yield standing, NOTHING_KNOWN, False
-        elif told.rooms or is_full_too:
-            yield standing, told.rooms, True
+        last_answer = status.last_answer
+        if last_answer is None or last_answer.round + limits.answer_rounds <= now:
+            yield status, NOTHING_KNOWN, False
+        elif last_answer.rooms or is_full_too:
+            yield status, last_answer.rooms, True
 
 
 def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candidate]:
@@ -104,38 +104,38 @@ def of_other_sizes(knowledge: MarketKnowledge, below: float) -> Iterator[Candida
     those whose lowest price lies below the given one.
     """
     least: float | None = None
-    for standing, rooms, is_known in usable(knowledge, is_full_too=True):
-        told = standing.told
-        if not is_known or told is None or standing.contract.prices[0] >= below:
+    for status, rooms, is_known in usable(knowledge, is_full_too=True):
+        last_answer = status.last_answer
+        if not is_known or last_answer is None or status.contract.prices[0] >= below:
             continue
         if least is None:
             least = min((c.item.load for c in knowledge.carried), default=inf)
         smallest = least
-        if standing.contract.fragments is not None:
-            covered = (c.item for c in knowledge.carried if is_covered(c.item, standing))
+        if status.contract.fragments is not None:
+            covered = (c.item for c in knowledge.carried if is_covered(c.item, status))
             smallest = min((item.load for item in covered), default=inf)
-        if smallest < told.smallest * (1.0 - SAME_LOAD):
-            left = slack(standing.contract.load_max, standing.load_there)
-            yield Candidate(standing, 0, left, False, told.smallest)
+        if smallest < last_answer.smallest * (1.0 - SAME_LOAD):
+            left = slack(status.contract.load_max, status.load_there)
+            yield Candidate(status, 0, left, False, last_answer.smallest)
         elif not rooms:
             continue
         elif rooms[0].load * (1.0 + SAME_LOAD) >= smallest:
             # At a dearer level, where more would be taken, it may not pay by difference.
             if rooms[0].level == 0:
-                left = min(rooms[0].load, slack(standing.contract.load_max, standing.load_there))
-                yield Candidate(standing, 0, left, True, counted_in=told.smallest)
-        elif told.smallest * (1.0 + SAME_LOAD) < smallest < inf:
-            yield Candidate(standing, 0, smallest, False)
+                left = min(rooms[0].load, slack(status.contract.load_max, status.load_there))
+                yield Candidate(status, 0, left, True, counted_in=last_answer.smallest)
+        elif last_answer.smallest * (1.0 + SAME_LOAD) < smallest < inf:
+            yield Candidate(status, 0, smallest, False)
 
 
 def paid_for_room(knowledge: MarketKnowledge) -> float:
     """What partners would pay at most that asked on behalf of an overload; 0 if none did. To make
     room for them may cost anything below, as long as it pays."""
     paid = 0.0
-    for standing in knowledge.as_provider:
-        wanted = standing.wanted
-        if wanted is not None and wanted.for_overload:
-            paid = max(paid, standing.contract.prices[-1])
+    for status in knowledge.as_provider:
+        request = status.request
+        if request is not None and request.for_overload:
+            paid = max(paid, status.contract.prices[-1])
     return paid * (1.0 - knowledge.limits.dead_band)
 
 
@@ -151,16 +151,16 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
     if free <= 0 or not knowledge.as_payer or not knowledge.carried:
         return []
     over = is_overloaded(knowledge)
-    if not over and any(standing.relays for standing in knowledge.as_payer):
+    if not over and any(status.relays for status in knowledge.as_payer):
         return []
-    wanted = max(knowledge.load - knowledge.threshold, 0.0)
+    needed = max(knowledge.load - knowledge.threshold, 0.0)
     band = 1.0 + knowledge.limits.dead_band
     slope = knowledge.cost.slope(knowledge.load)
     is_total = knowledge.load >= knowledge.capacity
     raised_below = inf if over else paid_for_room(knowledge) / band
     # A level at which more would be taken, but which does not pay, hides none at which some is.
     dearest = inf if is_total else slope / band
-    able = candidates(knowledge, wanted=wanted, raised_below=raised_below, below=dearest)
+    able = candidates(knowledge, needed=needed, raised_below=raised_below, below=dearest)
     hopeful, doubtful = _by_hope(sorted(able, key=_cheapest_first), knowledge)
     hopeful += sorted(of_other_sizes(knowledge, dearest), key=_cheapest_first)
     is_for_overload = raised_below > 0.0
@@ -170,20 +170,20 @@ def offers_of_own(knowledge: MarketKnowledge) -> list[MakeOffer]:
 
 
 def _offers_to(
-    asked: list[Candidate], knowledge: MarketKnowledge, free: int, is_for_overload: bool
+    chosen: list[Candidate], knowledge: MarketKnowledge, free: int, is_for_overload: bool
 ) -> list[MakeOffer]:
     """What pays to offer to these, in their order, to so many of them at most."""
-    if not asked:
+    if not chosen:
         return []
     shed = _Shed(knowledge)
     offers: list[MakeOffer] = []
-    for number, candidate in enumerate(asked):
+    for number, candidate in enumerate(chosen):
         if free == 0:
             break
-        if any(made.offer.contract == candidate.standing.contract.name for made in offers):
+        if any(made.offer.contract == candidate.status.contract.name for made in offers):
             continue
         # Of two of whom nothing is known each is offered half.
-        halves = free > 1 and number + 1 < len(asked) and not candidate.is_known
+        halves = free > 1 and number + 1 < len(chosen) and not candidate.is_known
         items = shed.take(candidate, 1 if halves else 0)
         if items:
             offers.append(offer_to(candidate, items, knowledge, is_for_overload))
@@ -196,8 +196,8 @@ def handed_over(
 ) -> tuple[Item, ...]:
     """What to hand over now of what a provider accepted of an own offer that does not relay: what
     still pays. The rest lapses: one's load may have fallen since the offer was made."""
-    standing = next(s for s in knowledge.as_payer if s.contract.name == offer.contract)
-    limit = standing.contract.prices[offer.level] * (1.0 + knowledge.limits.dead_band)
+    status = next(s for s in knowledge.as_payer if s.contract.name == offer.contract)
+    limit = status.contract.prices[offer.level] * (1.0 + knowledge.limits.dead_band)
     load, items = knowledge.load, []
     for item in accepted:
         after = max(load - item.load, 0.0)
@@ -216,7 +216,7 @@ def offer_to(
     relays: bool = False,
 ) -> MakeOffer:
     """The offer of these items."""
-    contract = candidate.standing.contract
+    contract = candidate.status.contract
     return MakeOffer(
         to=contract.provider,
         offer=Offer(
@@ -229,7 +229,7 @@ def offer_to(
             for_overload=is_for_overload,
         ),
         relays=relays,
-        because=Because(
+        because=DecisionReason(
             "a partner's overload can be handed on for less than it pays"
             if relays
             else "handing it over costs less than keeping it",
@@ -243,13 +243,13 @@ def offer_to(
     )
 
 
-def movable(knowledge: MarketKnowledge) -> Iterator[Carried]:
+def movable(knowledge: MarketKnowledge) -> Iterator[CarriedLoad]:
     """What may be offered now, in order: neither on its way, nor in an open offer, nor new here."""
     busy = {
         (item.fragment, item.partition)
-        for standing in knowledge.as_payer
-        if standing.open is not None and standing.unreachable_since_ms is None
-        for item in standing.open.items
+        for status in knowledge.as_payer
+        if status.open is not None and status.unreachable_since_ms is None
+        for item in status.open.items
     }
     residence_ms = knowledge.limits.residence_ms
     since_ms = knowledge.clock_ms - residence_ms
@@ -265,28 +265,28 @@ def movable(knowledge: MarketKnowledge) -> Iterator[Carried]:
         yield carried
 
 
-def is_covered(item: Item, standing: PayerStanding) -> bool:
+def is_covered(item: Item, status: PayerStatus) -> bool:
     """Whether the contract lets this fragment move."""
-    fragments = standing.contract.fragments
+    fragments = status.contract.fragments
     return fragments is None or item.fragment in fragments
 
 
 def _by_hope(
-    asked: list[Candidate], knowledge: MarketKnowledge
+    chosen: list[Candidate], knowledge: MarketKnowledge
 ) -> tuple[list[Candidate], list[Candidate]]:
     """Who is asked first, and those of whom nothing is known but that they asked in an overload
     themselves; these are asked where there is nobody else to whom an offer pays."""
     over = {
         s.contract.payer
         for s in knowledge.as_provider
-        if s.wanted is not None and s.wanted.for_overload
+        if s.request is not None and s.request.for_overload
     }
     if not over:
-        return asked, []
+        return chosen, []
     hopeful: list[Candidate] = []
     doubtful: list[Candidate] = []
-    for c in asked:
-        is_hopeful = c.is_known or c.standing.contract.provider not in over
+    for c in chosen:
+        is_hopeful = c.is_known or c.status.contract.provider not in over
         (hopeful if is_hopeful else doubtful).append(c)
     return (hopeful, doubtful) if hopeful else (doubtful, [])
 
@@ -296,7 +296,7 @@ def _cheapest_first(candidate: Candidate) -> tuple[float, bool, float, int]:
         candidate.price,
         not candidate.is_known,
         -candidate.room if candidate.is_known else 0.0,
-        candidate.standing.contract.spread,
+        candidate.status.contract.spread,
     )
 
 
@@ -307,11 +307,9 @@ class _Shed:
         self._knowledge = knowledge
         self._left = list(movable(knowledge))
         pending = [
-            (standing.contract.prices[standing.open.level], standing.open.load)
-            for standing in knowledge.as_payer
-            if standing.open is not None
-            and standing.unreachable_since_ms is None
-            and not standing.relays
+            (status.contract.prices[status.open.level], status.open.load)
+            for status in knowledge.as_payer
+            if status.open is not None and status.unreachable_since_ms is None and not status.relays
         ]
         self._load = max(knowledge.load - sum(load for _, load in pending), 0.0)
         # What waits must still pay when what is offered now has gone before it.
@@ -336,7 +334,7 @@ class _Shed:
         return items
 
     def _paying(self, candidate: Candidate) -> list[int]:
-        knowledge, standing = self._knowledge, candidate.standing
+        knowledge, status = self._knowledge, candidate.status
         limits: MarketLimits = knowledge.limits
         cost = knowledge.cost.cost
         limit = max(candidate.price, self._dearest) * (1.0 + limits.dead_band)
@@ -351,7 +349,7 @@ class _Shed:
         now = self._load
         now_cost = cost(now)
         total = knowledge.capacity
-        is_any = standing.contract.fragments is None
+        is_any = status.contract.fragments is None
         chosen: list[int] = []
         # Room told at a dearer level is sure for what is no larger than `small`, which therefore is
         # looked at first. A larger one that brought the load down to where those need not go as
@@ -363,7 +361,7 @@ class _Shed:
             is_small = load <= small
             if load > rooms[is_small] or load >= candidate.below * (1.0 - SAME_LOAD):
                 continue
-            if not (is_any or is_covered(carried.item, standing)):
+            if not (is_any or is_covered(carried.item, status)):
                 continue
             if now <= least or len(chosen) >= limits.items_max:
                 break

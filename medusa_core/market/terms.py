@@ -29,7 +29,7 @@ MONEY_MAX = Decimal(10) ** 12
 _FRAGMENT = re.compile(r"[a-z][a-z0-9_]{0,62}(\.[a-z][a-z0-9_]{0,62})?")
 
 
-class Kind(Enum):
+class ContractKind(Enum):
     """What is sold: capacity at a bounded price, a stream, or nothing (a hint where to buy one)."""
 
     MOVEMENT = "movement"
@@ -63,7 +63,7 @@ class LoadUnit(Enum):
     CORE = "core"
 
 
-class Per(Enum):
+class BillingUnit(Enum):
     """What a stream is paid for by."""
 
     RECORD = "record"
@@ -159,7 +159,7 @@ class Content:
 
     stream: StreamName
     price: Decimal
-    per: Per
+    per: BillingUnit
     availability: Availability
     penalty: Decimal
     hold_ms_max: int
@@ -201,15 +201,15 @@ class Terms:
         check_terms(self)
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> ContractKind:
         """What is sold."""
         match self.subject:
             case Movement():
-                return Kind.MOVEMENT
+                return ContractKind.MOVEMENT
             case Content():
-                return Kind.CONTENT
+                return ContractKind.CONTENT
             case Suggested():
-                return Kind.SUGGESTED
+                return ContractKind.SUGGESTED
 
     @property
     def parties(self) -> tuple[Participant, Participant]:

@@ -22,7 +22,7 @@ from medusa_core.frozen import freeze
 from medusa_core.market.decide import decide_answers, decide_offers
 from medusa_core.market.decisions import GiveAnswer, MakeOffer, MarketDecision
 from medusa_core.market.estimating import (
-    Asked,
+    ObservedOffer,
     PayerEstimate,
     ProviderEstimate,
     level_for,
@@ -31,19 +31,19 @@ from medusa_core.market.estimating import (
 from medusa_core.market.knowledge import (
     ContractInForce,
     MarketKnowledge,
-    PayerStanding,
-    ProviderStanding,
-    Received,
+    PayerStatus,
+    ProviderStatus,
+    ReceivedOffer,
 )
 from medusa_core.market.learning import (
     after_being_answered,
-    after_being_told,
     after_offering,
+    after_report,
     lowest_taken,
 )
-from medusa_core.market.messages import Answer, Nonce, Offer, Reason, Room
+from medusa_core.market.messages import Answer, LoadHeadroom, Nonce, Offer, Reason
 from medusa_core.market.outcomes import Outcome, Tally
-from medusa_core.market.placement import Away, Loads, Lying, Taken
+from medusa_core.market.placement import AcceptedLoad, Loads, LoadStatus, PlacedLoad
 from medusa_core.market.terms import ContractName, may_name_same
 from medusa_core.names import Participant
 
@@ -96,8 +96,8 @@ class Replay:
     def __init__(self, contracts: Sequence[ContractInForce], partners: Partners) -> None:
         self._contracts = {contract.name: contract for contract in contracts}
         self._partners = partners
-        self._lying = Lying()
-        self._standings: dict[ContractName, PayerStanding] = {}
+        self._load_status = LoadStatus()
+        self._statuses: dict[ContractName, PayerStatus] = {}
         self._smallest: dict[ContractName, float] = {}
         self._before_ms: int | None = None
         self._round = 0
@@ -113,15 +113,15 @@ class Replay:
         loads = {
             (c.item.fragment, c.item.partition): c.item.load for c in recorded.knowledge.carried
         }
-        self._lying.let_go(recorded.at_ms)
-        for name in self._lying.take_back(recorded.knowledge, recorded.at_ms, loads):
+        self._load_status.let_go(recorded.at_ms)
+        for name in self._load_status.take_back(recorded.knowledge, recorded.at_ms, loads):
             self._tally.of[name].moves_back += 1
-        self._tell(recorded, loads)
+        self._show_progress(recorded, loads)
         self._offer(recorded, loads)
         self._answer(recorded, loads)
         if recorded.length_ms:
             self._tally.measure(
-                self._lying,
+                self._load_status,
                 recorded.knowledge,
                 recorded.length_ms,
                 recorded.load,
@@ -135,39 +135,39 @@ class Replay:
 
     # ------------------------------------------------------------ as a payer
 
-    def _tell(self, recorded: RecordedRound, loads: Loads) -> None:
+    def _show_progress(self, recorded: RecordedRound, loads: Loads) -> None:
         """Providers that declined something tell of room once there is some at a lower level."""
-        for name, standing in self._standings.items():
+        for name, status in self._statuses.items():
             smallest = self._smallest.get(name)
-            if standing.told is None or smallest is None:
+            if status.last_answer is None or smallest is None:
                 continue
-            rooms = self._rooms(standing.contract, loads, recorded.at_ms)
+            rooms = self._rooms(status.contract, loads, recorded.at_ms)
             rooms = tuple(room for room in rooms if room.load >= smallest)
-            told = standing.told.rooms
-            if rooms and (not told or rooms[0].level < told[0].level):
-                said = Answer(
+            headroom = status.last_answer.rooms
+            if rooms and (not headroom or rooms[0].level < headroom[0].level):
+                answer = Answer(
                     contract=name, nonce=self._nonce(), round=self._round, accepted=(),
                     rooms=rooms, reason=Reason.FULL,
                 )  # fmt: skip
-                self._standings[name] = after_being_told(standing, said, self._round)
+                self._statuses[name] = after_report(status, answer, self._round)
 
     def _offer(self, recorded: RecordedRound, loads: Loads) -> None:
         """Decide what to offer; providers answer at once, and what they take is away."""
-        asked: set[Participant] = set()
+        offer_observed: set[Participant] = set()
         made: list[Offer] = []
         for decision in decide_offers(self._knows(recorded, loads)):
-            if not isinstance(decision, MakeOffer) or decision.to in asked:
+            if not isinstance(decision, MakeOffer) or decision.to in offer_observed:
                 continue
-            asked.add(decision.to)
+            offer_observed.add(decision.to)
             offer, contract = decision.offer, self._contracts[decision.offer.contract]
             made.append(offer)
             answer = self._provider(contract).answer(
-                offer, contract, self._lying.lies(loads, to=contract.provider),
-                self._lying.lies(loads, under=contract.name), recorded.at_ms,
+                offer, contract, self._load_status.lies(loads, to=contract.provider),
+                self._load_status.lies(loads, under=contract.name), recorded.at_ms,
             )  # fmt: skip
-            standing = self._standing(contract)
-            self._standings[contract.name] = after_being_answered(
-                after_offering(standing, decision), answer, self._round
+            status = self._payer_status(contract)
+            self._statuses[contract.name] = after_being_answered(
+                after_offering(status, decision), answer, self._round
             )
             is_whole = len(answer.accepted) == len(offer.items)
             self._smallest.pop(contract.name, None)
@@ -176,7 +176,7 @@ class Replay:
             outcome = self._tally.of[contract.name]
             for item in answer.accepted:
                 price = contract.prices[offer.level]
-                self._lying.away[item.fragment, item.partition] = Away(
+                self._load_status.away[item.fragment, item.partition] = PlacedLoad(
                     contract, price, recorded.at_ms
                 )
                 outcome.moves_out += 1
@@ -192,78 +192,88 @@ class Replay:
         limits = recorded.knowledge.limits
         since_ms = at_ms if self._before_ms is None else self._before_ms
         until_ms = at_ms + max(limits.residence_ms, at_ms - since_ms, 1)
-        waiting: dict[ContractName, tuple[Asked, int]] = {}
+        waiting: dict[ContractName, tuple[ObservedOffer, int]] = {}
         for name, contract in self._contracts.items():
-            asked = self._asked(contract, since_ms, at_ms, until_ms)
-            if asked is not None:
-                waiting[name] = asked, 0
+            offer_observed = self._offer_observed(contract, since_ms, at_ms, until_ms)
+            if offer_observed is not None:
+                waiting[name] = offer_observed, 0
         for _ in range(2):
-            offers = {n: self._offered(n, asked, at) for n, (asked, at) in waiting.items()}
+            offers = {
+                n: self._offered(n, offer_observed, at)
+                for n, (offer_observed, at) in waiting.items()
+            }
             if not offers:
                 return
-            received = tuple(Received(offer, self._round) for offer in offers.values())
+            received = tuple(ReceivedOffer(offer, self._round) for offer in offers.values())
             answers = decide_answers(self._knows(recorded, loads, received))
             waiting = self._take(answers, waiting, until_ms)
 
     def _take(
-        self, answers: Iterable[MarketDecision], waiting: Mapping[ContractName, tuple[Asked, int]],
+        self,
+        answers: Iterable[MarketDecision],
+        waiting: Mapping[ContractName, tuple[ObservedOffer, int]],
         until_ms: int,
-    ) -> dict[ContractName, tuple[Asked, int]]:  # fmt: skip
+    ) -> dict[ContractName, tuple[ObservedOffer, int]]:
         """Take what was accepted; what is left, and at which level it is offered once more."""
-        rest: dict[ContractName, tuple[Asked, int]] = {}
+        rest: dict[ContractName, tuple[ObservedOffer, int]] = {}
         for decision in answers:
             if not isinstance(decision, GiveAnswer):
                 continue
             name, answer = decision.answer.contract, decision.answer
-            contract, (asked, level) = self._contracts[name], waiting[name]
+            contract, (offer_observed, level) = self._contracts[name], waiting[name]
             outcome = self._tally.of[name]
             for item in answer.accepted:
-                self._lying.taken[name, (item.fragment, item.partition)] = Taken(
+                self._load_status.taken[name, (item.fragment, item.partition)] = AcceptedLoad(
                     item, contract.prices[level], until_ms
                 )
                 outcome.moves_in += 1
             if answer.accepted:
                 self._taken_at = lowest_taken((self._taken_at, contract.prices[level]))
             outcome.note(decision.because, sum(item.load for item in answer.accepted))
-            left = tuple(item for item in asked.items if item not in answer.accepted)
-            higher = level_for(left, answer.rooms, level, contract, asked.price)
-            if left and asked.for_overload and higher is not None:
-                rest[name] = replace(asked, items=left), higher
+            left = tuple(item for item in offer_observed.items if item not in answer.accepted)
+            higher = level_for(left, answer.rooms, level, contract, offer_observed.price)
+            if left and offer_observed.for_overload and higher is not None:
+                rest[name] = replace(offer_observed, items=left), higher
         return rest
 
-    def _asked(
+    def _offer_observed(
         self, contract: ContractInForce, after_ms: int, at_ms: int, until_ms: int
-    ) -> Asked | None:
+    ) -> ObservedOffer | None:
         """What a payer offered since the round before, and does not lie here yet; what does, stays
         for longer."""
         estimate = self._partners.payers.get(contract.name)
-        asked = None if estimate is None else estimate.between(after_ms, at_ms)
-        if asked is None or level_up_to(contract, asked.price) is None:
+        offer_observed = None if estimate is None else estimate.between(after_ms, at_ms)
+        if offer_observed is None or level_up_to(contract, offer_observed.price) is None:
             return None
         items = []
-        for item in asked.items:
+        for item in offer_observed.items:
             # What was offered under another contract's words is called otherwise under this one.
             if not may_name_same((item.fragment,), contract.fragments):
                 continue
             key = contract.name, (item.fragment, item.partition)
-            lies = self._lying.taken.get(key)
+            lies = self._load_status.taken.get(key)
             if lies is None:
                 items.append(item)
             else:
-                self._lying.taken[key] = replace(lies, until_ms=max(lies.until_ms, until_ms))
-        return replace(asked, items=tuple(items)) if items else None
+                self._load_status.taken[key] = replace(lies, until_ms=max(lies.until_ms, until_ms))
+        return replace(offer_observed, items=tuple(items)) if items else None
 
-    def _offered(self, name: ContractName, asked: Asked, level: int) -> Offer:
+    def _offered(self, name: ContractName, offer_observed: ObservedOffer, level: int) -> Offer:
         return Offer(
-            contract=name, revision=self._contracts[name].revision, nonce=self._nonce(),
-            round=self._round, level=level, items=asked.items, for_overload=asked.for_overload,
-        )  # fmt: skip
+            contract=name,
+            revision=self._contracts[name].revision,
+            nonce=self._nonce(),
+            round=self._round,
+            level=level,
+            items=offer_observed.items,
+            for_overload=offer_observed.for_overload,
+        )
 
     # ------------------------------------------------------------ what is known, what it comes to
 
     def _knows(
         self, recorded: RecordedRound, loads: Loads,
-        received: tuple[Received, ...] = (),
+        received: tuple[ReceivedOffer, ...] = (),
     ) -> MarketKnowledge:  # fmt: skip
         base = recorded.knowledge
         me = base.participant
@@ -272,15 +282,17 @@ class Replay:
             base,
             round=self._round,
             nonce=self._nonce(),
-            load=self._lying.load(base.load, loads),
-            carried=tuple(self._lying.marked(carried) for carried in base.carried),
+            load=self._load_status.load(base.load, loads),
+            carried=tuple(self._load_status.marked(carried) for carried in base.carried),
             as_payer=tuple(
-                replace(self._standing(c), load_there=self._lying.lies(loads, under=c.name))
+                replace(
+                    self._payer_status(c), load_there=self._load_status.lies(loads, under=c.name)
+                )
                 for c in contracts
                 if c.payer == me
             ),
             as_provider=tuple(
-                ProviderStanding(contract=c, load_here=self._lying.lies_here(c.name))
+                ProviderStatus(contract=c, load_here=self._load_status.lies_here(c.name))
                 for c in contracts
                 if c.provider == me
             ),
@@ -289,16 +301,18 @@ class Replay:
             limits=replace(base.limits, relay_rounds=0),
         )
 
-    def _standing(self, contract: ContractInForce) -> PayerStanding:
-        return self._standings.get(contract.name) or PayerStanding(contract=contract)
+    def _payer_status(self, contract: ContractInForce) -> PayerStatus:
+        return self._statuses.get(contract.name) or PayerStatus(contract=contract)
 
     def _provider(self, contract: ContractInForce) -> ProviderEstimate:
         return self._partners.providers.get(contract.provider) or ProviderEstimate()
 
-    def _rooms(self, contract: ContractInForce, loads: Loads, at_ms: int) -> tuple[Room, ...]:
-        lies = self._lying.lies(loads, to=contract.provider)
+    def _rooms(
+        self, contract: ContractInForce, loads: Loads, at_ms: int
+    ) -> tuple[LoadHeadroom, ...]:
+        lies = self._load_status.lies(loads, to=contract.provider)
         return self._provider(contract).rooms(
-            contract, lies, self._lying.lies(loads, under=contract.name), at_ms
+            contract, lies, self._load_status.lies(loads, under=contract.name), at_ms
         )
 
     def _nonce(self) -> Nonce:

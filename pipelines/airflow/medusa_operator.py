@@ -44,13 +44,13 @@ class MedusaOperator(BaseOperator):
 
     def execute(self, context: Context) -> Any:
         """Do it; raises what is to be told as one sentence."""
-        return self.told(context, lambda: self.act(self.hook.settings(), context))
+        return self.ran(context, lambda: self.act(self.hook.settings(), context))
 
     @abstractmethod
     def act(self, settings: Settings, context: Context) -> Any:
         """What this operator does; the answer is its XCom."""
 
-    def told(self, context: Context, act: Callable[[], Done]) -> Done:
+    def ran(self, context: Context, act: Callable[[], Done]) -> Done:
         """Do something, and tell what is wrong with it where operators look."""
         try:
             return act()

@@ -122,7 +122,7 @@ class SuperviseOperator(MedusaOperator):
 
     def look_again(self, context: Context, event: Any = None, waited_s: float = 0.0) -> Any:
         """Called when what was waited for is due."""
-        return self.told(context, lambda: self._look(self.hook.settings(), waited_s))
+        return self.ran(context, lambda: self._look(self.hook.settings(), waited_s))
 
     def _look(self, settings: Settings, waited_s: float) -> Sequence[str]:
         from pipelines.operations.job_supervision import SupervisionRequest, supervise_once

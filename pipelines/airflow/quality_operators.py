@@ -68,7 +68,7 @@ class CorrectOperator(MedusaOperator):
                 "streams": event["streams"],
             }
 
-        return self.told(context, check)
+        return self.ran(context, check)
 
 
 class WindowsOperator(MedusaOperator):

@@ -37,13 +37,13 @@ def on_dag_run_failed(dag_run: DagRun, msg: str) -> None:
         if found is None:
             return
         dag_run = found
-    asked = select(XComModel).where(
+    query = select(XComModel).where(
         XComModel.dag_id == dag_run.dag_id,
         XComModel.run_id == dag_run.run_id,
         XComModel.key == BECAUSE,
     )
     with session.no_autoflush:
-        told = [XComModel.deserialize_value(row) for row in session.scalars(asked)]
-    note = "; ".join(dict.fromkeys(str(one) for one in told if one))
+        notes = [XComModel.deserialize_value(row) for row in session.scalars(query)]
+    note = "; ".join(dict.fromkeys(str(one) for one in notes if one))
     if note:
         dag_run.note = note if len(note) <= NOTE_MAX else f"{note[: NOTE_MAX - 1]}…"

@@ -102,16 +102,16 @@ class CorrectionsEnd(BaseTrigger):
 
     def _ended(self, hook: MedusaHook) -> dict[str, Any] | None:
         from medusa_core.errors import CheckFailed
-        from pipelines.operations.correcting import backlog_standing
+        from pipelines.operations.correcting import backlog_status
 
         try:
-            said = backlog_standing(hook.settings(), Participant(self.participant), self.desired)
+            sentence = backlog_status(hook.settings(), Participant(self.participant), self.desired)
         except CheckFailed as error:
             return {"said": None, "problem": str(error)}
         except MedusaError as error:
             self.log.warning("%s", error)
             return None
-        return None if said is None else {"said": said, "problem": None}
+        return None if sentence is None else {"said": sentence, "problem": None}
 
 
 def _event(payload: dict[str, Any]) -> TriggerEvent:

@@ -17,7 +17,7 @@ from typing import Protocol
 
 from medusa_core.commits import Lane
 from medusa_core.errors import MedusaError, OutcomeUnknown, Unavailable
-from medusa_core.loads import Kind, LoadSample, Span, Work, shares_of
+from medusa_core.loads import ActivityKind, FragmentSpan, LoadSample, Span, shares_of
 from pipelines.base import clock
 from pipelines.base.process_tree import ProcessTree
 
@@ -31,10 +31,10 @@ FLUSH_S_MAX = 5.0
 class Meter(Protocol):
     """What a loop tells its meter."""
 
-    def did(self, *works: Work, kind: Kind = Kind.UNATTRIBUTED) -> None:
+    def did(self, *spans: FragmentSpan, kind: ActivityKind = ActivityKind.UNATTRIBUTED) -> None:
         """What was done since the last call: these works, or else something of a kind."""
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         """Deciding from now on is for the works that follow, until the next call."""
 
     @contextmanager
@@ -54,10 +54,10 @@ class Meter(Protocol):
 class NoMeter:
     """Of a loop that is not metered."""
 
-    def did(self, *works: Work, kind: Kind = Kind.UNATTRIBUTED) -> None:
+    def did(self, *spans: FragmentSpan, kind: ActivityKind = ActivityKind.UNATTRIBUTED) -> None:
         """See `Meter`."""
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         """See `Meter`."""
 
     @contextmanager
@@ -90,7 +90,7 @@ class CpuMeter:
         *,
         driver: str,
         lane: Lane = Lane.LIVE,
-        told: Callable[[Exception], None] = lambda error: None,
+        on_error: Callable[[Exception], None] = lambda error: None,
         spent_ns: Callable[[], int] | None = None,
         period_s: float = PERIOD_S,
         now_s: Callable[[], float] = clock.monotonic_s,
@@ -98,13 +98,13 @@ class CpuMeter:
         self._record = record
         self._driver = driver
         self._lane = lane
-        self._told = told
+        self._on_error = on_error
         self._spent_ns = spent_ns or ProcessTree().spent_ns
         self._period_s = period_s
         self._now_s = now_s
         self._threads = _ThreadClocks()
         self._spans: list[Span] = []
-        self._turn = 0
+        self._tick = 0
         self._number = 0
         self._looked_us, self._delivered_us = self._spent_ns() // 1_000, 0
         self._began_s = now_s()
@@ -112,23 +112,23 @@ class CpuMeter:
         self._sender = ThreadPoolExecutor(1, "medusa-load")
         self._sent: Future[None] | None = None
 
-    def did(self, *works: Work, kind: Kind = Kind.UNATTRIBUTED) -> None:
+    def did(self, *spans: FragmentSpan, kind: ActivityKind = ActivityKind.UNATTRIBUTED) -> None:
         """See `Meter`."""
         spent_us, delivered_us = self._spent_ns() // 1_000, self._threads.spent_ns() // 1_000
         self._spans.append(
             Span(
                 cpu_us=spent_us - self._looked_us,
-                works=works,
+                fragments=spans,
                 kind=kind,
                 delivery_us=delivered_us - self._delivered_us,
-                turn=self._turn,
+                tick=self._tick,
             )
         )
         self._looked_us, self._delivered_us = spent_us, delivered_us
 
-    def turn(self) -> None:
+    def tick(self) -> None:
         """See `Meter`."""
-        self._turn += 1
+        self._tick += 1
 
     @contextmanager
     def delivering(self) -> Iterator[None]:
@@ -152,7 +152,7 @@ class CpuMeter:
                 assert self._sent is not None
                 self._sent.result(timeout=FLUSH_S_MAX)
             except TimeoutError:
-                self._told(Unavailable("the last load is not recorded: the catalog is silent"))
+                self._on_error(Unavailable("the last load is not recorded: the catalog is silent"))
                 return
 
     def close(self) -> None:
@@ -188,7 +188,7 @@ class CpuMeter:
             except (Unavailable, OutcomeUnknown):
                 return  # the loop says so itself; it is sent again with the next one
             except MedusaError as error:
-                self._told(error)
+                self._on_error(error)
             if self._pending and self._pending[0][0] is sample:
                 self._pending.popleft()
 

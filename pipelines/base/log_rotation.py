@@ -19,7 +19,7 @@ BYTES_MAX = 10_000_000
 KEPT = 3
 
 
-def turn_logs(paths: Iterable[Path], *, bytes_max: int = BYTES_MAX, kept: int = KEPT) -> None:
+def rotate_logs(paths: Iterable[Path], *, bytes_max: int = BYTES_MAX, kept: int = KEPT) -> None:
     """Put each log aside that is larger than `bytes_max`: NAME.1 is the newest of `kept`."""
     for path in paths:
         # A log that cannot be turned now (no room, or gone) is looked at again the next time.

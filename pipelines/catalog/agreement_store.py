@@ -13,15 +13,15 @@ from enum import Enum
 from typing import Protocol
 
 from medusa_core.market.agreements import (
-    DocumentTold,
-    LetGoTold,
-    NoticeTold,
-    RefusalTold,
-    StandingTold,
-    WantTold,
-    WithdrawalTold,
+    DocumentEnvelope,
+    DocumentRequest,
+    NoticeEnvelope,
+    RefusalEnvelope,
+    ReleaseEnvelope,
+    StatusEnvelope,
+    WithdrawalEnvelope,
 )
-from medusa_core.market.converging import Differing, HeldAgreement, Holding, Verdict
+from medusa_core.market.converging import AgreementDifference, HeldAgreement, Holding, Verdict
 from medusa_core.market.envelopes import Envelope, EnvelopeKind
 from medusa_core.market.terms import ContractName, Revision, Terms
 from medusa_core.names import Participant
@@ -34,7 +34,7 @@ class ContractState(Enum):
     """How a home's copy of a contract stands; the values are those of `medusa_api.contract`."""
 
     PROPOSED = "proposed"
-    ASKED = "asked"
+    REQUESTED = "requested"
     AGREED = "agreed"
     IN_FORCE = "in force"
     ENDED = "ended"
@@ -117,7 +117,9 @@ class Round:
     because: str
 
 
-TakenAsTold = WithdrawalTold | LetGoTold | WantTold | RefusalTold | StandingTold
+TakenMessage = (
+    WithdrawalEnvelope | ReleaseEnvelope | DocumentRequest | RefusalEnvelope | StatusEnvelope
+)
 """Messages that are brought as they are: nothing in them is signed for itself."""
 
 
@@ -183,7 +185,7 @@ class Contracts(Protocol):
     def state(self, statement: str, signature: bytes, public_key: bytes) -> bool:
         """Keep a statement that this home has signed; False if it was not to."""
 
-    def tell_standings(self) -> int:
+    def send_statuses(self) -> int:
         """Tell each partner one hash of what is agreed with it; how many."""
 
 
@@ -213,7 +215,7 @@ class Inbox(Protocol):
     def take_document(
         self,
         envelope_id: int,
-        told: DocumentTold,
+        envelope: DocumentEnvelope,
         signatures: Mapping[Participant, Signed],
         confirmation: Signed | None = None,
         judged: Judged | None = None,
@@ -223,10 +225,10 @@ class Inbox(Protocol):
         What both have signed comes with a verdict; Conflict if something else is held by now.
         """
 
-    def take(self, envelope_id: int, told: TakenAsTold) -> str:
+    def take(self, envelope_id: int, message: TakenMessage) -> str:
         """Bring another message about a contract; what came of it."""
 
-    def take_notice(self, envelope_id: int, told: NoticeTold, keys: Sequence[bytes]) -> str:
+    def take_notice(self, envelope_id: int, envelope: NoticeEnvelope, keys: Sequence[bytes]) -> str:
         """Bring what is told of a contract's end, and with which key each statement was verified;
         what came of it."""
 
@@ -235,7 +237,7 @@ class Inbox(Protocol):
     ) -> Mapping[ContractName, Holding]:
         """What is agreed with a partner, of the contracts in a range of names."""
 
-    def take_holdings(self, envelope_id: int, differing: Sequence[Differing]) -> str:
+    def take_holdings(self, envelope_id: int, differing: Sequence[AgreementDifference]) -> str:
         """Tell a partner what it lacks, and ask for what is lacking here."""
 
     def verify(self, envelope_id: int) -> bool:
@@ -295,7 +297,7 @@ class Outbox(Protocol):
 class Agreements(Contracts, Keys, Inbox, RoundEnvelopes, Outbox, Protocol):
     """A home's agreements. Calls raise Refused, Conflict and Unavailable as the catalog's do."""
 
-    def has_work(self, *, to_all: bool = False) -> bool:
+    def has_due(self, *, to_all: bool = False) -> bool:
         """Whether a turn might have anything to do; `to_all`: see `to_deliver`."""
 
     def last_round(self) -> Round | None:

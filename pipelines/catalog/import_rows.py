@@ -28,7 +28,7 @@ class What(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RowsRequest:
     """Rows that one producer has, and for what."""
 
     what: What
@@ -40,7 +40,9 @@ def limits_of(limits: Limits) -> Limits:
     return replace(limits, records_per_step_max=FOREVER_US)
 
 
-def wanted_of(knowledge: ImportKnowledge, line_ids: Mapping[Producer, int]) -> Iterator[Wanted]:
+def rows_requested(
+    knowledge: ImportKnowledge, line_ids: Mapping[Producer, int]
+) -> Iterator[RowsRequest]:
     """The rows of the producers that could be chosen or compared now."""
     starts_us, part = knowledge.starts_us, to_compare(knowledge.producers)
     for line in knowledge.producers:
@@ -49,10 +51,10 @@ def wanted_of(knowledge: ImportKnowledge, line_ids: Mapping[Producer, int]) -> I
 
         def want(
             what: What, from_us: int, need_us: int, at: ProducedLine = line, *, goes_on: bool = True
-        ) -> Wanted:
+        ) -> RowsRequest:
             read = _line(knowledge, at, line_ids[at.producer])
             request = SegmentRequest(line=read, from_us=from_us, need_us=need_us, goes_on=goes_on)
-            return Wanted(what, request)
+            return RowsRequest(what, request)
 
         has_more = starts_us is not None and _reach_us(line) > starts_us
         if starts_us is not None and has_more and not knowledge.has_ended:
@@ -64,18 +66,18 @@ def wanted_of(knowledge: ImportKnowledge, line_ids: Mapping[Producer, int]) -> I
 
 
 def with_rows(
-    knowledge: ImportKnowledge, answers: Sequence[tuple[Wanted, SegmentAnswer]]
+    knowledge: ImportKnowledge, answers: Sequence[tuple[RowsRequest, SegmentAnswer]]
 ) -> ImportKnowledge:
     """The knowledge with the rows that were asked for, and with how far they reach."""
     if not answers:
         return knowledge  # of most streams nothing is new at most ticks
     found: dict[Producer, dict[int, Segment]] = {p.producer: {} for p in knowledge.producers}
     ends: dict[What, list[int]] = {what: [] for what in What}
-    for wanted, answer in answers:
-        rows = found[wanted.request.line.producer]
+    for requests, answer in answers:
+        rows = found[requests.request.line.producer]
         rows.update((segment.range.from_us, segment) for segment in answer.segments)
         if answer.next_from_us is not None:
-            ends[wanted.what].append(answer.next_from_us)
+            ends[requests.what].append(answer.next_from_us)
     part = to_compare(knowledge.producers)
     if part is not None:
         to_us = min(part.to_us, *ends[What.COMPARED], FOREVER_US)

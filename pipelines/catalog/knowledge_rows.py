@@ -97,7 +97,7 @@ class Assigned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class AssignedLines:
     """The first stride: assignments, lines, and landed records per bucket not yet closed by line.
 
     `landed` reaches one non-empty bucket further than a step may take, to show that there is more.
@@ -154,11 +154,11 @@ class SegmentAnswer:
     next_from_us: int | None = None
 
 
-def line_of(standing: Standing, stream: StreamName, producer: Producer) -> Line:
+def line_of(assigned: AssignedLines, stream: StreamName, producer: Producer) -> Line:
     """The line a fragment reads: what this home has chosen among several producers, else its own
     producer's, else this home's, else the first by name."""
 
-    lines = standing.of_stream[stream]
+    lines = assigned.of_stream[stream]
     if len(lines) == 1:
         return lines[0]
 
@@ -169,14 +169,16 @@ def line_of(standing: Standing, stream: StreamName, producer: Producer) -> Line:
     return min(lines, key=preference)
 
 
-def first_sight(
-    standing: Standing, fragments: Mapping[str, Fragment], tentative: Sequence[TentativeKnowledge]
+def frontier_knowledge(
+    assigned_lines: AssignedLines,
+    fragments: Mapping[str, Fragment],
+    tentative: Sequence[TentativeKnowledge],
 ) -> tuple[FragmentKnowledge, ...]:
     """The fragments assigned here, each after those it reads, as yet without input segments."""
     seen: list[FragmentKnowledge] = []
-    for assigned in _in_order([a for a in standing.assigned if a.fragment in fragments]):
-        own = standing.written_by(assigned)
-        has_inputs = all(stream in standing.of_stream for stream in assigned.inputs)
+    for assigned in _in_order([a for a in assigned_lines.assigned if a.fragment in fragments]):
+        own = assigned_lines.written_by(assigned)
+        has_inputs = all(stream in assigned_lines.of_stream for stream in assigned.inputs)
         if not has_inputs or not set(assigned.outputs) <= set(own):
             continue  # an input that nobody is assigned to write has no line to wait for
         reached = [own[s].boundary_us for s in assigned.outputs]
@@ -190,7 +192,7 @@ def first_sight(
                 producer=assigned.producer,
                 epoch=assigned.epoch,
                 partition=assigned.partition,
-                inputs={s: _input(standing, s, assigned.producer) for s in assigned.inputs},
+                inputs={s: _input(assigned_lines, s, assigned.producer) for s in assigned.inputs},
                 outputs={s: _output(own[s]) for s in assigned.outputs},
                 tentative=tuple(
                     t
@@ -203,13 +205,15 @@ def first_sight(
     return tuple(seen)
 
 
-def requests_of(fragment: FragmentKnowledge, standing: Standing) -> list[SegmentRequest]:
+def requests_of(fragment: FragmentKnowledge, assigned: AssignedLines) -> list[SegmentRequest]:
     """Which input segments the next step and the corrections of a fragment could use."""
-    wanted: list[SegmentRequest] = []
+    requests: list[SegmentRequest] = []
 
     def want(stream: StreamName, from_us: int, need_us: int, *, goes_on: bool) -> None:
-        line = line_of(standing, stream, fragment.producer)
-        wanted.append(SegmentRequest(line=line, from_us=from_us, need_us=need_us, goes_on=goes_on))
+        line = line_of(assigned, stream, fragment.producer)
+        requests.append(
+            SegmentRequest(line=line, from_us=from_us, need_us=need_us, goes_on=goes_on)
+        )
 
     ready = owed.frontier(fragment) or _may_be_answered(fragment)
     if ready is not None:
@@ -226,7 +230,7 @@ def requests_of(fragment: FragmentKnowledge, standing: Standing) -> list[Segment
     for stream, parts in owed_ranges.items():
         for part in _merged(parts):
             want(stream, part.from_us, part.to_us, goes_on=False)
-    return wanted
+    return requests
 
 
 def _may_be_answered(fragment: FragmentKnowledge) -> Range | None:
@@ -242,7 +246,7 @@ def _may_be_answered(fragment: FragmentKnowledge) -> Range | None:
     return Range(from_us, to_us) if from_us < to_us else None
 
 
-def second_sight(
+def with_input_segments(
     fragment: FragmentKnowledge, answers: Sequence[tuple[SegmentRequest, SegmentAnswer]]
 ) -> FragmentKnowledge:
     """The fragment with the segments that its requests were answered."""
@@ -262,15 +266,17 @@ def second_sight(
 
 
 def what_is_there(
-    standing: Standing, line_ids: Iterable[int]
+    assigned_lines: AssignedLines, line_ids: Iterable[int]
 ) -> tuple[dict[StreamName, int], dict[int, list[int]]]:
     """How far each input stream reaches here; and for each line the lines it is computed from."""
-    lines = {line.line_id: line for line in standing.lines}
-    known = {line.stream for line in standing.lines}
+    lines = {line.line_id: line for line in assigned_lines.lines}
+    known = {line.stream for line in assigned_lines.lines}
     reach: dict[StreamName, int] = {}
     inputs: dict[int, list[int]] = {}
-    for assigned in standing.assigned:
-        read = [line_of(standing, s, assigned.producer) for s in assigned.inputs if s in known]
+    for assigned in assigned_lines.assigned:
+        read = [
+            line_of(assigned_lines, s, assigned.producer) for s in assigned.inputs if s in known
+        ]
         for line in read:
             reached_us = BEGINNING_US if line.boundary_us is None else line.boundary_us
             reach[line.stream] = max(reach.get(line.stream, BEGINNING_US), reached_us)
@@ -281,14 +287,14 @@ def what_is_there(
     return reach, inputs
 
 
-def landings_of(standing: Standing, limits: Limits) -> tuple[LandingKnowledge, ...]:
+def landings_of(assigned_lines: AssignedLines, limits: Limits) -> tuple[LandingKnowledge, ...]:
     """The sources that this home lands, by name."""
     found: list[LandingKnowledge] = []
-    for assigned in standing.assigned:
-        for line in standing.written_by(assigned).values():
+    for assigned in assigned_lines.assigned:
+        for line in assigned_lines.written_by(assigned).values():
             if line.kind != "source" or line.producer.is_import:
                 continue
-            counts = dict(standing.landed.get(line.line_id, {}))
+            counts = dict(assigned_lines.landed.get(line.line_id, {}))
             through_us = FOREVER_US if line.origin_us is not None else BEGINNING_US
             if len(counts) > limits.buckets_per_step_max:
                 through_us = max(counts)
@@ -313,20 +319,20 @@ def landings_of(standing: Standing, limits: Limits) -> tuple[LandingKnowledge, .
     return tuple(sorted(found, key=lambda known: (known.stream, known.producer)))
 
 
-def knowledge_of(participant: Participant, standing: Standing,
+def knowledge_of(participant: Participant, assigned: AssignedLines,
                  fragments: Iterable[FragmentKnowledge], limits: Limits) -> Knowledge:  # fmt: skip
     """All of it."""
     return Knowledge(
         participant=participant,
-        landings=landings_of(standing, limits),
+        landings=landings_of(assigned, limits),
         fragments=tuple(fragments),
         limits=limits,
-        clock_ms=standing.clock_ms,
+        clock_ms=assigned.clock_ms,
     )
 
 
-def _input(standing: Standing, stream: StreamName, producer: Producer) -> InputKnowledge:
-    line = line_of(standing, stream, producer)
+def _input(assigned: AssignedLines, stream: StreamName, producer: Producer) -> InputKnowledge:
+    line = line_of(assigned, stream, producer)
     return InputKnowledge(
         stream=stream,
         width_us=line.width_us,

@@ -13,20 +13,28 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from medusa_core.bounds import Bound
-from medusa_core.commits import Commit, Committed, Hold, LandedBatch, Lease, LeaseKey, SourcePromise
+from medusa_core.commits import (
+    Commit,
+    CommitResult,
+    Hold,
+    LandedBatch,
+    Lease,
+    LeaseKey,
+    SourcePromise,
+)
 from medusa_core.divergence import Divergence
 from medusa_core.errors import MedusaError
-from medusa_core.exchange import ImportStanding, LineNews
+from medusa_core.exchange import ImportStatus, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
-from medusa_core.recalls import Recalled, RecallWanted
+from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.segments import Producer, Segment, SegmentFile
 from medusa_core.states import Transition
 from medusa_core.step_costs import Cost
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.catalog.records import Assignment, Deployment, LeaseRecord, PlanRecord
 
 
@@ -115,7 +123,7 @@ class Leases(Protocol):
         """Give it back; nothing if it is no longer ours."""
 
     def acquire_leases(
-        self, wanted: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
+        self, requests: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
     ) -> tuple[Lease, ...]:
         """As `acquire_lease`, for all or none, in one round trip."""
 
@@ -196,7 +204,7 @@ class Steps(Protocol):
         False, and nothing is noted, if it is in this state already.
         """
 
-    def commit(self, commit: Commit) -> Committed:
+    def commit(self, commit: Commit) -> CommitResult:
         """Design 7.5: one server-side function, one round trip, in this order:
 
         1 the same key committed before? its answer again · 2 lock the lease; Conflict unless holder
@@ -206,7 +214,7 @@ class Steps(Protocol):
         boundaries (S1), quarantine, metrics.
         """
 
-    def commit_many(self, commits: Sequence[Commit]) -> tuple[Committed | MedusaError, ...]:
+    def commit_many(self, commits: Sequence[Commit]) -> tuple[CommitResult | MedusaError, ...]:
         """As `commit`, each for itself, in one round trip: the answer, or what it was refused with.
 
         What one is refused with changes nothing for the others. Raises OutcomeUnknown and
@@ -217,7 +225,7 @@ class Steps(Protocol):
 class Imports(Protocol):
     """Copies of partners' lines, and the choice among several producers of one stream."""
 
-    def imports(self) -> tuple[ImportStanding, ...]:
+    def imports(self) -> tuple[ImportStatus, ...]:
         """The partners' lines that this home imports, by stream and producer."""
 
     def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
@@ -239,7 +247,7 @@ class Imports(Protocol):
         At a cost that does not grow with their history, and small where nothing is new.
         """
 
-    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> CommitResult | None:
         """Make choices and what was found out with them durable, all in one transaction:
 
         1 lock the lease, which is of the stream's import; Conflict unless holder and epoch are
@@ -295,7 +303,7 @@ class Readers(Protocol):
 class Recalls(Protocol):
     """Rows that an operator takes back."""
 
-    def recall(self, wanted: RecallWanted, *, explain: bool = False) -> tuple[Recalled, ...]:
+    def recall(self, request: RecallRequest, *, explain: bool = False) -> tuple[RecallResult, ...]:
         """Take back what a line has from a bucket on, and all in this home that was computed from
         it; for the owner of the home alone. In this order:
 
@@ -312,7 +320,7 @@ class Recalls(Protocol):
         what would be.
         """
 
-    def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
+    def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
         """What was taken back here, of one stream if given, by line and generation."""
 
 
@@ -331,7 +339,7 @@ class Trims(Protocol):
 
     def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
              needed: Mapping[str, int], segments_max: int,
-             explain: bool = False) -> Trimmed:  # fmt: skip
+             explain: bool = False) -> TrimResult:  # fmt: skip
         """Trim a line as far towards `before_us` as the law lets (S7), in this order:
 
         1 lock the stream, on which nobody places a hold meanwhile, and the line · 2 hold from

@@ -13,10 +13,10 @@ from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import Cause, QuarantinedRecord
 from medusa_core.cursors import Cursor
 from medusa_core.grid import Range
-from medusa_core.loads import WINDOW_MS, LoadSample, Recorded
+from medusa_core.loads import WINDOW_MS, LoadSample, RecordedSample
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Producer, Read, Segment
-from medusa_core.sinks import Delivered, SinkRecord
+from medusa_core.sinks import DeliveryState, SinkRecord
 from medusa_core.states import Transition
 from pipelines.catalog.processing_roles import HomeClock
 from pipelines.catalog.records import (
@@ -141,7 +141,7 @@ class LoadLog(Protocol):
         deployed here.
         """
 
-    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[RecordedSample, ...]:
         """The samples that reach into the window that ends now; `medusa_core.loads.load_of`
         makes the load of them."""
 
@@ -193,7 +193,7 @@ class Sinks(Protocol):
     def sinks(self) -> tuple[SinkRecord, ...]:
         """All sinks of this home, by stream and name."""
 
-    def record_delivery(self, sink: SinkRecord, delivered: Delivered, limit_ms: int) -> None:
+    def record_delivery(self, sink: SinkRecord, delivered: DeliveryState, limit_ms: int) -> None:
         """Copy how far a sink's target says it has come, and hold from there.
 
         Conflict if the sink is not there as declared in `sink.document`.

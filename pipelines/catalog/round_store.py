@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from medusa_core.loads import Recorded
+from medusa_core.loads import RecordedSample
 from medusa_core.market.declared import DeclaredCost
-from medusa_core.market.knowledge import ContractInForce, Wanted
+from medusa_core.market.knowledge import ContractInForce, RequestedLoad
 from medusa_core.market.messages import Answer, Item, Offer
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
@@ -69,7 +69,7 @@ class MovedLoad:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastTold:
+class ReceivedAnswer:
     """A provider's last answer, in which round of this home it came, and to an offer at which
     level (None: it is word of room, sent once more), whose smallest item was so large."""
 
@@ -91,8 +91,8 @@ class Silence:
 class MarketFacts:
     """All that a home knows of the market, in one snapshot.
 
-    `round` is 0 before the first; `changes` is what a decision from these facts rests on. `told`
-    is what each provider said last. `currencies` are those of `contracts`. `lying` is what has
+    `round` is 0 before the first; `changes` is what a decision from these facts rests on. `answers`
+    is what each provider said last. `currencies` are those of `contracts`. `placed` is what has
     moved already, which only the simulator's homes know of: one in Postgres has nothing in it,
     since what was agreed there does not move yet.
     """
@@ -104,20 +104,20 @@ class MarketFacts:
     decided_round: int
     changes: int
     trading: Trading
-    loads: tuple[Recorded, ...]
+    loads: tuple[RecordedSample, ...]
     declared: DeclaredCost | None
     contracts: tuple[ContractInForce, ...]
     currencies: Mapping[ContractName, str]
     open: tuple[OpenOffer, ...] = ()
     moves: tuple[AgreedMove, ...] = ()
-    told: Mapping[ContractName, LastTold] = field(default_factory=dict)
-    wanted: Mapping[ContractName, Wanted] = field(default_factory=dict)
+    answers: Mapping[ContractName, ReceivedAnswer] = field(default_factory=dict)
+    request: Mapping[ContractName, RequestedLoad] = field(default_factory=dict)
     silent: Mapping[Participant, Silence] = field(default_factory=dict)
-    lying: tuple[MovedLoad, ...] = ()
+    placed: tuple[MovedLoad, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LastSaid:
+class AnswerRecord:
     """The last answer under a contract, given (`is_own`) or got."""
 
     contract: ContractName
@@ -148,7 +148,7 @@ class Rounds(Protocol):
     def read(self) -> MarketFacts:
         """Everything, in one snapshot."""
 
-    def last_said(self) -> tuple[LastSaid, ...]:
+    def last_answers(self) -> tuple[AnswerRecord, ...]:
         """The last answers under each contract."""
 
     def expire(self) -> int:

@@ -13,10 +13,10 @@ from pathlib import Path
 from medusa_core.changes import (
     BucketChange,
     LineVersion,
+    as_one_change,
     bucket_changes,
-    told_whole,
     uncovered,
-    versions_to_tell,
+    versions_to_report,
 )
 from medusa_core.columns import Column
 from medusa_core.errors import Expired, Refused, Unavailable
@@ -94,7 +94,7 @@ def changes_of(
     )
     # Only now: what was trimmed before the look is known, and what is trimmed later was seen.
     lost_us = lost_before_us(_again(catalog, line))
-    if not told_whole(stood, lost_us, part.from_us) and end.version > since.version:
+    if not as_one_change(stood, lost_us, part.from_us) and end.version > since.version:
         assert lost_us is not None
         raise Expired(
             f"what changed of {line.stream.name} after version {since.version} is trimmed before "
@@ -129,7 +129,7 @@ def _end(
     versions = catalog.line_versions(
         line.stream.name, line.producer, after=since.version, until=until, limit=VERSIONS_MAX
     )
-    chosen = versions_to_tell(versions, rows_max)
+    chosen = versions_to_report(versions, rows_max)
     if chosen is not None:
         return chosen
     # A line from before chains were kept has versions that nothing more is known of.

@@ -37,16 +37,16 @@ class Position:
         return f"{self.version}" if self.chain is None else f"{self.version}:{self.chain}"
 
 
-def line_of(catalog: VersionedLines, wanted: str) -> LineStatus:
+def line_of(catalog: VersionedLines, name: str) -> LineStatus:
     """The line that this home reads of a stream: see `reading_order`.
 
     Raises Refused, with the nearest name, if there is none.
     """
-    lines: Sequence[LineStatus] = catalog.lines(StreamName(wanted))
+    lines: Sequence[LineStatus] = catalog.lines(StreamName(name))
     if not lines:
         known = sorted({str(s.stream.name) for s in catalog.lines()})
-        hint = did_you_mean(wanted, known, "it has " + (", ".join(known) or "none"))
-        raise Refused(f"the home of {catalog.participant} has no stream {wanted!r}: {hint}")
+        hint = did_you_mean(name, known, "it has " + (", ".join(known) or "none"))
+        raise Refused(f"the home of {catalog.participant} has no stream {name!r}: {hint}")
     here = catalog.participant
     return min(lines, key=lambda s: reading_order(s.producer, here))
 

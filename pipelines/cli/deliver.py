@@ -20,7 +20,7 @@ from pipelines.base.time_text import iso
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
-    from pipelines.operations.sink_delivery import DeliveryResult, SinkDelivery
+    from pipelines.operations.sink_delivery import SinkDelivery, SinkDeliveryResult
 
 HELP = "deliver what is stable now to the sinks of a home, once"
 
@@ -108,12 +108,12 @@ def declaration_in(options: argparse.Namespace) -> Mapping[str, object] | None:
     return declaration
 
 
-def document(result: DeliveryResult) -> Mapping[str, Any]:
+def document(result: SinkDeliveryResult) -> Mapping[str, Any]:
     """The result for JSON."""
     return {"participant": result.participant, "sinks": [_facts(one) for one in result.sinks]}
 
 
-def render(result: DeliveryResult) -> str:
+def render(result: SinkDeliveryResult) -> str:
     """The result for a terminal."""
     names = ("stream", "sink", "into", "delivered through", "rows", "of them now")
     rows = [

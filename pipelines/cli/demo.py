@@ -54,9 +54,9 @@ def demo(settings: Settings, *, records: int, seed: int, scene: str | None = Non
             if scene in (None, REPLAY):
                 code = _replay(settings, folder, records=records, seed=seed)
             if scene in (None, FEDERATION):
-                _tell("" if scene is None else "Medusa demo")
+                _report("" if scene is None else "Medusa demo")
                 code = max(code, _federation(settings, folder))
-            _tell("", f"The demo took {clock.monotonic_s() - started_s:.0f} s.")
+            _report("", f"The demo took {clock.monotonic_s() - started_s:.0f} s.")
             return code
     except KeyboardInterrupt:
         left = _children()
@@ -69,18 +69,18 @@ def _federation(settings: Settings, folder: Path) -> int:
     """The scene of the federation."""
     from pipelines.cli.demo_federation import COMPUTES
     from pipelines.cli.demo_folder import remove_homes
-    from pipelines.cli.demo_scene import STREAM, tell_scene
+    from pipelines.cli.demo_scene import STREAM, show_scene
     from pipelines.report.next_steps import next_commands
 
     homes, page = folder / "federation", folder / "federation.html"
     remove_homes(replace(settings, directory=homes))
-    _tell(
+    _report(
         "A partner is cut off: three participants, one stream of answers, promised within 5 s", ""
     )
-    is_right = tell_scene(settings, homes, page, say=_tell)
-    _tell("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
+    is_right = show_scene(settings, homes, page, say=_report)
+    _report("", f"Report, with pictures: {page.resolve().as_uri()}", "", "What to type next:", "")
     for command in next_commands(homes, stream=STREAM, participant=COMPUTES):
-        _tell(f"  {command}")
+        _report(f"  {command}")
     return 0 if is_right else CHECK_FAILED
 
 
@@ -98,11 +98,11 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
     network = load_network(NETWORK)
     own = replace(settings, directory=folder / "home")
     say = Progress("  ")
-    _tell("Medusa demo: who scans the network?", "")
-    _tell(f"1  generate {records:,} connections (seed {seed}) into {near(folder / 'input')}")
+    _report("Medusa demo: who scans the network?", "")
+    _report(f"1  generate {records:,} connections (seed {seed}) into {near(folder / 'input')}")
     inputs = _generated(folder / "input", records=records, seed=seed)
     remove_homes(own)
-    _tell(
+    _report(
         f"2  replay the query network {NETWORK} over them: windows of 60 s, on Spark (which takes "
         "seconds to start)"
     )
@@ -115,23 +115,27 @@ def _replay(settings: Settings, folder: Path, *, records: int, seed: int) -> int
     with make_home(own, SOLO, keep=True) as home:
         result = replay(order, home, folder / "out", say=say)
         say.end()
-        _tell(f"3  write the report from the catalog to {near(folder / 'report.html')}")
+        _report(f"3  write the report from the catalog to {near(folder / 'report.html')}")
         write_page(folder / "report.html", home=home, network=network, result=result.document())
         steps_ms = [s.metrics.step_ms for s in home.catalog.steps()]
         busiest = _busiest(home)
     is_right, checked = _check(inputs, result)
-    _tell(f"4  {checked}", "")
-    _tell(f"The {len(busiest)} busiest scanning sources (distinct ports in 60 s > 10):", "", table(
-        ("source", "windows", "connections", "most ports in 60 s"), busiest), "")  # fmt: skip
-    _tell(_totals(result, steps_ms, clock.monotonic_s() - started_s), "")
-    _tell(f"Report, with pictures: {(folder / 'report.html').resolve().as_uri()}", "")
-    _tell("What to type next:", "")
+    _report(f"4  {checked}", "")
+    _report(
+        f"The {len(busiest)} busiest scanning sources (distinct ports in 60 s > 10):",
+        "",
+        table(("source", "windows", "connections", "most ports in 60 s"), busiest),
+        "",
+    )
+    _report(_totals(result, steps_ms, clock.monotonic_s() - started_s), "")
+    _report(f"Report, with pictures: {(folder / 'report.html').resolve().as_uri()}", "")
+    _report("What to type next:", "")
     for command in next_commands(own.directory, stream="scanning_sources"):
-        _tell(f"  {command}")
+        _report(f"  {command}")
     return 0 if is_right else CHECK_FAILED
 
 
-def _tell(*lines: str) -> None:
+def _report(*lines: str) -> None:
     print("\n".join(lines), flush=True)
 
 
@@ -189,14 +193,14 @@ def _check(inputs: Sequence[Path], result: ReplayResult) -> tuple[bool, str]:
     wrong = [c for c in compared if c.differing]
     rows = sum(c.rows for c in compared)
     if not wrong:
-        told = f"checked: all {rows:,} rows of {len(compared)} outputs are equal to DuckDB"
-        return True, f"{told}, row for row"
-    told = "; ".join(
+        streams = f"checked: all {rows:,} rows of {len(compared)} outputs are equal to DuckDB"
+        return True, f"{streams}, row for row"
+    streams = "; ".join(
         f"{c.output} has {c.rows:,} rows, DuckDB {c.rows_recounted:,}, {c.differing:,} of them in "
         "one only"
         for c in wrong
     )
-    return False, f"WRONG: not equal to DuckDB: {told}"
+    return False, f"WRONG: not equal to DuckDB: {streams}"
 
 
 def _totals(result: ReplayResult, steps_ms: Sequence[float], seconds: float) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medusa_core.certificates import LineEvent
-from medusa_core.first_answers import FirstAnswer, first_answers
+from medusa_core.first_answers import FirstOutput, first_answers
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
@@ -30,11 +30,11 @@ from pipelines.cli.demo_federation import (
     demo_federation,
     wait_until,
 )
-from pipelines.cli.demo_verdict import tell_verdict
+from pipelines.cli.demo_verdict import show_verdict
 from pipelines.homes.headroom_file import headroom_sentence, read_headroom
 from pipelines.homes.home import open_home
 from pipelines.quality.check_run import run_checks
-from pipelines.quality.windows import Asked
+from pipelines.quality.windows import WindowRequest
 from pipelines.report.answer_figures import Mark, read_answers
 from pipelines.report.answer_page import write_answer_page
 from pipelines.report.next_steps import near
@@ -43,8 +43,8 @@ STREAM = StreamName("scanning_sources")
 INPUTS = 3
 STABLE_FIRST = 6
 """So many answers in time in a row, before the link is cut."""
-TENTATIVE_WANTED = 10
-TOLD_EVERY = 5
+TENTATIVE_NEEDED = 10
+SHOWN_EVERY = 5
 STABLE_AFTER = 3
 START_S_MAX, IN_TIME_S_MAX, ANSWER_S_MAX = 240.0, 60.0, 180.0
 
@@ -58,17 +58,17 @@ class _Story:
     bound_ms: int
     began_s: float
     say: Callable[[str], None]
-    told: set[int] = field(default_factory=set)
+    streams: set[int] = field(default_factory=set)
     states: int = 0
     from_us: int = 0
     _seen: tuple[LineEvent, ...] = ()
     _version: int = 0
 
-    def tell(self, text: str) -> None:
+    def report(self, text: str) -> None:
         """A line with the seconds since the scene began."""
         self.say(f"{clock.monotonic_s() - self.began_s:6.1f} s  {text}")
 
-    def answers(self) -> Sequence[FirstAnswer]:
+    def answers(self) -> Sequence[FirstOutput]:
         """All first answers until now, from where the story begins."""
         return first_answers(Range(self.from_us, FOREVER_US), self.events())
 
@@ -85,7 +85,7 @@ class _Story:
         """How the stream stands."""
         return next(ln for ln in self.catalog.lines(STREAM) if ln.producer == Producer(COMPUTES))
 
-    def tell_answer(self, answer: FirstAnswer) -> None:
+    def show_answer(self, answer: FirstOutput) -> None:
         """One answer in a line: which bucket, what it lacked, how late it was."""
         delay_s = (answer.delay_ms or 0) / 1_000
         missing = answer.event.missing
@@ -93,22 +93,22 @@ class _Story:
         if missing:
             there = f"without {', '.join(missing)} ({INPUTS - len(missing)} of {INPUTS} inputs)"
         at = time_of_day(answer.range.from_us)
-        self.tell(
+        self.report(
             f"{STREAM} {at} {answer.event.stability.value}, {there}, "
             f"{delay_s:.1f} s of {self.bound_ms / 1_000:g} s"
         )
 
-    def tell_headroom(self) -> None:
+    def show_headroom(self) -> None:
         """That the machine is too busy for the bound, if it is, before an answer shows it."""
         for fact in read_headroom(self.federation.settings.directory, COMPUTES):
             if not fact["is_kept"]:
-                self.tell(headroom_sentence(fact))
+                self.report(headroom_sentence(fact))
 
-    def tell_states(self) -> None:
+    def show_states(self) -> None:
         """Each change of state that has come since the last look."""
         changes = self.catalog.transitions()
         for change in changes[self.states :]:
-            self.tell(f"{change.producer.participant}: {change.state.value}, {change.because}")
+            self.report(f"{change.producer.participant}: {change.state.value}, {change.because}")
         self.states = len(changes)
 
     def until(self, is_so: Callable[[], bool], what: str, seconds_max: float) -> None:
@@ -116,7 +116,7 @@ class _Story:
         wait_until(self.federation, is_so, what, seconds_max)
 
 
-def tell_scene(settings: Settings, folder: Path, page: Path, *, say: Callable[[str], None]) -> bool:
+def show_scene(settings: Settings, folder: Path, page: Path, *, say: Callable[[str], None]) -> bool:
     """Play the scene in a new folder and write its page; whether everything was as promised.
 
     Raises Unavailable if a participant ends, or nothing goes on, with the place of the logs.
@@ -130,13 +130,13 @@ def tell_scene(settings: Settings, folder: Path, page: Path, *, say: Callable[[s
             story = _Story(federation, home.catalog, bound.bound_ms, began_s, say)
             from_us, marks = _play(story)
             federation.stop()
-            story.tell("all three have ended; checking what stands (DuckDB computes it again)")
+            story.report("all three have ended; checking what stands (DuckDB computes it again)")
             through_us = story.line().stable_through_us
-            asked = Asked(stream=STREAM, from_us=from_us, to_us=through_us)
-            outcome = run_checks(home, asked)
-            figures = read_answers(home, STREAM, asked.from_us, asked.to_us)
+            request = WindowRequest(stream=STREAM, from_us=from_us, to_us=through_us)
+            outcome = run_checks(home, request)
+            figures = read_answers(home, STREAM, request.from_us, request.to_us)
             write_answer_page(page, home=home, streams=(figures,), docs=outcome.page, marks=marks)
-            return tell_verdict(outcome, figures, say)
+            return show_verdict(outcome, figures, say)
 
 
 def _play(story: _Story) -> tuple[int, tuple[Mark, ...]]:
@@ -150,36 +150,36 @@ def _play(story: _Story) -> tuple[int, tuple[Mark, ...]]:
     story.until(
         lambda: all(federation.drives(p) for p in OTHERS), "all participants work", START_S_MAX
     )
-    story.tell(
+    story.report(
         f"{COMPUTES}, {' and '.join(OTHERS)} run: each logs a third of the connections, {COMPUTES} "
         "computes"
     )
     first = _first_in_time(story)
     story.from_us, story.states = first.range.from_us, len(story.catalog.transitions())
-    story.tell_answer(story.answers()[-1])
-    story.tell_headroom()
-    story.tell(f"medusa fault cut {COMPUTES} {CUT}: {federation.cut(COMPUTES, CUT)}")
+    story.show_answer(story.answers()[-1])
+    story.show_headroom()
+    story.report(f"medusa fault cut {COMPUTES} {CUT}: {federation.cut(COMPUTES, CUT)}")
     cut = Mark(story.catalog.read_clock_ms(), "cut")
-    _tell_tentative(story, cut.at_ms)
-    story.tell(f"medusa fault heal {COMPUTES} {CUT}: {federation.heal(COMPUTES, CUT)}")
+    _show_tentative(story, cut.at_ms)
+    story.report(f"medusa fault heal {COMPUTES} {CUT}: {federation.heal(COMPUTES, CUT)}")
     healed = Mark(story.catalog.read_clock_ms(), "heal")
-    _tell_corrections(story, healed.at_ms)
+    _show_corrections(story, healed.at_ms)
     return story.from_us, (cut, healed)
 
 
-def _first_in_time(story: _Story) -> FirstAnswer:
+def _first_in_time(story: _Story) -> FirstOutput:
     """The first of some whole answers in a row that came within half the bound.
 
     On a machine that does not come to that, of whole ones: better a demo whose answers are late.
     """
-    began_s, found = clock.monotonic_s(), list[FirstAnswer]()
+    began_s, found = clock.monotonic_s(), list[FirstOutput]()
 
     def look() -> bool:
-        is_patient = clock.monotonic_s() - began_s < IN_TIME_S_MAX
+        is_in_time = clock.monotonic_s() - began_s < IN_TIME_S_MAX
         found.clear()
         for answer in reversed(story.answers()):
             is_late = (answer.delay_ms or 0) * 2 > story.bound_ms
-            if answer.is_tentative or (is_late and is_patient):
+            if answer.is_tentative or (is_late and is_in_time):
                 break
             found.append(answer)
         return len(found) >= STABLE_FIRST
@@ -188,26 +188,26 @@ def _first_in_time(story: _Story) -> FirstAnswer:
     return found[-1]
 
 
-def _tell_tentative(story: _Story, since_ms: int) -> None:
+def _show_tentative(story: _Story, since_ms: int) -> None:
     """Tell of tentative answers as they come, until there are enough."""
 
     def look() -> bool:
-        story.tell_states()
+        story.show_states()
         found = [a for a in story.answers() if a.is_tentative and a.came_at_ms >= since_ms]
         for number, answer in enumerate(found):
-            if number % TOLD_EVERY == 0 and answer.range.from_us not in story.told:
-                story.told.add(answer.range.from_us)
-                story.tell_answer(answer)
-        return len(found) >= TENTATIVE_WANTED
+            if number % SHOWN_EVERY == 0 and answer.range.from_us not in story.streams:
+                story.streams.add(answer.range.from_us)
+                story.show_answer(answer)
+        return len(found) >= TENTATIVE_NEEDED
 
-    story.until(look, f"{TENTATIVE_WANTED} tentative answers came", ANSWER_S_MAX)
+    story.until(look, f"{TENTATIVE_NEEDED} tentative answers came", ANSWER_S_MAX)
 
 
-def _tell_corrections(story: _Story, since_ms: int) -> None:
+def _show_corrections(story: _Story, since_ms: int) -> None:
     """Tell how the state changes back, until all is corrected and new answers are whole again."""
 
     def look() -> bool:
-        story.tell_states()
+        story.show_states()
         answers = story.answers()
         if any(a.final_at_ms is None for a in answers):
             return False
@@ -219,7 +219,7 @@ def _tell_corrections(story: _Story, since_ms: int) -> None:
     line, corrected = story.line(), [a for a in story.answers() if a.is_corrected]
     assert line.corrected_through_us is not None
     assert line.stable_through_us is not None
-    story.tell(
+    story.report(
         f"{STREAM} corrected through {time_of_day(line.corrected_through_us)}, "
         f"{counted(len(corrected), 'answer')}; stable through {time_of_day(line.stable_through_us)}"
     )

@@ -66,7 +66,7 @@ def _open(home: Home, stream: StreamName | None) -> tuple[Divergence, ...]:
 
 def _text(one: Explained, here: Participant) -> str:
     divergence = one.divergence
-    told = facts(
+    streams = facts(
         [
             ("stream", divergence.stream),
             ("bucket", iso(divergence.bucket_us)),
@@ -80,7 +80,7 @@ def _text(one: Explained, here: Participant) -> str:
         (str(row.producer), iso(row.stime_us), *(_shown(value) for value in row.values))
         for row in one.rows
     ]
-    parts = [told]
+    parts = [streams]
     if rows:
         parts.append(table(names, rows))
     if one.lost:
@@ -98,7 +98,7 @@ def _side(side: Side) -> str:
 def _advice(divergence: Divergence, here: Participant) -> str:
     """What ends it: whoever is wrong takes it back."""
     begins = iso(divergence.bucket_us)
-    ways = [
+    advice = [
         f"if {side.producer} is wrong: `medusa recall {divergence.stream} --from {begins} "
         "--because TEXT`"
         + (
@@ -109,7 +109,7 @@ def _advice(divergence: Divergence, here: Participant) -> str:
         )
         for side in (divergence.one, divergence.other)
     ]
-    return "\n".join(ways)
+    return "\n".join(advice)
 
 
 def _shown(value: object) -> str:

@@ -46,12 +46,12 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
         return 0
     request = JobRequest(
         participants=tuple(options.names),
-        is_wanted=options.what == "start",
+        is_desired=options.what == "start",
         lane=Lane(options.lane),
         until_ended=options.until_ended,
         because=options.because or f"medusa job {options.what}",
     )
-    shall = "shall run" if request.is_wanted else "shall not run"
+    shall = "shall run" if request.is_desired else "shall not run"
     for name in desire_jobs(settings, request):
         print(f"{name} ({request.lane.value}) {shall}, as soon as a supervisor looks")
     return 0
@@ -63,7 +63,7 @@ def render(statuses: Sequence[JobStatus]) -> str:
         (
             status.participant,
             one.lane.value,
-            "yes" if one.is_wanted else "no",
+            "yes" if one.is_desired else "no",
             iso(one.since_ms * 1_000),
             one.who,
             one.because,
@@ -96,6 +96,6 @@ def _state(job: Job) -> str:
     if job.ended_at_ms is not None:
         code = "" if job.exit_code is None else f", exit code {job.exit_code}"
         return f"ended{code}"
-    if job.stop_asked_at_ms is not None:
+    if job.stop_requested_at_ms is not None:
         return "stopping"
     return "starting" if job.begun_at_ms is None else "runs"

@@ -26,11 +26,11 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
 from pipelines.cli.interrupts import interruptible
 from pipelines.homes.home import open_homes
-from pipelines.homes.lease_keeper import LEASE_MS
+from pipelines.homes.lease_renewer import LEASE_MS
 from pipelines.operations.participant_run import (
     RunOptions,
     ServesMetrics,
-    StandsBy,
+    Standby,
     run_participant,
 )
 from pipelines.platform.jobs.job_processes import Process, own_process
@@ -100,7 +100,7 @@ def _run_participant(settings: Settings, options: RunOptions) -> int:
     return 0
 
 
-def _log(event: StandsBy | ServesMetrics) -> None:
+def _log(event: Standby | ServesMetrics) -> None:
     log.warning("%s", event)
 
 

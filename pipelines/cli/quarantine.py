@@ -70,11 +70,11 @@ def run_read(options: argparse.Namespace, settings: Settings) -> int:
 
 def _export(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.homes.home import chosen_participant, open_home
-    from pipelines.participant.repairs_export import hand_out
+    from pipelines.participant.repairs_export import export_quarantined
 
     stream, file = options.stream, options.file
     with open_home(settings, chosen_participant(settings, options.participant)) as home:
-        count = hand_out(home, stream, file)
+        count = export_quarantined(home, stream, file)
     if options.json:
         print(json.dumps({"stream": stream, "file": str(file), "records": count}, indent=1))
     else:
@@ -85,11 +85,11 @@ def _export(options: argparse.Namespace, settings: Settings) -> int:
 
 def _retry(options: argparse.Namespace, settings: Settings) -> int:
     from pipelines.homes.home import chosen_participant, open_home
-    from pipelines.participant.repairs import CLOSED, hand_in
+    from pipelines.participant.repairs import CLOSED, import_repaired
 
     stream, explain = options.stream, options.explain
     with open_home(settings, chosen_participant(settings, options.participant)) as home:
-        results = hand_in(home, stream, options.file, explain=explain)
+        results = import_repaired(home, stream, options.file, explain=explain)
     landed = [one for one in results if one.why_not is None]
     if options.json:
         stayed = [

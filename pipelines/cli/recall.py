@@ -18,8 +18,8 @@ from pipelines.base.time_text import counted, iso, parse_time_us
 from pipelines.cli.arguments import add_home, add_json
 
 if TYPE_CHECKING:
-    from medusa_core.recalls import Recalled
-    from pipelines.operations.stream_recall import RecallResult
+    from medusa_core.recalls import RecallResult
+    from pipelines.operations.stream_recall import StreamRecallResult
 
 HELP = "recall final rows of a stream, with everything computed from them"
 
@@ -42,9 +42,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Recall, or with --explain print the plan."""
-    from pipelines.operations.stream_recall import RecallRequest, prepare_recall
+    from pipelines.operations.stream_recall import StreamRecallRequest, prepare_recall
 
-    request = RecallRequest(
+    request = StreamRecallRequest(
         participant=options.participant,
         stream=options.stream,
         from_us=parse_time_us("--from", options.from_),
@@ -65,7 +65,7 @@ def run(options: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _is_agreed(stream: str, plan: RecallResult) -> bool:
+def _is_agreed(stream: str, plan: StreamRecallResult) -> bool:
     """Print the plan and ask; Refused where nobody can answer."""
     if not sys.stdin.isatty():
         raise Refused(
@@ -79,7 +79,7 @@ def _is_agreed(stream: str, plan: RecallResult) -> bool:
         return False
 
 
-def document(result: RecallResult) -> Mapping[str, Any]:
+def document(result: StreamRecallResult) -> Mapping[str, Any]:
     """The result for JSON."""
     return {
         "participant": result.participant,
@@ -91,7 +91,7 @@ def document(result: RecallResult) -> Mapping[str, Any]:
     }
 
 
-def render(result: RecallResult) -> str:
+def render(result: StreamRecallResult) -> str:
     """The result for a terminal."""
     parts = [_lines(result), ""]
     if any(line.from_us > result.from_us for line in result.lines):
@@ -108,13 +108,13 @@ def render(result: RecallResult) -> str:
     return "\n".join(parts)
 
 
-def _rows(result: RecallResult) -> int:
+def _rows(result: StreamRecallResult) -> int:
     from pipelines.participant.recalling import total_rows
 
     return total_rows(result.lines)
 
 
-def _lines(result: RecallResult) -> str:
+def _lines(result: StreamRecallResult) -> str:
     names = ("stream", "producer", "from", "generation", "segments", "rows")
     rows = [
         (r.stream, str(r.producer), iso(r.from_us), str(r.generation), r.segments, r.rows)
@@ -123,7 +123,7 @@ def _lines(result: RecallResult) -> str:
     return table(names, rows)
 
 
-def _line(one: Recalled) -> Mapping[str, Any]:
+def _line(one: RecallResult) -> Mapping[str, Any]:
     return {
         "stream": one.stream,
         "producer": str(one.producer),

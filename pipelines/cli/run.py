@@ -11,7 +11,7 @@ from pipelines.base.time_text import counted
 from pipelines.cli.arguments import add_running
 
 if TYPE_CHECKING:
-    from pipelines.operations.participant_run import RunOptions, ServesMetrics, StandsBy
+    from pipelines.operations.participant_run import RunOptions, ServesMetrics, Standby
 
 HELP = "run a participant: land, import, compute, until it is stopped"
 
@@ -49,7 +49,7 @@ def run_options(options: argparse.Namespace) -> RunOptions:
     return RunOptions(
         participant=options.participant,
         until_ended=getattr(options, "until_ended", False),
-        stands_by=getattr(options, "standby", False),
+        is_standby=getattr(options, "standby", False),
         lane=Lane(getattr(options, "lane", Lane.LIVE.value)),
         lease_ms=int(options.lease * 1_000),
         limits=Limits(records_per_step_max=records_max) if records_max else Limits(),
@@ -65,7 +65,7 @@ def print_decisions(settings: Settings, options: RunOptions) -> None:
         print(line)
 
 
-def _print(event: StandsBy | ServesMetrics) -> None:
+def _print(event: Standby | ServesMetrics) -> None:
     from pipelines.operations.participant_run import ServesMetrics
 
     if isinstance(event, ServesMetrics):

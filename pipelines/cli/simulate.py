@@ -30,7 +30,7 @@ MARKET_OPTIONS = (
     "seeds",
 )
 VIOLATIONS_SHOWN_MAX = 10
-TOLD_EVERY = 1_000
+SHOWN_EVERY = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -123,7 +123,7 @@ def simulate_faults(
             raise Refused("a run that is explained is not kept: leave --explain or --resume out")
         figures = _go_on(resume, schedules, seed, jobs or os.cpu_count() or 1, shape)
     elif explain:
-        figures = run_schedules(schedules, seed, shape=shape, tell=_tell, begun=_begun)
+        figures = run_schedules(schedules, seed, shape=shape, observe=_report, begun=_begun)
     else:
         figures = run_shared(schedules, seed, jobs or os.cpu_count() or 1, shape)
     if as_json:
@@ -138,20 +138,20 @@ def _go_on(resume: Path, schedules: int, seed: int, jobs: int, shape: Shape) -> 
     from pipelines.simulation.progress import progress_in
 
     with progress_in(resume, seed, shape) as progress:
-        told = progress.figures.schedules
-        if told:
-            print(f"goes on: {told} schedules were done before", file=sys.stderr, flush=True)
+        count = progress.figures.schedules
+        if count:
+            print(f"goes on: {count} schedules were done before", file=sys.stderr, flush=True)
 
-        def tell(done: int) -> None:
-            nonlocal told
-            if done - told >= TOLD_EVERY:
-                told = done
+        def report(done: int) -> None:
+            nonlocal count
+            if done - count >= SHOWN_EVERY:
+                count = done
                 found = len(progress.figures.violations)
                 print(
                     f"{done} of {schedules} done, {found} violations", file=sys.stderr, flush=True
                 )
 
-        figures = run_on(progress, schedules, jobs, tell)
+        figures = run_on(progress, schedules, jobs, report)
         if len(progress.codes) > 1:
             by = ", ".join(f"{code} {n}" for code, n in progress.codes.items())
             print(f"the code changed on the way (schedules by its hash): {by}", file=sys.stderr)
@@ -162,7 +162,7 @@ def _begun(seed: int) -> None:
     print(f"schedule {seed}")
 
 
-def _tell(event: Event) -> None:
+def _report(event: Event) -> None:
     print(event)
 
 

@@ -61,9 +61,9 @@ def status_text(document: Mapping[str, Any]) -> str:
     if document["streams"]:
         parts.append(fixed(STREAMS, [_stream(stream) for stream in document["streams"]]))
     parts += [_wrapped(line, 0) for line in disputed_lines(document["streams"])]
-    told = [s for s in document["streams"] if _is_told(s)]
-    if told:
-        parts.append(fixed(CORRECTIONS, [_correction(stream) for stream in told]))
+    streams = [s for s in document["streams"] if _is_shown(s)]
+    if streams:
+        parts.append(fixed(CORRECTIONS, [_correction(stream) for stream in streams]))
     changed = [state for state in document["fragments"] if state["since"]]
     if changed:
         parts.append(fixed(STATES, [_state(state) for state in changed]))
@@ -168,7 +168,7 @@ def disputed_lines(streams: Iterable[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _is_told(stream: Mapping[str, Any]) -> bool:
+def _is_shown(stream: Mapping[str, Any]) -> bool:
     return bool(stream["tentative_through"] or stream["corrected_through"])
 
 
@@ -211,7 +211,7 @@ def load_parts(load: Mapping[str, Any] | None) -> list[str]:
     if load["fragments"]:
         parts.append(fixed(LOADS, [_load(fragment, declared) for fragment in load["fragments"]]))
     kinds = ", ".join(f"{cores:.3f} {kind}" for kind, cores in load["kinds"].items())
-    said = (
+    sentence = (
         f"load {load['carried']:.3f} CPU seconds per second"
         + (f" beside {load['corrections']:.3f} of corrections" if load["corrections"] else "")
         + f", {load['unattributed_percent']:.1f} % unattributed, "
@@ -219,14 +219,14 @@ def load_parts(load: Mapping[str, Any] | None) -> list[str]:
         + (f" ({kinds})" if kinds else "")
     )
     if declared is None:
-        said += "; what it costs is not declared: see docs/load.md"
+        sentence += "; what it costs is not declared: see docs/load.md"
     else:
-        said += (
+        sentence += (
             f"; threshold {declared['threshold']:g}"
             f"{', which it is above' if declared['is_above'] else ''}; the next unit costs "
             f"{declared['marginal_cost']:.4g} {declared['currency']} an hour"
         )
-    return [*parts, _wrapped(said, 0)]
+    return [*parts, _wrapped(sentence, 0)]
 
 
 def _load(fragment: Mapping[str, Any], declared: Mapping[str, Any] | None) -> Sequence[str]:
@@ -248,13 +248,13 @@ def market_parts(market: Mapping[str, Any] | None) -> list[str]:
     given = sum(move["is_given"] for move in moves)
     own = sum(offer["is_own"] for offer in offers)
     ago = market["opened_ago_ms"]
-    said = (
+    sentence = (
         f"round {market['round']}" + ("" if ago is None else f", opened {_span(ago)} ago")
         + f"; offers open: {own} made, {len(offers) - own} to answer; "
         + f"agreed moves: {given} to give, {len(moves) - given} to take"
     )  # fmt: skip
     shown = [_market_contract(contract) for contract in market["contracts"]]
-    return [_wrapped(said, 0), *([fixed(CONTRACTS, shown)] if shown else [])]
+    return [_wrapped(sentence, 0), *([fixed(CONTRACTS, shown)] if shown else [])]
 
 
 def _market_contract(contract: Mapping[str, Any]) -> Sequence[str]:
@@ -274,13 +274,13 @@ def _market_contract(contract: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _source(source: Mapping[str, Any]) -> Sequence[str]:
-    told_ms, behind_ms = source["told_ago_ms"], source["behind_ms"]
+    reported_ms, behind_ms = source["told_ago_ms"], source["behind_ms"]
     counts = (source["waiting_files"], source["waiting_records"])
     shown = ["" if count is None else f"{count:,}" for count in counts]
-    if told_ms is None:
+    if reported_ms is None:
         return (source["stream"], source["kind"], *shown, "", "not yet")
     behind = _span(behind_ms) if source["has_waiting"] else "caught up"
-    return (source["stream"], source["kind"], *shown, behind, f"{_span(told_ms)} ago")
+    return (source["stream"], source["kind"], *shown, behind, f"{_span(reported_ms)} ago")
 
 
 def _unclaimed(source: Mapping[str, Any]) -> str:
@@ -292,7 +292,7 @@ def _unclaimed(source: Mapping[str, Any]) -> str:
 
 
 def _sink(sink: Mapping[str, Any]) -> Sequence[str]:
-    through_us, told_ms = sink["through_us"], sink["told_ago_ms"]
+    through_us, reported_ms = sink["through_us"], sink["told_ago_ms"]
     behind_ms = sink["behind_ms"]
     caught_up = "ended" if sink["has_ended"] else "caught up"
     return (
@@ -301,7 +301,7 @@ def _sink(sink: Mapping[str, Any]) -> Sequence[str]:
         "nothing yet" if through_us is None else iso(floor_us(through_us, SECOND_US)),
         "" if behind_ms is None else _span(behind_ms) if behind_ms else caught_up,
         f"{sink['rows']:,}",
-        "not yet" if told_ms is None else f"{_span(told_ms)} ago",
+        "not yet" if reported_ms is None else f"{_span(reported_ms)} ago",
     )
 
 

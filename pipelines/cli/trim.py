@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from medusa_core.grid import parse_duration_us
-from medusa_core.trims import HeldBack
+from medusa_core.trims import TrimLimit
 from pipelines.base.settings import Settings
 from pipelines.base.text_table import facts, table
 from pipelines.base.time_text import counted, duration, iso, parse_time_us, size_of
@@ -85,7 +85,7 @@ def render(result: TrimResult) -> str:
     return "\n\n".join(parts)
 
 
-def _held(held: HeldBack | None) -> str:
+def _held(held: TrimLimit | None) -> str:
     if held is None:
         return ""
     if held.holder is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.market.documents import fields_of
 from medusa_core.market.outcomes import ContractOutcome, LargestChange, Outcome
 from medusa_core.market.terms import ContractName, Movement, Terms, plain
@@ -46,7 +46,7 @@ def document_of(found: WhatIf) -> dict[str, Any]:
         "participant": found.participant,
         "from": iso(found.from_ms * 1_000),
         "to": iso(found.until_ms * 1_000),
-        "asked_ms": found.asked_ms,
+        "asked_ms": found.read_ms,
         "replayed_ms": found.until_ms - found.from_ms,
         "recorded_ms": found.before.recorded_ms,
         "currency": found.currency,
@@ -82,9 +82,9 @@ def _span(found: WhatIf) -> list[str]:
     replayed_ms, recorded_ms = found.until_ms - found.from_ms, found.before.recorded_ms
     span = f"{_second(found.from_ms)} to {_second(found.until_ms)}"
     lines = [f"{found.participant}'s load of {duration(replayed_ms * 1_000)}, {span}"]
-    if replayed_ms < found.asked_ms:
-        asked = duration(found.asked_ms * 1_000)
-        lines.append(f"  of {asked} asked for: nothing older is recorded")
+    if replayed_ms < found.read_ms:
+        took = duration(found.read_ms * 1_000)
+        lines.append(f"  of {took} asked for: nothing older is recorded")
     if recorded_ms < RECORDED * replayed_ms:
         gaps = duration((replayed_ms - recorded_ms) * 1_000)
         lines.append(f"  {gaps} of it without a record: nothing is reckoned for it")
@@ -166,7 +166,7 @@ def _largest(largest: LargestChange) -> list[str]:
     return [line, f"  because {when} {_reason(largest.because)}"]
 
 
-def _reason(because: Because) -> str:
+def _reason(because: DecisionReason) -> str:
     numbers = ", ".join(f"{name} {value:.6g}" for name, value in because.numbers.items())
     return f"{because.reason} ({numbers})" if numbers else because.reason
 
@@ -182,11 +182,11 @@ def _estimate(found: WhatIf, name: ContractName) -> str:
             line += f", the last at level {last.level} ({last.price:g} {currency})"
         return line if words.answers else f"{line}: nothing is taken"
     assert estimate.payer is not None
-    asked = estimate.payer.asked
-    line = f"{estimate.partner} ({name}) is estimated from {counted(len(asked), 'offer')}"
-    if not asked:
+    offers = estimate.payer.offers
+    line = f"{estimate.partner} ({name}) is estimated from {counted(len(offers), 'offer')}"
+    if not offers:
         return f"{line}: nothing is offered"
-    return f"{line} since {_second(asked[0].at_ms)}, the last at {asked[-1].price:g} {currency}"
+    return f"{line} since {_second(offers[0].at_ms)}, the last at {offers[-1].price:g} {currency}"
 
 
 def _unseen(found: WhatIf) -> list[str]:
@@ -278,9 +278,9 @@ def _estimated(found: WhatIf, name: ContractName) -> dict[str, Any]:
             "highest_price": words.highest,
         }
     assert estimate.payer is not None
-    asked = estimate.payer.asked
+    offers = estimate.payer.offers
     return document | {
-        "offers": len(asked),
-        "since": iso(asked[0].at_ms * 1_000) if asked else None,
-        "last_price": asked[-1].price if asked else None,
+        "offers": len(offers),
+        "since": iso(offers[0].at_ms * 1_000) if offers else None,
+        "last_price": offers[-1].price if offers else None,
     }

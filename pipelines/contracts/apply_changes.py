@@ -14,7 +14,7 @@ from medusa_core.frozen import freeze
 from medusa_core.names import NetworkName, Participant, PlanId, StreamName
 from medusa_core.step_costs import Cost
 from pipelines.catalog.records import Assignment, Deployment
-from pipelines.contracts.assignments import Asked, wanted_logs
+from pipelines.contracts.assignments import PlanStart, planned_logs
 from pipelines.contracts.comparison_rows import (
     Change,
     Mark,
@@ -26,7 +26,7 @@ from pipelines.contracts.comparison_rows import (
     verify_shown,
 )
 from pipelines.contracts.federation import Federation
-from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.home_snapshot import HomeSnapshot
 from pipelines.contracts.in_place import check_in_place
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log
@@ -66,43 +66,43 @@ class HomeChanges:
 
 def decide_changes(
     federation: Federation,
-    standings: Mapping[Participant, Standing],
-    asked: Asked | None,
+    snapshots: Mapping[Participant, HomeSnapshot],
+    plan_start: PlanStart | None,
     chosen: Collection[Participant] | None = None,
 ) -> tuple[HomeChanges, ...]:
-    """The changes of every home in `standings`, by name, or of those `chosen` among them.
+    """The changes of every home in `snapshots`, by name, or of those `chosen` among them.
 
     The others are looked at all the same: a log is the same in all of them.
 
     Raises Refused for what cannot be changed in place, Conflict if homes disagree.
     """
     for network in federation.networks:
-        for home, standing in standings.items():
-            check_in_place(network, home, standing)
+        for home, snapshot in snapshots.items():
+            check_in_place(network, home, snapshot)
         check_paths(
             network.fragments.values(),
             network.owners,
             network.promises,
             network.width_us,
-            _dearest(standings.values()),
+            _dearest(snapshots.values()),
         )
-    logs = {n.name: wanted_logs(n, standings, asked) for n in federation.networks}
+    logs = {n.name: planned_logs(n, snapshots, plan_start) for n in federation.networks}
     plans = {
         plan.id: plan.document
-        for standing in standings.values()
-        for plan in standing.plans.values()
+        for snapshot in snapshots.values()
+        for plan in snapshot.plans.values()
     }
     return tuple(
-        _home(federation, home, standings[home], {n: its[home] for n, its in logs.items()}, plans)
-        for home in sorted(standings if chosen is None else chosen)
+        _home(federation, home, snapshots[home], {n: its[home] for n, its in logs.items()}, plans)
+        for home in sorted(snapshots if chosen is None else chosen)
     )
 
 
-def _dearest(standings: Iterable[Standing]) -> Mapping[str, Cost]:
+def _dearest(snapshots: Iterable[HomeSnapshot]) -> Mapping[str, Cost]:
     """What the steps of each fragment cost where they cost most."""
     dearest: dict[str, Cost] = {}
-    for standing in standings:
-        for name, cost in standing.costs.items():
+    for snapshot in snapshots:
+        for name, cost in snapshot.costs.items():
             dearest[name] = max(dearest.get(name, cost), cost, key=lambda its: its.path_ms)
     return dearest
 
@@ -113,16 +113,16 @@ def _dearest(standings: Iterable[Standing]) -> Mapping[str, Cost]:
 def _home(
     federation: Federation,
     home: Participant,
-    standing: Standing,
+    snapshot: HomeSnapshot,
     logs: Mapping[str, Mapping[str, Log]],
     plans: Mapping[PlanId, str],
 ) -> HomeChanges:
     changes = [
         Change(
-            mark=Mark.SAME if standing.is_made else Mark.NEW,
+            mark=Mark.SAME if snapshot.is_made else Mark.NEW,
             what="home",
             name=home,
-            detail="stands" if standing.is_made else "database and storage root",
+            detail="stands" if snapshot.is_made else "database and storage root",
         )
     ]
     deployments: list[Deployment] = []
@@ -136,33 +136,35 @@ def _home(
         its = logs[network.name]
         if not its:
             continue
-        changes += network_shown(network, standing, its)
-        deployments += _deployments(network, standing, its, plans)
+        changes += network_shown(network, snapshot, its)
+        deployments += _deployments(network, snapshot, its, plans)
         for stream in network.landed_by(home):
             document = federation.streams[stream].source
             assert document is not None, "every source has a contract that feeds it"
-            changes.append(source_shown(stream, document, standing))
-            if standing.sources.get(stream) != document:
+            changes.append(source_shown(stream, document, snapshot))
+            if snapshot.sources.get(stream) != document:
                 sources[stream] = document
         for stream in sorted(network.held_by(home)):
             contract = federation.streams.get(stream)
-            wanted_ms = contract.retention_ms if contract is not None else None
-            changes += retention_shown(stream, wanted_ms, standing)
-            if standing.retentions.get(stream) != wanted_ms:
-                retentions[stream] = wanted_ms
+            declared_ms = contract.retention_ms if contract is not None else None
+            changes += retention_shown(stream, declared_ms, snapshot)
+            if snapshot.retentions.get(stream) != declared_ms:
+                retentions[stream] = declared_ms
             promise = network.promises.get(stream, NOTHING)
-            changes += promise_shown(stream, promise, standing)
-            if standing.promises.get(stream, NOTHING) != promise:
+            changes += promise_shown(stream, promise, snapshot)
+            if snapshot.promises.get(stream, NOTHING) != promise:
                 promises[stream] = promise
         for stream in sorted(network.chosen_by(home)):
             count = network.verified.get(stream, 1)
-            changes += verify_shown(stream, count, network.writers_of(stream), standing)
-            if standing.verified.get(stream, 1) != count:
+            changes += verify_shown(stream, count, network.writers_of(stream), snapshot)
+            if snapshot.verified.get(stream, 1) != count:
                 verified[stream] = count
-        shown, its_sinks = _sinks(dict(_wanted_sinks(network, federation, home)), network, standing)
+        shown, its_sinks = _sinks(
+            dict(_sinks_of_contract(network, federation, home)), network, snapshot
+        )
         changes += shown
         sinks |= its_sinks
-        if needed := reach_of(network, home, standing, its):
+        if needed := reach_of(network, home, snapshot, its):
             reach[network.name] = needed
     return HomeChanges(
         participant=home,
@@ -177,7 +179,7 @@ def _home(
     )
 
 
-def _wanted_sinks(
+def _sinks_of_contract(
     network: PlacedNetwork, federation: Federation, home: Participant
 ) -> Iterator[tuple[tuple[StreamName, str], SinkContract]]:
     for stream, sink in network.delivered_by(home, federation.streams):
@@ -185,18 +187,18 @@ def _wanted_sinks(
 
 
 def _sinks(
-    wanted: Mapping[tuple[StreamName, str], SinkContract],
+    sinks: Mapping[tuple[StreamName, str], SinkContract],
     network: PlacedNetwork,
-    standing: Standing,
+    snapshot: HomeSnapshot,
 ) -> tuple[list[Change], dict[tuple[StreamName, str], str | None]]:
     """What is shown of the sinks of a network's streams, and what is to be done."""
     streams = {record.name for record in network.streams}
-    stand = {key: text for key, text in standing.sinks.items() if key[0] in streams}
+    stand = {key: text for key, text in snapshot.sinks.items() if key[0] in streams}
     shown: list[Change] = []
     changed: dict[tuple[StreamName, str], str | None] = {}
-    for key in sorted({*wanted, *stand}):
+    for key in sorted({*sinks, *stand}):
         is_now = stand.get(key)
-        sink = wanted.get(key)
+        sink = sinks.get(key)
         shall_be = None if sink is None else sink.document
         mark = Mark.NEW if is_now is None else Mark.CHANGED
         if is_now == shall_be:
@@ -214,13 +216,13 @@ def _delivered(sink: SinkContract) -> str:
 
 def _deployments(
     network: PlacedNetwork,
-    standing: Standing,
+    snapshot: HomeSnapshot,
     logs: Mapping[str, Log],
     plans: Mapping[PlanId, str],
 ) -> list[Deployment]:
     """The lines that the home lacks, a deployment for each plan, in the order of their epochs."""
     missing = {
-        fragment: list(log[len(standing.log.get(fragment, ())) :]) for fragment, log in logs.items()
+        fragment: list(log[len(snapshot.log.get(fragment, ())) :]) for fragment, log in logs.items()
     }
     found: list[Deployment] = []
     while any(missing.values()):
@@ -231,7 +233,7 @@ def _deployments(
             its.pop(0) for its in missing.values() for _ in its[:] if its and its[0].plan == plan
         ]
         found.append(_deployment(network, plan, plans, logs, tuple(lines)))
-    is_whole = all(is_wired(network, fragment, standing) for fragment in logs)
+    is_whole = all(is_wired(network, fragment, snapshot) for fragment in logs)
     if not found and not is_whole:
         found.append(_deployment(network, network.plan.id, plans, logs, ()))
     return found

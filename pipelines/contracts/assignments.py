@@ -20,24 +20,24 @@ from medusa_core.grid import FOREVER_US, ceil_us
 from medusa_core.names import Participant, PlanId
 from pipelines.base.time_text import duration, iso
 from pipelines.catalog.records import Assignment
-from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.home_snapshot import HomeSnapshot
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log, extended, planned, producers_of
 from pipelines.contracts.reach import check_reach
 from pipelines.homes.deployed_fragments import plan_in
 
-Standings = Mapping[Participant, Standing]
+Snapshots = Mapping[Participant, HomeSnapshot]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class PlanStart:
     """From which bucket a changed network shall be computed under its new plan; None: from now."""
 
     from_us: int | None
 
 
-def wanted_logs(
-    network: PlacedNetwork, standings: Standings, asked: Asked | None
+def planned_logs(
+    network: PlacedNetwork, snapshots: Snapshots, plan_start: PlanStart | None
 ) -> Mapping[Participant, Mapping[str, Log]]:
     """Home -> fragment -> its whole log as it shall be, for every home with a part in the network.
 
@@ -45,8 +45,8 @@ def wanted_logs(
     what is trimmed; Conflict if the homes disagree about a line.
     """
     logs = {
-        home: {f: _merged_log(f, home, standings) for f in network.owners_for(home)}
-        for home in standings
+        home: {f: _merged_log(f, home, snapshots) for f in network.owners_for(home)}
+        for home in snapshots
     }
     producers = {
         home: {f: producers_of(network, f, home, log) for f, log in its.items()}
@@ -54,8 +54,8 @@ def wanted_logs(
     }
     stand = [planned(log)[-1] for its in logs.values() for log in its.values() if log]
     changed = [line for line in stand if line.plan != network.plan.id]
-    from_us = _from_us(network, standings, stand, changed[0].plan, asked) if changed else None
-    wanted = {
+    from_us = _from_us(network, snapshots, stand, changed[0].plan, plan_start) if changed else None
+    expected = {
         home: {
             f: extended(log, f, producers[home][f], network.plan.id, from_us)
             for f, log in its.items()
@@ -63,23 +63,24 @@ def wanted_logs(
         for home, its in logs.items()
     }
     is_begun = any(line.plan == network.plan.id for line in stand)
-    check_reach(network, standings, wanted, may_ask=not is_begun)
-    return wanted
+    check_reach(network, snapshots, expected, may_ask=not is_begun)
+    return expected
 
 
-def _merged_log(fragment: str, home: Participant, standings: Standings) -> Log:
+def _merged_log(fragment: str, home: Participant, snapshots: Snapshots) -> Log:
     """The longest log that any home has of a fragment; of an import, this home's own."""
     if fragment.startswith(IMPORT_PREFIX):
-        return standings[home].log.get(fragment, ())
+        return snapshots[home].log.get(fragment, ())
     longest: Log = ()
     holder = home
-    for other, standing in standings.items():
-        log = standing.log.get(fragment, ())
+    for other, snapshot in snapshots.items():
+        log = snapshot.log.get(fragment, ())
         for known, line in zip(longest, log, strict=False):
             if known != line:
                 raise Conflict(
                     f"the homes of {holder} and {other} disagree about fragment {fragment}: under "
-                    f"epoch {line.epoch} {_said(known)} in one, {_said(line)} in the other; their "
+                    f"epoch {line.epoch} {_sentence_of(known)} in one, {_sentence_of(line)} in "
+                    "the other; their "
                     "operators must agree which is right"
                 )
         if len(log) > len(longest):
@@ -87,7 +88,7 @@ def _merged_log(fragment: str, home: Participant, standings: Standings) -> Log:
     return longest
 
 
-def _said(line: Assignment) -> str:
+def _sentence_of(line: Assignment) -> str:
     replica = line.producer.replica
     who = (
         f"{line.producer.participant} (replica {replica})" if replica else line.producer.participant
@@ -104,20 +105,24 @@ def _bucket(line: Assignment) -> str:
 
 def _from_us(
     network: PlacedNetwork,
-    standings: Standings,
+    snapshots: Snapshots,
     stand: list[Assignment],
     before: PlanId,
-    asked: Asked | None,
+    plan_start: PlanStart | None,
 ) -> int | None:
     """The bucket at which the new plan begins; None: at the origin, as nothing was computed yet."""
     begun = {line.from_us for line in stand if line.plan == network.plan.id}
     if begun:
-        return _gone_on(network, begun, asked)
-    first_us = _first_possible_us(network, standings)
+        return _gone_on(network, begun, plan_start)
+    first_us = _first_possible_us(network, snapshots)
     if first_us is None:
-        return None if asked is None else _on_grid(network, _asked_us(asked, standings, network), 0)
+        return (
+            None
+            if plan_start is None
+            else _on_grid(network, _start_us_of(plan_start, snapshots, network), 0)
+        )
     changed = (
-        f"network {network.name} has changed ({_differing(network, standings, before)}), plan "
+        f"network {network.name} has changed ({_differing(network, snapshots, before)}), plan "
         f"{network.plan.id[:12]} instead of {before[:12]}"
     )
     if first_us == FOREVER_US:
@@ -125,23 +130,25 @@ def _from_us(
             f"{changed}, but all its streams have ended: give the changed network and its streams "
             "other names"
         )
-    if asked is None:
+    if plan_start is None:
         raise Refused(
             f"{changed}: say at which bucket the new plan begins with --from TIME or --from now; "
             f"the first possible one is {iso(first_us)}"
         )
-    asked_us = _asked_us(asked, standings, network)
-    if asked.from_us is None:
-        asked_us = max(asked_us, first_us)
-    if asked_us < first_us:
+    start_us = _start_us_of(plan_start, snapshots, network)
+    if plan_start.from_us is None:
+        start_us = max(start_us, first_us)
+    if start_us < first_us:
         raise Refused(
-            f"--from {iso(asked_us)} is in the final part of network {network.name}: the "
+            f"--from {iso(start_us)} is in the final part of network {network.name}: the "
             f"first possible bucket is {iso(first_us)}"
         )
-    return _on_grid(network, asked_us, first_us)
+    return _on_grid(network, start_us, first_us)
 
 
-def _gone_on(network: PlacedNetwork, begun: set[int | None], asked: Asked | None) -> int | None:
+def _gone_on(
+    network: PlacedNetwork, begun: set[int | None], plan_start: PlanStart | None
+) -> int | None:
     """Where the plan begins in homes that know it already, which the others must follow."""
     if len(begun) > 1:
         raise Conflict(
@@ -149,10 +156,10 @@ def _gone_on(network: PlacedNetwork, begun: set[int | None], asked: Asked | None
             f"({', '.join(sorted(map(_at, begun)))}): the operators of its homes must agree"
         )
     (from_us,) = begun
-    if asked is not None and asked.from_us is not None and asked.from_us != from_us:
+    if plan_start is not None and plan_start.from_us is not None and plan_start.from_us != from_us:
         raise Refused(
             f"plan {network.plan.id[:12]} of network {network.name} begins at {_at(from_us)} in a "
-            f"home that knows it already: leave --from {iso(asked.from_us)} out"
+            f"home that knows it already: leave --from {iso(plan_start.from_us)} out"
         )
     return from_us
 
@@ -161,30 +168,30 @@ def _at(from_us: int | None) -> str:
     return "its origin" if from_us is None else iso(from_us)
 
 
-def _asked_us(asked: Asked, standings: Standings, network: PlacedNetwork) -> int:
-    if asked.from_us is not None:
-        return asked.from_us
-    clock_ms = max(s.clock_ms for s in standings.values() if s.clock_ms is not None)
+def _start_us_of(plan_start: PlanStart, snapshots: Snapshots, network: PlacedNetwork) -> int:
+    if plan_start.from_us is not None:
+        return plan_start.from_us
+    clock_ms = max(s.clock_ms for s in snapshots.values() if s.clock_ms is not None)
     return ceil_us(clock_ms * 1_000, network.width_us)
 
 
-def _on_grid(network: PlacedNetwork, asked_us: int, first_us: int) -> int:
-    next_us = max(ceil_us(asked_us, network.width_us), first_us)
-    if asked_us % network.width_us:
+def _on_grid(network: PlacedNetwork, start_us: int, first_us: int) -> int:
+    next_us = max(ceil_us(start_us, network.width_us), first_us)
+    if start_us % network.width_us:
         raise Refused(
-            f"--from {iso(asked_us)} is no bucket of network {network.name}, whose buckets are "
+            f"--from {iso(start_us)} is no bucket of network {network.name}, whose buckets are "
             f"{duration(network.width_us)} long: the next one is {iso(next_us)}"
         )
-    return asked_us
+    return start_us
 
 
-def _first_possible_us(network: PlacedNetwork, standings: Standings) -> int | None:
+def _first_possible_us(network: PlacedNetwork, snapshots: Snapshots) -> int | None:
     """The first bucket behind all that is final; FOREVER_US if all streams have ended.
 
     None if no stream of the network has begun.
     """
     names = {stream.name for stream in network.streams}
-    lines = [line for s in standings.values() for line in s.lines if line.stream in names]
+    lines = [line for s in snapshots.values() for line in s.lines if line.stream in names]
     ended = {line.stream for line in lines if line.boundary_us == FOREVER_US}
     if ended == names:
         return FOREVER_US
@@ -197,7 +204,7 @@ def _reached_us(boundary_us: int | None, end_us: int | None) -> int | None:
     return end_us if boundary_us == FOREVER_US else boundary_us
 
 
-def _differing(network: PlacedNetwork, standings: Standings, before: PlanId) -> str:
+def _differing(network: PlacedNetwork, snapshots: Snapshots, before: PlanId) -> str:
     """Which parts of a plan are not what they were, in words."""
     words = {
         "network": "its boxes or sources",
@@ -205,13 +212,13 @@ def _differing(network: PlacedNetwork, standings: Standings, before: PlanId) -> 
         "function_sources": "its functions",
         "engine": "the engine or compiler",
     }
-    return ", ".join(_differing_parts(network, standings, before, words)) or "its plan"
+    return ", ".join(_differing_parts(network, snapshots, before, words)) or "its plan"
 
 
 def _differing_parts(
-    network: PlacedNetwork, standings: Standings, before: PlanId, words: Mapping[str, str]
+    network: PlacedNetwork, snapshots: Snapshots, before: PlanId, words: Mapping[str, str]
 ) -> Iterator[str]:
-    documents = [s.plans[before].document for s in standings.values() if before in s.plans]
+    documents = [s.plans[before].document for s in snapshots.values() if before in s.plans]
     old, new = plan_in(documents[0]), plan_in(network.plan.document)
     for part, word in words.items():
         if old.get(part) != new[part]:

@@ -11,7 +11,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer
 from pipelines.base.time_text import duration, iso
 from pipelines.contracts.fields import listing
-from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.home_snapshot import HomeSnapshot
 from pipelines.contracts.placed_network import PlacedNetwork
 from pipelines.contracts.producer_numbers import Log
 from pipelines.contracts.stream_bounds import NOTHING, Promise
@@ -40,24 +40,24 @@ class Change:
 
 
 def network_shown(
-    network: PlacedNetwork, standing: Standing, logs: Mapping[str, Log]
+    network: PlacedNetwork, snapshot: HomeSnapshot, logs: Mapping[str, Log]
 ) -> Iterator[Change]:
     """The network, its streams and its fragments."""
-    yield _network(network, standing, logs)
+    yield _network(network, snapshot, logs)
     for mark in (Mark.NEW, Mark.SAME):
         names = [
-            s.name for s in network.streams if (s.name in standing.streams) is (mark is Mark.SAME)
+            s.name for s in network.streams if (s.name in snapshot.streams) is (mark is Mark.SAME)
         ]
         if names:
             detail = f"{len(names)}: {', '.join(names)}"
             yield Change(mark=mark, what="streams", name=network.name, detail=detail)
     for fragment, log in logs.items():
-        yield _fragment(network, fragment, standing, log)
+        yield _fragment(network, fragment, snapshot, log)
 
 
-def _network(network: PlacedNetwork, standing: Standing, logs: Mapping[str, Log]) -> Change:
+def _network(network: PlacedNetwork, snapshot: HomeSnapshot, logs: Mapping[str, Log]) -> Change:
     plan = network.plan.id[:12]
-    stand = [standing.log[fragment][-1] for fragment in logs if fragment in standing.log]
+    stand = [snapshot.log[fragment][-1] for fragment in logs if fragment in snapshot.log]
     older = [line.plan for line in stand if line.plan != network.plan.id]
     if older:
         from_us = {log[-1].from_us for log in logs.values()} - {None}
@@ -70,30 +70,30 @@ def _network(network: PlacedNetwork, standing: Standing, logs: Mapping[str, Log]
     return Change(mark=mark, what="network", name=network.name, detail=detail)
 
 
-def _fragment(network: PlacedNetwork, fragment: str, standing: Standing, log: Log) -> Change:
+def _fragment(network: PlacedNetwork, fragment: str, snapshot: HomeSnapshot, log: Log) -> Change:
     last = log[-1]
-    if fragment not in standing.log:
+    if fragment not in snapshot.log:
         mark = Mark.NEW
-    elif standing.log[fragment] != log or not is_wired(network, fragment, standing):
+    elif snapshot.log[fragment] != log or not is_wired(network, fragment, snapshot):
         mark = Mark.CHANGED
     else:
         mark = Mark.SAME
     begins = "" if last.from_us is None else f" from {iso(last.from_us)}"
     detail = f"epoch {last.epoch}{begins}"
     if not fragment.startswith(IMPORT_PREFIX):
-        detail = f"{_computed(log, standing.log.get(fragment, ()))}, {detail}"
+        detail = f"{_computed(log, snapshot.log.get(fragment, ()))}, {detail}"
     elif last.producer.is_import:
         (stream,) = network.wires(fragment)[1]
         detail = f"chosen among {listing(network.writers_of(stream))}, {detail}"
     return Change(mark=mark, what="fragment", name=fragment, detail=detail)
 
 
-def _computed(log: Log, stands: Log) -> str:
+def _computed(log: Log, current: Log) -> str:
     """Who computes a fragment, as which replica, or who comes to it late."""
     replicas = sorted({line.producer for line in log}, key=lambda producer: producer.replica)
     if len(replicas) == 1:
         return f"by {replicas[0].participant}"
-    known = [producer for producer in replicas if producer in {line.producer for line in stands}]
+    known = [producer for producer in replicas if producer in {line.producer for line in current}]
     late = [producer for producer in replicas if producer not in known]
     if not known or not late:
         return f"by {_names(replicas)} ({_numbers(replicas)})"
@@ -110,55 +110,55 @@ def _numbers(replicas: Sequence[Producer]) -> str:
     return f"{noun} {listing([str(producer.replica) for producer in replicas])}"
 
 
-def source_shown(stream: StreamName, document: str, standing: Standing) -> Change:
+def source_shown(stream: StreamName, document: str, snapshot: HomeSnapshot) -> Change:
     """What feeds a source that is landed here."""
-    mark = Mark.SAME if standing.sources.get(stream) == document else Mark.CHANGED
-    if stream not in standing.sources:
+    mark = Mark.SAME if snapshot.sources.get(stream) == document else Mark.CHANGED
+    if stream not in snapshot.sources:
         mark = Mark.NEW
     return Change(mark=mark, what="source", name=stream, detail=document)
 
 
 def retention_shown(
-    stream: StreamName, wanted_ms: int | None, standing: Standing
+    stream: StreamName, declared_ms: int | None, snapshot: HomeSnapshot
 ) -> Iterator[Change]:
     """Nothing to tell of a stream that is kept for good, and was."""
-    stands_ms = standing.retentions.get(stream)
-    if wanted_ms is None and stands_ms is None:
+    current_ms = snapshot.retentions.get(stream)
+    if declared_ms is None and current_ms is None:
         return
-    mark = Mark.SAME if stands_ms == wanted_ms else Mark.CHANGED
-    if stands_ms is None:
+    mark = Mark.SAME if current_ms == declared_ms else Mark.CHANGED
+    if current_ms is None:
         mark = Mark.NEW
-    kept = [_kept(ms) for ms in dict.fromkeys((stands_ms, wanted_ms))]
-    detail = " -> ".join(kept) if mark is Mark.CHANGED else _kept(wanted_ms)
+    kept = [_kept(ms) for ms in dict.fromkeys((current_ms, declared_ms))]
+    detail = " -> ".join(kept) if mark is Mark.CHANGED else _kept(declared_ms)
     yield Change(mark=mark, what="retention", name=stream, detail=detail)
 
 
-def promise_shown(stream: StreamName, promise: Promise, standing: Standing) -> Iterator[Change]:
+def promise_shown(stream: StreamName, promise: Promise, snapshot: HomeSnapshot) -> Iterator[Change]:
     """Nothing to tell of a stream within no bound that never was within one."""
-    stands = standing.promises.get(stream, NOTHING)
-    if stands == promise:
+    current = snapshot.promises.get(stream, NOTHING)
+    if current == promise:
         if promise.bound is not None:
             yield Change(mark=Mark.SAME, what="bound", name=stream, detail=str(promise))
-    elif stands == NOTHING:
+    elif current == NOTHING:
         yield Change(mark=Mark.NEW, what="bound", name=stream, detail=str(promise))
     else:
-        detail = f"{stands} -> {promise}"
+        detail = f"{current} -> {promise}"
         yield Change(mark=Mark.CHANGED, what="bound", name=stream, detail=detail)
 
 
 def verify_shown(
-    stream: StreamName, count: int, writers: Sequence[Participant], standing: Standing
+    stream: StreamName, count: int, writers: Sequence[Participant], snapshot: HomeSnapshot
 ) -> Iterator[Change]:
     """Nothing to tell of a stream that is taken from any producer, and was."""
-    stands = standing.verified.get(stream, 1)
-    if count == stands == 1:
+    current = snapshot.verified.get(stream, 1)
+    if count == current == 1:
         return
-    mark = Mark.SAME if stands == count else Mark.CHANGED
-    if stands == 1:
+    mark = Mark.SAME if current == count else Mark.CHANGED
+    if current == 1:
         mark = Mark.NEW
     detail = f"{count} of {len(writers)} producers must agree"
     if mark is Mark.CHANGED:
-        detail = f"{stands} -> {detail}"
+        detail = f"{current} -> {detail}"
     yield Change(mark=mark, what="verify", name=stream, detail=detail)
 
 
@@ -166,7 +166,7 @@ def _kept(retention_ms: int | None) -> str:
     return "for good" if retention_ms is None else duration(retention_ms * 1_000)
 
 
-def is_wired(network: PlacedNetwork, fragment: str, standing: Standing) -> bool:
+def is_wired(network: PlacedNetwork, fragment: str, snapshot: HomeSnapshot) -> bool:
     """Whether a fragment stands with the streams that it shall read and write."""
-    stands = standing.fragments.get(fragment)
-    return stands is not None and (stands.inputs, stands.outputs) == network.wires(fragment)
+    deployed = snapshot.fragments.get(fragment)
+    return deployed is not None and (deployed.inputs, deployed.outputs) == network.wires(fragment)

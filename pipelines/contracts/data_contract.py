@@ -15,7 +15,7 @@ from hashlib import sha256
 from typing import Any
 
 from medusa_core.columns import decimal_shape
-from medusa_core.market.terms import Content, Per, Terms
+from medusa_core.market.terms import BillingUnit, Content, Terms
 from medusa_core.names import StreamName
 from pipelines.base.time_text import duration
 from pipelines.catalog.records import StreamRecord
@@ -218,7 +218,7 @@ def _price(terms: Terms) -> Mapping[str, Any]:
     content = terms.subject
     assert isinstance(content, Content), "only what sells a stream has a price"
     period = duration(terms.settlement_ms * 1_000)
-    unit = "record" if content.per is Per.RECORD else f"settlement period of {period}"
+    unit = "record" if content.per is BillingUnit.RECORD else f"settlement period of {period}"
     return {
         "priceAmount": content.price,
         "priceCurrency": terms.currency,

@@ -186,10 +186,10 @@ def _listed(
     network: Network,
     names: Sequence[str],
     given: Iterable[tuple[Participant, Named]],
-    said: tuple[str, str],
+    texts: tuple[str, str],
 ) -> dict[str, dict[Participant, Value]]:
     """Who lists each of the names, and where; Refused if one is unknown or listed by nobody."""
-    done, field = said
+    done, field = texts
     listed: dict[str, dict[Participant, Value]] = {name: {} for name in names}
     for participant, named in given:
         if named.name not in listed:

@@ -30,7 +30,7 @@ PARTITION = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingFragment:
+class DeployedFragment:
     """A fragment as deployed: its network, what it reads and writes."""
 
     network: NetworkName
@@ -39,7 +39,7 @@ class StandingFragment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandingLine:
+class LineSnapshot:
     """How far what a producer wrote of a stream reaches, `end_us` where it has ended.
 
     `boundary_us` is None if it has not begun; what lies before `trimmed_us` is gone.
@@ -53,7 +53,7 @@ class StandingLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class HomeSnapshot:
     """A home's deployments: `log` holds a fragment's assignments, oldest first.
 
     A home that has not been made is one where nothing stands. `sources` maps a stream to the JSON
@@ -66,9 +66,9 @@ class Standing:
     is_made: bool = False
     streams: Mapping[StreamName, StreamRecord] = field(default_factory=dict)
     plans: Mapping[PlanId, PlanRecord] = field(default_factory=dict)
-    fragments: Mapping[str, StandingFragment] = field(default_factory=dict)
+    fragments: Mapping[str, DeployedFragment] = field(default_factory=dict)
     log: Mapping[str, tuple[Assignment, ...]] = field(default_factory=dict)
-    lines: tuple[StandingLine, ...] = ()
+    lines: tuple[LineSnapshot, ...] = ()
     sources: Mapping[StreamName, str] = field(default_factory=dict)
     retentions: Mapping[StreamName, int] = field(default_factory=dict)
     promises: Mapping[StreamName, Promise] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Standing:
         freeze(self, "promises", "verified", "costs")
 
 
-def read_standing(url: str, participant: Participant) -> Standing:
+def read_home_snapshot(url: str, participant: Participant) -> HomeSnapshot:
     """What stands in the home at this URL; Refused if it is somebody else's.
 
     Raises Unavailable if it cannot be reached or lacks a migration.
@@ -92,23 +92,23 @@ def read_standing(url: str, participant: Participant) -> Standing:
         with errors_of_catalog(), engine.connect() as connection:
             connection.execute(text("SET TRANSACTION READ ONLY"))
             if not connection.execute(query("schema_made")).one().has_tables:
-                return Standing()
+                return HomeSnapshot()
             check_connection(connection)
             owner = connection.execute(query("read_home")).scalar()
             if owner is None:
-                return Standing()
+                return HomeSnapshot()
             if owner != participant:
                 raise Refused(f"this is the home of {owner}, not of {participant}")
-            return _standing(connection, participant)
+            return _lines_of(connection, participant)
     finally:
         engine.dispose()
 
 
-def _standing(connection: Connection, participant: Participant) -> Standing:
+def _lines_of(connection: Connection, participant: Participant) -> HomeSnapshot:
     def rows(name: str, **values: object) -> Sequence[Row[Any]]:
         return connection.execute(query(name), values).all()
 
-    return Standing(
+    return HomeSnapshot(
         is_made=True,
         streams={
             row.name: StreamRecord(
@@ -125,14 +125,14 @@ def _standing(connection: Connection, participant: Participant) -> Standing:
             for row in rows("deployed_plans")
         },
         fragments={
-            row.id: StandingFragment(
+            row.id: DeployedFragment(
                 network=row.network, inputs=tuple(row.inputs), outputs=tuple(row.outputs)
             )
             for row in rows("deployed_fragments")
         },
         log=_log(rows("assignment_log", partition=PARTITION)),
         lines=tuple(
-            StandingLine(
+            LineSnapshot(
                 stream=row.stream,
                 producer=Producer(row.participant, row.replica),
                 boundary_us=row.boundary_us,

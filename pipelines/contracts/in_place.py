@@ -12,74 +12,75 @@ from medusa_core.errors import Refused
 from medusa_core.names import Participant, StreamName
 from pipelines.base.time_text import duration
 from pipelines.catalog.records import StreamRecord
-from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.home_snapshot import HomeSnapshot
 from pipelines.contracts.placed_network import PlacedNetwork
 
 
-def check_in_place(network: PlacedNetwork, home: Participant, standing: Standing) -> None:
+def check_in_place(network: PlacedNetwork, home: Participant, snapshot: HomeSnapshot) -> None:
     """Refused if the contracts ask of a home what only a network with other names can have."""
     if network.owners_for(home):
-        _check_streams(network, home, standing)
-    _check_fragments(network, home, standing)
+        _check_streams(network, home, snapshot)
+    _check_fragments(network, home, snapshot)
 
 
-def _check_streams(network: PlacedNetwork, home: Participant, standing: Standing) -> None:
-    for wanted in network.streams:
-        stands = standing.streams.get(wanted.name)
-        if stands is None:
+def _check_streams(network: PlacedNetwork, home: Participant, snapshot: HomeSnapshot) -> None:
+    for record in network.streams:
+        deployed = snapshot.streams.get(record.name)
+        if deployed is None:
             continue
-        for fragment in standing.fragments.values():
-            if wanted.name in fragment.outputs and fragment.network != network.name:
+        for fragment in snapshot.fragments.values():
+            if record.name in fragment.outputs and fragment.network != network.name:
                 raise Refused(
-                    f"stream {wanted.name} of network {network.name} belongs to network "
+                    f"stream {record.name} of network {network.name} belongs to network "
                     f"{fragment.network} in the home of {home}: rename it in one of them"
                 )
-        for part, is_now, shall_be in _shape_differences(stands, wanted):
+        for part, is_now, shall_be in _shape_differences(deployed, record):
             raise Refused(
-                f"stream {wanted.name} of network {network.name} exists in the home of {home} with "
+                f"stream {record.name} of network {network.name} exists in the home of {home} with "
                 f"{part} {is_now}, and its contract gives {shall_be}: that cannot be changed in "
                 "place; give the network and its streams other names"
             )
 
 
-def _shape_differences(stands: StreamRecord, wanted: StreamRecord) -> Iterator[tuple[str, ...]]:
-    if stands.kind != wanted.kind:
-        yield "kind", stands.kind, wanted.kind
-    if stands.width_us != wanted.width_us:
-        yield "buckets of", duration(stands.width_us), duration(wanted.width_us)
-    if tuple(stands.columns.items()) != tuple(wanted.columns.items()):
-        yield "columns", _columns(stands), _columns(wanted)
-    if stands.key != wanted.key:
-        yield "key", f"({', '.join(stands.key)})", f"({', '.join(wanted.key)})"
+def _shape_differences(deployed: StreamRecord, record: StreamRecord) -> Iterator[tuple[str, ...]]:
+    if deployed.kind != record.kind:
+        yield "kind", deployed.kind, record.kind
+    if deployed.width_us != record.width_us:
+        yield "buckets of", duration(deployed.width_us), duration(record.width_us)
+    if tuple(deployed.columns.items()) != tuple(record.columns.items()):
+        yield "columns", _columns(deployed), _columns(record)
+    if deployed.key != record.key:
+        yield "key", f"({', '.join(deployed.key)})", f"({', '.join(record.key)})"
 
 
 def _columns(record: StreamRecord) -> str:
     return f"({', '.join(f'{name} {type_}' for name, type_ in record.columns.items())})"
 
 
-def _check_fragments(network: PlacedNetwork, home: Participant, standing: Standing) -> None:
-    wanted = network.owners_for(home)
-    begun = {line.stream for line in standing.lines if line.boundary_us is not None}
-    for name, stands in standing.fragments.items():
-        if stands.network != network.name:
-            if name in wanted:
+def _check_fragments(network: PlacedNetwork, home: Participant, snapshot: HomeSnapshot) -> None:
+    owners = network.owners_for(home)
+    begun = {line.stream for line in snapshot.lines if line.boundary_us is not None}
+    for name, deployed in snapshot.fragments.items():
+        if deployed.network != network.name:
+            if name in owners:
                 raise Refused(
-                    f"fragment {name} belongs to network {stands.network} in the home of {home}, "
+                    f"fragment {name} belongs to network {deployed.network} in the home of {home}, "
                     f"not to {network.name}: rename its stream in one of them"
                 )
             continue
-        if name not in wanted:
+        if name not in owners:
             raise Refused(
                 f"fragment {name} of network {network.name} exists in the home of {home}, and the "
                 "contracts have it there no more: that cannot be changed in place; keep it, or "
                 "give the network and its streams other names"
             )
         inputs, outputs = network.wires(name)
-        is_same = (stands.inputs, stands.outputs) == (inputs, outputs)
-        if not is_same and begun & {*stands.outputs}:
+        is_same = (deployed.inputs, deployed.outputs) == (inputs, outputs)
+        if not is_same and begun & {*deployed.outputs}:
             raise Refused(
-                f"fragment {name} reads {_names(stands.inputs)} and writes "
-                f"{_names(stands.outputs)} in the home of {home}, and shall read {_names(inputs)} "
+                f"fragment {name} reads {_names(deployed.inputs)} and writes "
+                f"{_names(deployed.outputs)} in the home of {home}, and shall read "
+                f"{_names(inputs)} "
                 f"and write {_names(outputs)}: it has begun, so that cannot be changed in place; "
                 "give the network and its streams other names"
             )

@@ -22,7 +22,7 @@ from pipelines.catalog.processing_roles import Readers
 from pipelines.catalog.reading_roles import Lines
 from pipelines.catalog.records import Assignment
 from pipelines.contracts.fields import listing
-from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.home_snapshot import HomeSnapshot
 from pipelines.contracts.placed_network import PlacedNetwork
 
 PURPOSE = "plan"
@@ -34,25 +34,29 @@ Logs = Mapping[Participant, Mapping[str, tuple[Assignment, ...]]]
 
 
 def check_reach(
-    network: PlacedNetwork, standings: Mapping[Participant, Standing], logs: Logs, *, may_ask: bool
+    network: PlacedNetwork,
+    snapshots: Mapping[Participant, HomeSnapshot],
+    logs: Logs,
+    *,
+    may_ask: bool,
 ) -> None:
     """Refused if a fragment's new line begins with buckets that read what is trimmed.
 
     `may_ask`: whether another first bucket may still be asked for.
     """
     worst: tuple[int, str] | None = None
-    for home, standing in standings.items():
-        kept = _kept(home, standing)
-        for fragment, from_us in _beginning(network, home, standing, logs[home]):
+    for home, snapshot in snapshots.items():
+        kept = _kept(home, snapshot)
+        for fragment, from_us in _beginning(network, home, snapshot, logs[home]):
             shape = network.fragments[fragment]
             begins = begins_us(shape, from_us) if from_us != BEGINNING_US else {}
             inside = {s: kept[s] for s in shape.input_streams if s in kept}
             short = [s for s in inside if begins.get(s, BEGINNING_US) < inside[s]]
             if not short:
                 if from_us == BEGINNING_US and any(
-                    fragment in its.log for its in standings.values()
+                    fragment in its.log for its in snapshots.values()
                 ):
-                    _check_late(network, fragment, home, standings)
+                    _check_late(network, fragment, home, snapshots)
                 continue
             stream = min(short, key=lambda s: begins.get(s, BEGINNING_US) - inside[s])
             needs = (
@@ -73,9 +77,9 @@ def check_reach(
     raise Refused(f"{needs}: the earliest bucket that works is {iso(first_us)}; {what}")
 
 
-def _kept(home: Participant, standing: Standing) -> dict[StreamName, int]:
+def _kept(home: Participant, snapshot: HomeSnapshot) -> dict[StreamName, int]:
     """From when on a home keeps each stream of which the line that is read here is trimmed."""
-    lines = sorted(standing.lines, key=lambda its: reading_order(its.producer, home), reverse=True)
+    lines = sorted(snapshot.lines, key=lambda its: reading_order(its.producer, home), reverse=True)
     read = {line.stream: line.trimmed_us for line in lines}
     return {stream: at_us for stream, at_us in read.items() if at_us is not None}
 
@@ -98,7 +102,7 @@ def _check_late(
     network: PlacedNetwork,
     fragment: str,
     home: Participant,
-    standings: Mapping[Participant, Standing],
+    snapshots: Mapping[Participant, HomeSnapshot],
 ) -> None:
     """Refused if a home that comes late to a fragment would read what no producer has any more.
 
@@ -106,7 +110,7 @@ def _check_late(
     """
     for stream in network.fragments[fragment].input_streams:
         writers = network.writers_of(stream)
-        gone = [_gone_us(stream, writer, home, standings) for writer in writers]
+        gone = [_gone_us(stream, writer, home, snapshots) for writer in writers]
         if all(gone):
             first_us = min(at_us for at_us in gone if at_us is not None)
             raise Refused(
@@ -120,11 +124,11 @@ def _gone_us(
     stream: StreamName,
     writer: Participant,
     home: Participant,
-    standings: Mapping[Participant, Standing],
+    snapshots: Mapping[Participant, HomeSnapshot],
 ) -> int | None:
     """Before which event time a home can no more get what somebody wrote of a stream."""
     for at in (home, writer):
-        for line in standings[at].lines if at in standings else ():
+        for line in snapshots[at].lines if at in snapshots else ():
             is_begun = line.boundary_us is not None
             if (line.stream, line.producer.participant) == (stream, writer) and is_begun:
                 return line.trimmed_us
@@ -134,12 +138,12 @@ def _gone_us(
 def reach_of(
     network: PlacedNetwork,
     home: Participant,
-    standing: Standing,
+    snapshot: HomeSnapshot,
     logs: Mapping[str, tuple[Assignment, ...]],
 ) -> Mapping[StreamName, int]:
     """From when on each stream must be kept in a home for the lines that are new in it."""
     needed: dict[StreamName, int] = {}
-    for fragment, from_us in _beginning(network, home, standing, logs):
+    for fragment, from_us in _beginning(network, home, snapshot, logs):
         for stream, begin_us in begins_us(network.fragments[fragment], from_us).items():
             needed[stream] = min(begin_us, needed.get(stream, FOREVER_US))
     return needed
@@ -188,7 +192,7 @@ def hold_for_plan(catalog: HeldLines, holder: str, needed: Mapping[StreamName, i
 def _beginning(
     network: PlacedNetwork,
     home: Participant,
-    standing: Standing,
+    snapshot: HomeSnapshot,
     logs: Mapping[str, tuple[Assignment, ...]],
 ) -> Iterator[tuple[str, int]]:
     """The fragments that a home computes and has no line of the newest plan for: from when on.
@@ -198,11 +202,11 @@ def _beginning(
     for fragment, log in logs.items():
         if fragment not in network.fragments or home not in network.owners[fragment]:
             continue
-        stands, own = (
+        current, own = (
             [line for line in lines if line.producer.participant == home]
-            for lines in (standing.log.get(fragment, ()), log)
+            for lines in (snapshot.log.get(fragment, ()), log)
         )
-        if len(stands) < len(own):
+        if len(current) < len(own):
             from_us = own[-1].from_us
-            is_new = not stands or from_us is None
+            is_new = not current or from_us is None
             yield fragment, BEGINNING_US if is_new or from_us is None else from_us

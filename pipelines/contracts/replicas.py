@@ -54,21 +54,21 @@ def _check_count(
     fragment: str,
     participants: Sequence[Participant],
 ) -> None:
-    asked = contract.replicas
-    assert asked is not None, "the caller has looked"
-    if asked.count == 1 and len(writers) > 1:
-        raise asked.at.refused(
+    count = contract.replicas
+    assert count is not None, "the caller has looked"
+    if count.count == 1 and len(writers) > 1:
+        raise count.at.refused(
             f"is 1, and {counted(len(writers), 'participant')} list {fragment}, which computes "
             f"{contract.stream} ({listing(writers)}): write replicas: {len(writers)}, or take it "
             "away from the others before it is applied"
         )
-    if asked.count > len(writers):
+    if count.count > len(writers):
         others = [name for name in participants if name not in writers]
         there = (
             f" (there is {listing(others)})" if others else ", whose contracts are to be written"
         )
-        raise asked.at.refused(
-            f"is {asked.count}, and {counted(len(writers), 'participant')} "
+        raise count.at.refused(
+            f"is {count.count}, and {counted(len(writers), 'participant')} "
             f"{'lists' if len(writers) == 1 else 'list'} {fragment}, which computes "
             f"{contract.stream} ({listing(writers)}): list it under runs of others, too{there}, or "
             f"write replicas: {len(writers)}"

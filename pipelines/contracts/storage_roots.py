@@ -33,17 +33,17 @@ def check_storage(
     a root lies among what is Medusa's own, or if a home exists with another.
     """
     roots = {contract.participant: _root(contract, directory) for contract in contracts}
-    standing = known_homes(directory)
+    known = known_homes(directory)
     for participant, root in roots.items():
-        if participant not in standing:
+        if participant not in known:
             continue
-        stands = storage_of(directory, participant)
-        if stands.resolve() != root.folder:
+        current = storage_of(directory, participant)
+        if current.resolve() != root.folder:
             raise root.at.refused(
                 f"makes {root.folder} the storage root of {participant}, whose home stands with "
-                f"{stands}: that cannot be changed in place; write the old one"
+                f"{current}: that cannot be changed in place; write the old one"
             )
-    others = {p: storage_of(directory, p).resolve() for p in standing if p not in roots}
+    others = {p: storage_of(directory, p).resolve() for p in known if p not in roots}
     for participant, root in roots.items():
         folders = {p: r.folder for p, r in roots.items() if p < participant} | others
         for other, folder in folders.items():

@@ -126,12 +126,12 @@ def check_paths(
     reached: dict[StreamName, int] = {}
     for fragment in fragments:
         by = owners[fragment.id]
-        way_ms = max(
+        longest_ms = max(
             reached.get(name, 0)
             + (IMPORT_MS if name in writer and len({*writer[name], *by}) > 1 else 0)
             for name in fragment.input_streams
         )
-        path_ms = way_ms + costs.get(fragment.id, UNKNOWN_COST).path_ms
+        path_ms = longest_ms + costs.get(fragment.id, UNKNOWN_COST).path_ms
         for name in fragment.outputs:
             reached[name], writer[name] = path_ms, by
             bound = promises[name].bound

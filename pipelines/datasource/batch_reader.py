@@ -22,7 +22,7 @@ from pipelines.datasource.options import ReadOptions, for_batch
 from pipelines.datasource.partition_rows import read_partition
 from pipelines.datasource.partitions import FilesPartition, check_whole, partitions_of
 from pipelines.datasource.spark_columns import check_schema
-from pipelines.datasource.stream_snapshot import Snapshot, Standing
+from pipelines.datasource.stream_snapshot import Snapshot, StreamSnapshot
 from pipelines.datasource.user_errors import in_one_sentence
 from pipelines.storage.stable_rows import stable_through_us
 
@@ -38,11 +38,11 @@ class BatchReader(DataSourceReader):
         """The files to read; nothing for a stream that has not begun."""
         options = self._options
         with in_one_sentence(), snapshot_of(options.participant) as seen:
-            line = seen.standing(options.stream)
+            line = seen.line_snapshot(options.stream)
             check_schema(line, self._schema, with_marks=options.with_tentative)
             if options.as_of_ms is not None:
                 options = replace(options, as_of=seen.version_at(line, options.as_of_ms))
-            part = _asked(line, options)
+            part = _requested_range(line, options)
             if part is None:
                 return []
             segments = _segments(seen, line, part, options)
@@ -60,7 +60,7 @@ class BatchReader(DataSourceReader):
                 yield from read_partition(partition, self._schema)
 
 
-def _asked(line: Standing, options: ReadOptions) -> Range | None:
+def _requested_range(line: StreamSnapshot, options: ReadOptions) -> Range | None:
     """What was asked for of what is kept; Expired if a part of it was let go."""
     kept_us, lost_us = line.kept_from_us, line.lost_before_us
     from_us, to_us = options.from_us, options.to_us
@@ -81,7 +81,7 @@ def _asked(line: Standing, options: ReadOptions) -> Range | None:
 
 
 def _segments(
-    seen: Snapshot, line: Standing, part: Range, options: ReadOptions
+    seen: Snapshot, line: StreamSnapshot, part: Range, options: ReadOptions
 ) -> tuple[Segment, ...]:
     if options.as_of is None or options.with_tentative:
         return seen.segments(line, part, options.as_of)
@@ -91,7 +91,7 @@ def _segments(
 
 
 def _stable(
-    line: Standing, segments: tuple[Segment, ...], part: Range, options: ReadOptions
+    line: StreamSnapshot, segments: tuple[Segment, ...], part: Range, options: ReadOptions
 ) -> tuple[Range | None, tuple[Segment, ...]]:
     """What of `part` lies in the stable prefix."""
     if options.as_of is None:

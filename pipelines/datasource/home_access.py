@@ -93,17 +93,17 @@ def storage_here(participant: Participant) -> Path:
     return root
 
 
-def _chosen(settings: Settings, wanted: Participant | None) -> Participant:
+def _chosen(settings: Settings, name: Participant | None) -> Participant:
     homes = known_homes(settings.directory)
-    if wanted is not None:
+    if name is not None:
         # Without homes in the folder, or with a place for the name in it, the URL is the home's.
         is_elsewhere = settings.catalog_url is not None and (
             not homes or settings.has_catalog_per_participant
         )
-        if wanted in homes or is_elsewhere:
-            return wanted
-        hint = did_you_mean(wanted, homes, "it has " + (", ".join(sorted(homes)) or "none"))
-        raise Refused(f"there is no home of {wanted} in {settings.directory}: {hint}")
+        if name in homes or is_elsewhere:
+            return name
+        hint = did_you_mean(name, homes, "it has " + (", ".join(sorted(homes)) or "none"))
+        raise Refused(f"there is no home of {name} in {settings.directory}: {hint}")
     if len(homes) == 1:
         return next(iter(homes))
     if homes:

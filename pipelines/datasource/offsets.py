@@ -15,7 +15,7 @@ from typing import Any
 from medusa_core.errors import Expired, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from pipelines.base.time_text import iso
-from pipelines.datasource.stream_snapshot import Standing
+from pipelines.datasource.stream_snapshot import StreamSnapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ def offset_of(document: Mapping[str, Any]) -> Offset:
     return Offset(**document)
 
 
-def beginning(line: Standing, from_us: int | None) -> Offset:
+def beginning(line: StreamSnapshot, from_us: int | None) -> Offset:
     """Where a new query begins: at `from_us`, else with all that is kept.
 
     Raises Expired if `from_us` lies before what is kept.
@@ -70,7 +70,7 @@ def beginning(line: Standing, from_us: int | None) -> Offset:
     return offset
 
 
-def check_offset(line: Standing, offset: Offset, next_us: int) -> None:
+def check_offset(line: StreamSnapshot, offset: Offset, next_us: int) -> None:
     """Refuse an offset of something else; Expired if what comes next, from `next_us`, is gone.
 
     Expired too if the home no longer has what was read.

@@ -18,7 +18,7 @@ from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
 from medusa_core.segments import SegmentFile
 from pipelines.datasource.home_access import storage_here
-from pipelines.datasource.partitions import FilePart, FilesPartition, Wanted
+from pipelines.datasource.partitions import BucketRange, FilePart, FilesPartition
 from pipelines.datasource.spark_columns import MISSING, STABILITY
 from pipelines.storage.arrow_schema import BUCKET, STIME
 from pipelines.storage.segment_files import read_checked, rows_of
@@ -34,9 +34,9 @@ def read_partition(partition: FilesPartition, schema: StructType) -> Iterator[pa
     Raises Unavailable, before a row of it is given, if a file is gone or damaged.
     """
     root = storage_here(partition.home)
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    expected = to_arrow_schema(schema, timezone="UTC")
     for part in partition.files:
-        yield from _read_file(root, part, partition.part, wanted)
+        yield from _read_file(root, part, partition.part, expected)
 
 
 def _read_file(
@@ -49,9 +49,9 @@ def _read_file(
     with rows_of(root / part.file.path):
         batches = pq.ParquetFile(pa.BufferReader(data)).iter_batches(ROWS_PER_BATCH, columns=names)
         for batch in batches:
-            for found, marks in _chosen(batch, part.wanted, span, has_marks=has_marks):
+            for found, marks in _chosen(batch, part.ranges, span, has_marks=has_marks):
                 if found.num_rows:
-                    yield _as_asked(found, marks, schema)
+                    yield _of_partition(found, marks, schema)
 
 
 def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
@@ -67,26 +67,26 @@ def _checked(root: Path, file: SegmentFile) -> pa.Buffer:
 
 
 def _chosen(
-    batch: pa.RecordBatch, wanted: Sequence[Wanted], span: Range, *, has_marks: bool
-) -> Iterable[tuple[pa.RecordBatch, Wanted]]:
+    batch: pa.RecordBatch, ranges: Sequence[BucketRange], span: Range, *, has_marks: bool
+) -> Iterable[tuple[pa.RecordBatch, BucketRange]]:
     """The rows in `span` of each range that is wanted, with its marks if those are asked for."""
     inside = _between(batch[STIME], span)
-    masks = [pc.and_(inside, _between(batch[BUCKET], of.range)) for of in wanted]
+    masks = [pc.and_(inside, _between(batch[BUCKET], of.range)) for of in ranges]
     if has_marks:
-        for of, mask in zip(wanted, masks, strict=True):
+        for of, mask in zip(ranges, masks, strict=True):
             yield batch.filter(mask), of
         return
     mask = masks[0]
     for other in masks[1:]:
         mask = pc.or_(mask, other)
-    yield (batch if mask.true_count == len(mask) else batch.filter(mask)), wanted[0]
+    yield (batch if mask.true_count == len(mask) else batch.filter(mask)), ranges[0]
 
 
 def _between(values: pa.Array, part: Range) -> pa.Array:
     return pc.and_(pc.greater_equal(values, part.from_us), pc.less(values, part.to_us))
 
 
-def _as_asked(batch: pa.RecordBatch, marks: Wanted, schema: pa.Schema) -> pa.RecordBatch:
+def _of_partition(batch: pa.RecordBatch, marks: BucketRange, schema: pa.Schema) -> pa.RecordBatch:
     rows = batch.num_rows
     arrays = []
     for field in schema:

@@ -26,7 +26,7 @@ OPENING_BYTES = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class BucketRange:
     """A range of whole buckets that is wanted of a file, and the marks of the rows in it."""
 
     range: Range
@@ -39,7 +39,7 @@ class FilePart:
     """What is wanted of a file."""
 
     file: SegmentFile
-    wanted: tuple[Wanted, ...]
+    ranges: tuple[BucketRange, ...]
 
 
 class FilesPartition(InputPartition):
@@ -61,15 +61,15 @@ def partitions_of(
 
     `width_us` is that of the stream's buckets.
     """
-    wanted: dict[SegmentFile, list[Wanted]] = {}
+    ranges: dict[SegmentFile, list[BucketRange]] = {}
     for segment in segments:
         if not any(at < part.to_us and at + width_us > part.from_us for at in segment.buckets):
             continue
         for file in segment.files:
-            wanted.setdefault(file, []).append(
-                Wanted(segment.range, segment.stability, segment.missing)
+            ranges.setdefault(file, []).append(
+                BucketRange(segment.range, segment.stability, segment.missing)
             )
-    parts = [FilePart(file, tuple(_joined(of))) for file, of in wanted.items()]
+    parts = [FilePart(file, tuple(_joined(of))) for file, of in ranges.items()]
     return [FilesPartition(home, part, files) for files in _spread(parts)]
 
 
@@ -83,18 +83,18 @@ def check_whole(stream: StreamName, segments: Sequence[Segment], part: Range) ->
         )
 
 
-def _joined(of: Iterable[Wanted]) -> Iterable[Wanted]:
+def _joined(of: Iterable[BucketRange]) -> Iterable[BucketRange]:
     """Neighbours with the same marks as one: a file may serve thousands of segments."""
-    last: Wanted | None = None
-    for wanted in sorted(of, key=lambda w: w.range):
-        if last is not None and wanted.range.from_us == last.range.to_us and (
-            (wanted.stability, wanted.missing) == (last.stability, last.missing)
+    last: BucketRange | None = None
+    for ranges in sorted(of, key=lambda w: w.range):
+        if last is not None and ranges.range.from_us == last.range.to_us and (
+            (ranges.stability, ranges.missing) == (last.stability, last.missing)
         ):  # fmt: skip
-            last = Wanted(last.range.hull(wanted.range), last.stability, last.missing)
+            last = BucketRange(last.range.hull(ranges.range), last.stability, last.missing)
             continue
         if last is not None:
             yield last
-        last = wanted
+        last = ranges
     if last is not None:
         yield last
 

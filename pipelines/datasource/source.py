@@ -39,21 +39,21 @@ class MedusaSource(DataSource):
     def schema(self) -> StructType:
         """The stream's columns; with tentative rows, the marks too."""
         with in_one_sentence():
-            options = self._asked()
+            options = self._options()
             with snapshot_of(options.participant) as seen:
-                line = seen.standing(options.stream)
+                line = seen.line_snapshot(options.stream)
                 return schema_of(line, with_marks=options.with_tentative)
 
     def reader(self, schema: StructType) -> BatchReader:
         """A reader of one snapshot; `schema` may leave columns out."""
         with in_one_sentence():
-            return BatchReader(self._asked(), schema)
+            return BatchReader(self._options(), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:  # noqa: N802 Spark's name
         """A reader of what becomes stable; `schema` may leave columns out."""
         return StreamReader(dict(self.options), schema)
 
-    def _asked(self) -> ReadOptions:
+    def _options(self) -> ReadOptions:
         return parse_options(dict(self.options))
 
 

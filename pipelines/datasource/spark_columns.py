@@ -25,7 +25,7 @@ from pyspark.sql.types import (
 from medusa_core.columns import decimal_shape
 from medusa_core.errors import Refused
 from medusa_core.suggest import did_you_mean
-from pipelines.datasource.stream_snapshot import Standing
+from pipelines.datasource.stream_snapshot import StreamSnapshot
 from pipelines.storage.stable_rows import EVENT_TIME
 
 STABILITY, MISSING = "_stability", "_missing"
@@ -44,7 +44,7 @@ _TYPES: dict[str, DataType] = {
 }
 
 
-def schema_of(line: Standing, *, with_marks: bool) -> StructType:
+def schema_of(line: StreamSnapshot, *, with_marks: bool) -> StructType:
     """All columns of a stream; every one may be NULL, as in any schema of files."""
     fields = [StructField(EVENT_TIME, TimestampType())]
     fields += [StructField(column.name, spark_type(column.type)) for column in line.declared]
@@ -61,7 +61,7 @@ def spark_type(type_: str) -> DataType:
     return _TYPES[type_] if type_ in _TYPES else DecimalType(*decimal_shape(type_))
 
 
-def check_schema(line: Standing, given: StructType, *, with_marks: bool) -> None:
+def check_schema(line: StreamSnapshot, given: StructType, *, with_marks: bool) -> None:
     """Raise Refused, naming the column, if a given schema has what the stream has not."""
     if not given.fields:
         raise Refused(f"the schema given for {line.stream} has no column: name at least one")

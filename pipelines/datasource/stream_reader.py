@@ -36,7 +36,7 @@ from pipelines.datasource.options import COUNT_MAX, ReadOptions, for_stream, par
 from pipelines.datasource.partition_rows import read_partition
 from pipelines.datasource.partitions import FilesPartition, check_whole, partitions_of
 from pipelines.datasource.spark_columns import check_schema
-from pipelines.datasource.stream_snapshot import Snapshot, Standing
+from pipelines.datasource.stream_snapshot import Snapshot, StreamSnapshot
 from pipelines.datasource.user_errors import in_one_sentence
 
 LOOK_AGAIN_S = 0.5
@@ -51,7 +51,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._given = dict(given)
         self._schema = schema
         self._home: OpenHome | None = None
-        self._line: Standing | None = None
+        self._line: StreamSnapshot | None = None
         self._looked_s = 0.0
         self._target_us: int | None = None
         self._ahead: Ahead | None = None
@@ -129,7 +129,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # ------------------------------------------------------------ how it is answered
 
     def _planned(self, seen: Snapshot, end: Offset, from_us: int) -> list[FilesPartition]:
-        line = seen.standing(self._options.stream)
+        line = seen.line_snapshot(self._options.stream)
         check_offset(line, end, from_us)
         if line.origin_us is None or end.through_us <= max(from_us, line.origin_us):
             return []
@@ -138,13 +138,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_whole(line.stream, segments, part)
         return partitions_of(line.home, line.width_us, segments, part)
 
-    def _through_us(self, line: Standing) -> int:
+    def _through_us(self, line: StreamSnapshot) -> int:
         """Up to where rows may be given: the stable prefix, `to`, what availableNow has seen."""
         through_us = BEGINNING_US if line.stable_through_us is None else line.stable_through_us
         through_us = min(through_us, self._options.to_us)
         return through_us if self._target_us is None else min(through_us, self._target_us)
 
-    def _limited_us(self, line: Standing, start: Offset, end_us: int, limit: ReadLimit) -> int:
+    def _limited_us(
+        self, line: StreamSnapshot, start: Offset, end_us: int, limit: ReadLimit
+    ) -> int:
         allowed = Limit(
             records_max=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
             buckets_max=self._options.buckets_per_trigger_max,
@@ -160,15 +162,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         )
 
-    def _look_beyond(self, offset: Offset) -> Standing:
+    def _look_beyond(self, offset: Offset) -> StreamSnapshot:
         """How the stream stands; as it stood if nothing was new a moment ago."""
         line, is_fresh = self._line, clock.monotonic_s() < self._looked_s + LOOK_AGAIN_S
         if line is not None and is_fresh and self._through_us(line) <= offset.through_us:
             return line
         return self._look()
 
-    def _look(self) -> Standing:
-        line = self._ask(lambda seen: seen.standing(self._options.stream))
+    def _look(self) -> StreamSnapshot:
+        line = self._ask(lambda seen: seen.line_snapshot(self._options.stream))
         if self._line is None:
             check_schema(line, self._schema, with_marks=False)
         self._line, self._looked_s = line, clock.monotonic_s()

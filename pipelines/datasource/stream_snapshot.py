@@ -24,7 +24,7 @@ LISTED_MAX = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class StreamSnapshot:
     """A stream in this home at one moment; times None before it has begun.
 
     `stable_through_us` ends what is final without a hole from the origin on, and so does
@@ -75,7 +75,7 @@ class Snapshot:
         assert isinstance(catalog, HeldCatalog)
         self._catalog = catalog
 
-    def standing(self, stream: StreamName) -> Standing:
+    def line_snapshot(self, stream: StreamName) -> StreamSnapshot:
         """How a stream stands; Refused, with the nearest name, if there is none of it."""
         with errors_of_catalog():
             found = self._catalog.held.execute(_query("line"), {"stream": stream}).mappings()
@@ -83,12 +83,12 @@ class Snapshot:
             if row is None:
                 names = self._catalog.held.execute(_query("stream_names")).scalars().all()
         if row is not None:
-            return _standing(stream, self._catalog.participant, row)
+            return _line_snapshot(stream, self._catalog.participant, row)
         listed = ", ".join(names[:LISTED_MAX]) + (", …" if len(names) > LISTED_MAX else "")
         hint = did_you_mean(stream, names, f"it has {listed or 'none'}")
         raise Refused(f"the home of {self._catalog.participant} has no stream {stream!r}: {hint}")
 
-    def version_at(self, line: Standing, at_ms: int) -> Version:
+    def version_at(self, line: StreamSnapshot, at_ms: int) -> Version:
         """The version that the line had at a time of the home's clock; Refused for the future."""
         with errors_of_catalog():
             is_past = self._catalog.held.execute(_query("is_past"), {"at_ms": at_ms}).scalar_one()
@@ -99,7 +99,7 @@ class Snapshot:
         return self._catalog.version_at(line.stream, line.producer, at_ms)
 
     def segments(
-        self, line: Standing, part: Range, as_of: Version | None = None
+        self, line: StreamSnapshot, part: Range, as_of: Version | None = None
     ) -> tuple[Segment, ...]:
         """The line's segments that overlap `part`, in event-time order; at a version, if given."""
         if line.producer is None:
@@ -107,11 +107,11 @@ class Snapshot:
         return self._catalog.segments(line.stream, part, producer=line.producer, as_of=as_of)
 
 
-def _standing(stream: StreamName, home: Participant, row: Row) -> Standing:
+def _line_snapshot(stream: StreamName, home: Participant, row: Row) -> StreamSnapshot:
     producer = None
     if row["participant"] is not None:
         producer = Producer(Participant(row["participant"]), row["replica"])
-    return Standing(
+    return StreamSnapshot(
         stream=stream,
         home=home,
         incarnation=row["incarnation"],

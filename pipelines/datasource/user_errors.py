@@ -29,11 +29,11 @@ def in_one_sentence() -> Iterator[None]:
         yield
         return
     except MedusaError as error:
-        said = type(error)(_safe()(error))
+        refused = type(error)(_safe()(error))
     except Exception as error:  # noqa: BLE001 the outermost line
-        said = MedusaError(_bug(error))
+        refused = MedusaError(_bug(error))
     set_environment({HIDE_TRACE: "1"})
-    raise said from None
+    raise refused from None
 
 
 def _bug(error: Exception) -> str:

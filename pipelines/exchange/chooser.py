@@ -17,12 +17,12 @@ from medusa_core.exchange import import_fragment
 from medusa_core.imports import Choose, ChosenRows, ImportKnowledge, explain_choice
 from medusa_core.knowledge import Limits
 from medusa_core.names import StreamName
-from medusa_core.wait_budget import Patience
+from medusa_core.wait_budget import WaitBudget
 from pipelines.base.failpoints import reached
 from pipelines.base.time_text import iso
 from pipelines.catalog.processing_roles import Imports
 from pipelines.catalog.records import Assignment
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 
 
 class Chooser:
@@ -34,33 +34,33 @@ class Chooser:
     def __init__(
         self,
         catalog: Imports,
-        leases: LeaseKeeper,
-        told: Callable[[Exception], None],
+        leases: LeaseRenewer,
+        on_error: Callable[[Exception], None],
         *,
         limits: Limits | None = None,
         chose: Callable[[Choose], None] = lambda choice: None,
     ) -> None:
         self._catalog = catalog
         self._leases = leases
-        self._told = told
+        self._on_error = on_error
         self._limits = limits or Limits()
         self._chose = chose
-        self._patience: Mapping[StreamName, Patience] = {}
+        self._wait_budgets: Mapping[StreamName, WaitBudget] = {}
         self.wakes_in_ms: int | None = None
 
-    def tell_patience(self, patience: Mapping[StreamName, Patience]) -> None:
+    def set_wait_budgets(self, wait_budgets: Mapping[StreamName, WaitBudget]) -> None:
         """How long each stream may be waited for by what reads it here."""
-        self._patience = patience
+        self._wait_budgets = wait_budgets
 
-    def turn(self) -> int:
+    def tick(self) -> int:
         """Choose once among what is there; how many rows were chosen.
 
         Raises Conflict if a lease was lost, Unavailable and OutcomeUnknown as the catalog does.
         """
         rows, dues = 0, []
         for knowledge in self._catalog.read_imports(self._limits):
-            patience = self._patience.get(knowledge.stream)
-            chosen = choose(knowledge, patience, knowledge.clock_ms)
+            wait_budget = self._wait_budgets.get(knowledge.stream)
+            chosen = choose(knowledge, wait_budget, knowledge.clock_ms)
             if chosen.waits_until_ms is not None:
                 dues.append(chosen.waits_until_ms - knowledge.clock_ms)
             if chosen.is_nothing:
@@ -69,7 +69,7 @@ class Chooser:
                 self._commit(knowledge, chosen)
             except Refused as error:
                 # What is the matter with one stream is no reason to leave the others.
-                self._told(error)
+                self._on_error(error)
                 continue
             rows += len(chosen.rows)
         self.wakes_in_ms = max(min(dues), 0) if dues else None
@@ -87,7 +87,7 @@ class Chooser:
         for choice in chosen.rows:
             self._chose(choice)
         for divergence in chosen.divergences:
-            self._told(Diverged(sentence_of(divergence)))
+            self._on_error(Diverged(sentence_of(divergence)))
 
 
 def chooses(assignments: tuple[Assignment, ...]) -> bool:

@@ -137,14 +137,14 @@ def _digests_in(
     return found
 
 
-def _check_schema(given: pa.Schema, wanted: pa.Schema) -> None:
-    for field in wanted:
+def _check_schema(given: pa.Schema, expected: pa.Schema) -> None:
+    for field in expected:
         types = [_stored(given.field(at).type) for at in given.get_all_field_indices(field.name)]
         if types != [field.type]:
             found = ", ".join(map(str, types)) or "missing"
             raise ValueError(f"column {field.name} is {found}, not {field.type}")
-    if len(given) != len(wanted):
-        raise ValueError(f"{len(given)} columns, not {len(wanted)}")
+    if len(given) != len(expected):
+        raise ValueError(f"{len(given)} columns, not {len(expected)}")
 
 
 def _stored(given: pa.DataType) -> pa.DataType:
@@ -154,8 +154,9 @@ def _stored(given: pa.DataType) -> pa.DataType:
 
 def _other_rows(segment: Segment, found: Mapping[int, Digest]) -> Diverged:
     at_us = min(set(found.items()) ^ set(segment.buckets.items()), key=lambda item: item[0])[0]
-    told, there = segment.buckets.get(at_us, EMPTY), found.get(at_us, EMPTY)
+    digests, there = segment.buckets.get(at_us, EMPTY), found.get(at_us, EMPTY)
     return Diverged(
         f"the files of {segment.stream} by {segment.producer} hold other rows in the bucket at "
-        f"{iso(at_us)} than its news ({there.rows} rows, {told.rows} announced): call its operator"
+        f"{iso(at_us)} than its news ({there.rows} rows, {digests.rows} announced): call its "
+        "operator"
     )

@@ -55,9 +55,9 @@ def checked_pieces(path: Path, file: SegmentFile) -> Iterator[bytes]:
         with open(path, "rb", opener=_open_at_once) as opened:
             found, digest = os.fstat(opened.fileno()), sha256()
             size_bytes = found.st_size
-            is_as_told = stat.S_ISREG(found.st_mode) and size_bytes == file.size_bytes
+            is_as_published = stat.S_ISREG(found.st_mode) and size_bytes == file.size_bytes
             # A file of another size is not read at all, nor is what is no file.
-            left_bytes = size_bytes if is_as_told else 0
+            left_bytes = size_bytes if is_as_published else 0
             while piece := opened.read(min(PIECE_BYTES, left_bytes)):
                 left_bytes -= len(piece)
                 digest.update(piece)
@@ -67,7 +67,7 @@ def checked_pieces(path: Path, file: SegmentFile) -> Iterator[bytes]:
             f"file {path} cannot be read ({error.strerror}): restore it from a backup or another "
             "replica"
         ) from error
-    if not is_as_told or digest.hexdigest() != file.sha256:
+    if not is_as_published or digest.hexdigest() != file.sha256:
         raise Unavailable(
             f"file {path} is damaged: its {size_bytes} bytes are not the {file.size_bytes} bytes "
             f"with SHA-256 {file.sha256[:12]}… that were announced; restore it from a backup or "

@@ -43,7 +43,7 @@ class Exchange(Protocol):
         """Give connections back."""
 
 
-class Post(Protocol):
+class Transport(Protocol):
     """What one participant can put into the others' inboxes."""
 
     def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:

@@ -24,16 +24,16 @@ def first_holds(
     Who reads a stream of several producers reads the line of each, its own home's among them.
     """
     writers = {s: owners[name] for name, (_, outputs) in wiring.items() for s in outputs}
-    wanted: dict[Participant, set[tuple[StreamName, Participant]]] = {}
+    holds: dict[Participant, set[tuple[StreamName, Participant]]] = {}
     for name, (inputs, _) in wiring.items():
         for stream, writer, reader in (
             (s, writer, reader) for s in inputs for writer in writers[s] for reader in owners[name]
         ):
             if writer != reader:
-                wanted.setdefault(writer, set()).add((stream, reader))
+                holds.setdefault(writer, set()).add((stream, reader))
     return {
         writer: tuple(first_hold(stream, reader) for stream, reader in sorted(readings))
-        for writer, readings in wanted.items()
+        for writer, readings in holds.items()
     }
 
 

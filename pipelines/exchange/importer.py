@@ -21,7 +21,7 @@ from medusa_core.commits import LeaseKey
 from medusa_core.errors import MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import (
     READER_LIMIT_MS,
-    ImportStanding,
+    ImportStatus,
     LineNews,
     PublishedSegment,
     import_fragment,
@@ -35,7 +35,7 @@ from pipelines.base.foreign_documents import foreign_form, parse_json
 from pipelines.catalog.processing_roles import Imports
 from pipelines.exchange.contents import Contents
 from pipelines.exchange.exchange_port import Copies, Exchange
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 
 SEGMENTS_PER_NEWS_MAX = 1_024
 
@@ -70,13 +70,13 @@ class Imported:
 class NoImports:
     """Of a driver that does not import: another one in the same home does."""
 
-    def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
+    def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
         """See `Importer.tell_paths`."""
 
-    def tell_room(self, room_ms: int | None) -> None:
+    def set_headroom(self, room_ms: int | None) -> None:
         """See `Importer.tell_room`."""
 
-    def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
+    def poll(self, on_import: Callable[[Imported], None] = lambda imported: None) -> int:
         """See `Importer.poll`."""
         return 0
 
@@ -92,7 +92,7 @@ class Importer:
         catalog: Imports,
         copies: Copies,
         exchange: Exchange,
-        leases: LeaseKeeper,
+        leases: LeaseRenewer,
         *,
         contents: Contents,
         segments_max: int = SEGMENTS_PER_NEWS_MAX,
@@ -112,64 +112,64 @@ class Importer:
         self._room_ends_s: float | None = None
         self._segment_ms = SEGMENT_MS
 
-    def tell_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
+    def set_paths(self, paths_ms: Mapping[StreamName, int]) -> None:
         """What the path behind each imported stream costs here; partners are told with the acks."""
         self._paths_ms = paths_ms
 
-    def tell_room(self, room_ms: int | None) -> None:
+    def set_headroom(self, room_ms: int | None) -> None:
         """How long from now until something must be answered (None: nothing must): the news of a
         partner that was away for long comes in pieces that fit."""
         room = None if room_ms is None else room_ms / 1_000 * ROOM_PART
         self._room_ends_s = None if room is None else self._now_s() + room
 
-    def poll(self, told: Callable[[Imported], None] = lambda imported: None) -> int:
+    def poll(self, on_import: Callable[[Imported], None] = lambda imported: None) -> int:
         """Ask every partner once; how many lines had news. A partner that is away is passed by."""
         moved = 0
         away: set[Participant] = set()
         stopped: set[tuple[StreamName, Producer]] = set()
-        standings = self._catalog.imports()
+        statuses = self._catalog.imports()
         self._read_s = self._now_s()
-        for standing in standings:
-            if standing.producer.participant in away:
+        for status in statuses:
+            if status.producer.participant in away:
                 continue
             news: LineNews | None = None
             began_s = self._now_s()
             try:
-                partner = standing.producer.participant
-                what = f"partner {partner} tells news of {standing.stream}"
+                partner = status.producer.participant
+                what = f"partner {partner} tells news of {status.stream}"
                 with foreign_form(what, "call its operator"):
-                    news = self._news(standing)
-                    is_new = news is not None and self._bring(standing, news)
+                    news = self._news(status)
+                    is_new = news is not None and self._bring(status, news)
             except OutcomeUnknown:
                 raise
             except MedusaError as error:
                 # Whatever is the matter with one partner is no reason to leave the others.
-                self._failed.add((standing.stream, standing.producer))
-                told(_imported(standing, 0, str(error)))
+                self._failed.add((status.stream, status.producer))
+                on_import(_imported(status, 0, str(error)))
                 # What is to be read again once a recall is followed is not safe here.
                 if news is not None and news.recalls:
-                    stopped.add((standing.stream, standing.producer))
+                    stopped.add((status.stream, status.producer))
                 # Who told its news is not away: what one line lacks, its other lines may have.
                 if isinstance(error, Unavailable) and news is None:
-                    away.add(standing.producer.participant)
+                    away.add(status.producer.participant)
                 continue
             segments = len(news.segments) if news is not None and is_new else 0
             if is_new:
                 moved += 1
                 self._note_cost(segments, began_s)
-            if is_new or (standing.stream, standing.producer) in self._failed:
+            if is_new or (status.stream, status.producer) in self._failed:
                 # Also without news: what was the matter with the line is over.
-                self._failed.discard((standing.stream, standing.producer))
-                told(_imported(standing, segments, None))
-        before = {(s.stream, s.producer): s for s in standings}
-        for standing in self._catalog.imports() if moved else standings:
-            if standing.reader.is_import:
+                self._failed.discard((status.stream, status.producer))
+                on_import(_imported(status, segments, None))
+        before = {(s.stream, s.producer): s for s in statuses}
+        for status in self._catalog.imports() if moved else statuses:
+            if status.reader.is_import:
                 # What came just now is compared with other producers before it is called safe.
-                earlier = before.get((standing.stream, standing.producer), standing)
-                standing = min(earlier, standing, key=_safe_us)
-            is_stopped = (standing.stream, standing.producer) in stopped
-            if standing.producer.participant not in away and not is_stopped:
-                self._acknowledge(standing)
+                earlier = before.get((status.stream, status.producer), status)
+                status = min(earlier, status, key=_safe_us)
+            is_stopped = (status.stream, status.producer) in stopped
+            if status.producer.participant not in away and not is_stopped:
+                self._acknowledge(status)
         return moved
 
     def _note_cost(self, segments: int, began_s: float) -> None:
@@ -185,70 +185,70 @@ class Importer:
         fits = max(int(left_ms / max(self._segment_ms, 0.1)), SEGMENTS_MIN)
         return min(fits, self._segments_max)
 
-    def _acknowledge(self, standing: ImportStanding) -> None:
+    def _acknowledge(self, status: ImportStatus) -> None:
         """Tell the partner how far the copy is final.
 
         The same again only when a part of the hold's limit is over: a stream may be idle for long,
         and who reads it is there all the same.
         """
-        line, safe_us = (standing.stream, standing.producer), standing.safe_through_us
-        told_us, until_s = self._acknowledged.get(line, (None, 0.0))
+        line, safe_us = (status.stream, status.producer), status.safe_through_us
+        sent_us, until_s = self._acknowledged.get(line, (None, 0.0))
         now_s = self._now_s()
-        if safe_us is None or (told_us == safe_us and now_s < until_s):
+        if safe_us is None or (sent_us == safe_us and now_s < until_s):
             return
-        partner = standing.producer.participant
+        partner = status.producer.participant
         # Away now, the partner keeps more than it must until it is told.
         with contextlib.suppress(MedusaError):
-            path_ms = self._paths_ms.get(standing.stream, 0)
-            self._exchange.acknowledge(partner, standing.stream, safe_us, READER_LIMIT_MS, path_ms)
+            path_ms = self._paths_ms.get(status.stream, 0)
+            self._exchange.acknowledge(partner, status.stream, safe_us, READER_LIMIT_MS, path_ms)
             self._acknowledged[line] = safe_us, now_s + READER_LIMIT_MS / 4_000
             reached("import.acknowledged")
 
-    def _news(self, standing: ImportStanding) -> LineNews | None:
+    def _news(self, status: ImportStatus) -> LineNews | None:
         """What is new of a line; None if nothing is."""
         # Its age goes on while it is on its way: from the question on, by this home's clock.
-        asked_ms = standing.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
+        read_ms = status.read_at_ms + int((self._now_s() - self._read_s) * 1_000)
         news = self._exchange.line_news(
-            standing.stream,
-            standing.producer,
-            standing.version,
+            status.stream,
+            status.producer,
+            status.version,
             segments_max=self._fits(),
         )
-        if (news.stream, news.producer) != (standing.stream, standing.producer):
+        if (news.stream, news.producer) != (status.stream, status.producer):
             raise Refused(
-                f"partner {standing.producer.participant} was asked for {standing.stream} and "
+                f"partner {status.producer.participant} was asked for {status.stream} and "
                 f"sent news of {_shown(news.stream)} by {_shown(str(news.producer))}: call its "
                 "operator"
             )
         # An answer to an earlier question, late or once more, is for the catalog to know.
-        if news.after == standing.version:
-            standing.check_goes_on(news)
+        if news.after == status.version:
+            status.check_goes_on(news)
         # The first answer counts even without a segment: where the line begins is news.
-        has_begun = standing.boundary_us is not None or news.origin_us is None
-        has_end = news.end_us is None or standing.has_ended
-        is_known = news.version == standing.version and has_begun and has_end
-        return None if is_known else replace(news, asked_ms=asked_ms)
+        has_begun = status.boundary_us is not None or news.origin_us is None
+        has_end = news.end_us is None or status.has_ended
+        is_known = news.version == status.version and has_begun and has_end
+        return None if is_known else replace(news, read_ms=read_ms)
 
-    def _bring(self, standing: ImportStanding, news: LineNews) -> bool:
+    def _bring(self, status: ImportStatus, news: LineNews) -> bool:
         """Bring news in; False if it had been brought before."""
-        partner = standing.producer.participant
+        partner = status.producer.participant
         # Live segments name files, and a file may serve many of them.
-        told = dict.fromkeys(
+        files = dict.fromkeys(
             file for p in news.segments if p.end_version is None for file in p.segment.files
         )
-        here = {file: self._fetched(partner, file) for file in told}
+        here = {file: self._fetched(partner, file) for file in files}
         segments = tuple(_with_copies(published, here) for published in news.segments)
         self._copies.sync(here.values())
-        self._check(standing, replace(news, segments=segments))
+        self._check(status, replace(news, segments=segments))
         reached("import.fetched")
         lease = self._leases.lease(
-            LeaseKey(fragment=import_fragment(standing.stream), producer=standing.reader)
+            LeaseKey(fragment=import_fragment(status.stream), producer=status.reader)
         )
-        is_new = self._catalog.import_line(lease, replace(news, segments=segments), standing.plan)
+        is_new = self._catalog.import_line(lease, replace(news, segments=segments), status.plan)
         reached("import.committed")
         return is_new
 
-    def _check(self, standing: ImportStanding, news: LineNews) -> None:
+    def _check(self, status: ImportStatus, news: LineNews) -> None:
         """Raise Refused or Diverged unless news tells what its files and plans hold."""
         for plan in news.plans:
             document = parse_json(plan.document, f"plan {plan.id}", "call the partner's operator")
@@ -256,7 +256,7 @@ class Importer:
                 raise Refused(f"plan {plan.id} is no plan of Medusa's: call the partner's operator")
         live = [p.segment for p in news.segments if p.end_version is None and p.segment.files]
         if live:
-            self._contents.check(standing.stream, live)
+            self._contents.check(status.stream, live)
 
     def _fetched(self, partner: Participant, file: SegmentFile) -> SegmentFile:
         """The file as it lies here, fetched unless it is here whole."""
@@ -266,8 +266,8 @@ class Importer:
         return here
 
 
-def _safe_us(standing: ImportStanding) -> int:
-    safe_us = standing.safe_through_us
+def _safe_us(status: ImportStatus) -> int:
+    safe_us = status.safe_through_us
     return BEGINNING_US if safe_us is None else safe_us
 
 
@@ -306,11 +306,11 @@ def _shown(text: str) -> str:
     return ascii(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")
 
 
-def _imported(standing: ImportStanding, segments: int, problem: str | None) -> Imported:
+def _imported(status: ImportStatus, segments: int, problem: str | None) -> Imported:
     return Imported(
-        stream=standing.stream,
-        producer=str(standing.producer),
+        stream=status.stream,
+        producer=str(status.producer),
         segments=segments,
-        version=standing.version,
+        version=status.version,
         problem=problem,
     )

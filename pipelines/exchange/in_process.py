@@ -31,7 +31,7 @@ class Partner:
     storage: Path
 
 
-class Ways(Protocol):
+class Links(Protocol):
     """What lies between this participant and its partners, and may be cut on purpose."""
 
     def ask(self, partner: Participant) -> None:
@@ -41,14 +41,14 @@ class Ways(Protocol):
         """The answer is on its way; raises Unavailable if it does not arrive."""
 
 
-class OpenWays:
+class OpenLinks:
     """Nothing is cut."""
 
     def ask(self, partner: Participant) -> None:
-        """See `Ways.ask`."""
+        """See `Links.ask`."""
 
     def hear(self, partner: Participant) -> None:
-        """See `Ways.hear`."""
+        """See `Links.hear`."""
 
 
 class LocalExchange:
@@ -58,11 +58,11 @@ class LocalExchange:
         self,
         reader: Participant,
         partners: Mapping[Participant, Partner],
-        ways: Ways | None = None,
+        links: Links | None = None,
     ) -> None:
         self._reader = reader
         self._partners = dict(partners)
-        self._ways = ways or OpenWays()
+        self._links = links or OpenLinks()
         self._homes: dict[Participant, PublishedHome] = {}
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
@@ -70,32 +70,32 @@ class LocalExchange:
         """See `Exchange.line_news`."""
         partner = producer.participant
         home = self._home(partner)
-        self._ways.ask(partner)
+        self._links.ask(partner)
         news = home.line_news(stream, producer, after, segments_max=segments_max)
-        self._ways.hear(partner)
+        self._links.hear(partner)
         return news
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
         """See `Exchange.fetch`."""
         path = self._partner(partner).storage / file.path
-        self._ways.ask(partner)
-        self._ways.hear(partner)
+        self._links.ask(partner)
+        self._links.hear(partner)
         write_copy(checked_pieces(path, file), target)
 
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip
         """See `Exchange.acknowledge`."""
         home = self._home(partner)
-        self._ways.ask(partner)
+        self._links.ask(partner)
         home.acknowledge(stream, self._reader, through_us, limit_ms, path_ms)
-        self._ways.hear(partner)
+        self._links.hear(partner)
 
     def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
         """See `Post.deliver`."""
         home = self._home(partner)
-        self._ways.ask(partner)
+        self._links.ask(partner)
         answers = home.deliver(envelopes)
-        self._ways.hear(partner)
+        self._links.hear(partner)
         return answers
 
     def close(self) -> None:

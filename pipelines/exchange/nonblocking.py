@@ -19,7 +19,7 @@ from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, SegmentFile
 from pipelines.base import clock
-from pipelines.exchange.exchange_port import Exchange, Post
+from pipelines.exchange.exchange_port import Exchange, Transport
 
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
@@ -32,7 +32,7 @@ Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingCall:
     question: object
     answer: Future[Any]
     at_s: float
@@ -44,21 +44,21 @@ class Closing(Protocol):
     def close(self) -> None: ...
 
 
-class Patient:
+class NonBlocking:
     """Asks each partner in a thread of its own, one question at a time."""
 
     def __init__(
         self,
-        asked: Closing,
+        closing: Closing,
         *,
         moment_s: float = MOMENT_S,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
-        self._asks = asked
+        self._asks = closing
         self._moment_s = moment_s
         self._now_s = now_s
         self._askers: dict[Participant, ThreadPoolExecutor] = {}
-        self._asked: dict[Participant, _Asked] = {}
+        self._pending: dict[Participant, _PendingCall] = {}
 
     def close(self) -> None:
         """Stop asking, and give back what was asked."""
@@ -74,35 +74,36 @@ class Patient:
         wait_s: float,
     ) -> tuple[Answer, float]:
         """The answer, and when it was asked for; Unavailable while there is none."""
-        asked = self._asked.get(partner)
-        if asked is not None and asked.answer.done() and asked.question != question:
-            asked = None  # nobody waits for that answer any more
-        if asked is None:
+        pending = self._pending.get(partner)
+        if pending is not None and pending.answer.done() and pending.question != question:
+            pending = None  # nobody waits for that answer any more
+        if pending is None:
             asker = self._askers.setdefault(
                 partner, ThreadPoolExecutor(1, f"medusa-asks-{partner}")
             )
-            asked = _Asked(question, asker.submit(call), self._now_s())
-            self._asked[partner] = asked
-        elif asked.question != question:
-            raise self._silent(partner, asked)
+            pending = _PendingCall(question, asker.submit(call), self._now_s())
+            self._pending[partner] = pending
+        elif pending.question != question:
+            raise self._silent(partner, pending)
         try:
-            answer = asked.answer.result(timeout=wait_s)
+            answer = pending.answer.result(timeout=wait_s)
         except TooLate:
             # The call itself may have ended with a time-out, which says as much.
-            raise self._silent(partner, asked) from None
+            raise self._silent(partner, pending) from None
         finally:
-            if asked.answer.done():
-                self._asked.pop(partner, None)
-        return answer, asked.at_s
+            if pending.answer.done():
+                self._pending.pop(partner, None)
+        return answer, pending.at_s
 
-    def _silent(self, partner: Participant, asked: _Asked) -> Unavailable:
+    def _silent(self, partner: Participant, pending: _PendingCall) -> Unavailable:
         return Unavailable(
-            f"partner {partner} has not answered for {self._now_s() - asked.at_s:.1f} s: its news "
+            f"partner {partner} has not answered for {self._now_s() - pending.at_s:.1f} s: its "
+            "news "
             "is used when it comes"
         )
 
 
-class PatientExchange(Patient):
+class NonBlockingExchange(NonBlocking):
     """An `Exchange` around another one, whose calls come back in a moment."""
 
     def __init__(
@@ -119,14 +120,14 @@ class PatientExchange(Patient):
                   segments_max: int) -> LineNews:  # fmt: skip
         """See `Exchange.line_news`."""
         asks_s = self._now_s()
-        news, asked_s = self._ask(
+        news, began_s = self._ask(
             producer.participant,
             # How much of it was asked for then makes no other question.
             ("news", stream, producer, after),
             lambda: self._exchange.line_news(stream, producer, after, segments_max=segments_max),
             self._moment_s,
         )
-        late_ms = int((asks_s - asked_s) * 1_000)
+        late_ms = int((asks_s - began_s) * 1_000)
         return news if late_ms <= 0 else _aged(news, late_ms)
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
@@ -149,12 +150,12 @@ class PatientExchange(Patient):
         )
 
 
-class PatientPost(Patient):
-    """A `Post` around another one, whose calls come back in a moment."""
+class NonBlockingTransport(NonBlocking):
+    """A `Transport` around another one, whose calls come back in a moment."""
 
     def __init__(
         self,
-        post: Post,
+        post: Transport,
         *,
         moment_s: float = MOMENT_S,
         now_s: Callable[[], float] = clock.monotonic_s,
@@ -163,7 +164,7 @@ class PatientPost(Patient):
         self._post = post
 
     def deliver(self, partner: Participant, envelopes: Sequence[Envelope]) -> tuple[str, ...]:
-        """See `Post.deliver`."""
+        """See `Transport.deliver`."""
         answers, _ = self._ask(
             partner,
             ("envelopes", tuple(envelopes)),

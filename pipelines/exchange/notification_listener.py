@@ -68,7 +68,7 @@ def _wait(lines: list[Any], limit_s: float) -> list[Line]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ears:
+class ListenerIO:
     """By what a bell hears, and its time: of this machine, or of a simulated one.
 
     `wait` gives back the lines on which something was said, or which are dead, within a time.
@@ -80,18 +80,18 @@ class Ears:
     sleep: Callable[[float], None] = clock.sleep_s
 
 
-class Bell:
+class NotificationListener:
     """Listens at several homes; what rings where nothing `is_heard` now is passed by."""
 
     def __init__(
         self,
         urls: Sequence[str],
-        ears: Ears | None = None,
+        listener_io: ListenerIO | None = None,
         *,
         is_heard: Callable[[str], bool] = lambda url: True,
     ) -> None:
         self._urls = tuple(urls)
-        self._ears = ears or Ears()
+        self._listener_io = listener_io or ListenerIO()
         self._is_heard = is_heard
         self._heard: dict[str, Line] = {}
         self._tried_s = -TRY_AGAIN_S
@@ -99,9 +99,9 @@ class Bell:
     def wait(self, limit_ms: int) -> None:
         """Come back when one of the homes has rung, or after the limit."""
         self._listen()
-        ends_s = self._ears.now_s() + limit_ms / 1000
+        ends_s = self._listener_io.now_s() + limit_ms / 1000
         while True:
-            left_s = ends_s - self._ears.now_s()
+            left_s = ends_s - self._listener_io.now_s()
             ready = self._ready(max(left_s, 0.0))
             if ready or left_s <= 0:
                 return
@@ -114,19 +114,19 @@ class Bell:
 
     def _listen(self) -> None:
         missing = [url for url in self._urls if url not in self._heard and self._is_heard(url)]
-        if not missing or self._ears.now_s() - self._tried_s < TRY_AGAIN_S:
+        if not missing or self._listener_io.now_s() - self._tried_s < TRY_AGAIN_S:
             return
         for url in missing:
             try:
-                self._heard[url] = self._ears.listen(url)
+                self._heard[url] = self._listener_io.listen(url)
             except psycopg2.Error:
-                self._tried_s = self._ears.now_s()
+                self._tried_s = self._listener_io.now_s()
 
     def _ready(self, limit_s: float) -> bool:
         if not self._heard:
-            self._ears.sleep(limit_s)
+            self._listener_io.sleep(limit_s)
             return True
-        ready = self._ears.wait(list(self._heard.values()), limit_s)
+        ready = self._listener_io.wait(list(self._heard.values()), limit_s)
         has_rung = False
         for url, connection in list(self._heard.items()):
             if connection not in ready:

@@ -85,9 +85,9 @@ def read_headroom(
 def bound_facts(home: Home, *, is_driven: bool) -> list[Fact]:
     """The headroom of each bound of a home: as its driver on this machine says, else, for a home
     that `is_driven` from another one, as its steps in the catalog say."""
-    told = read_headroom(home.directory, home.participant)
-    if told or not is_driven:
-        return told
+    rows = read_headroom(home.directory, home.participant)
+    if rows or not is_driven:
+        return rows
     return [
         fact_of(found, is_here=False)
         for found in headrooms(costed_knowledge(home.catalog).fragments)

@@ -99,10 +99,10 @@ def _value_of(field: str, value: object) -> str:
     return value
 
 
-def chosen_participant(settings: Settings, wanted: str | None) -> Participant:
+def chosen_participant(settings: Settings, name: str | None) -> Participant:
     """The participant asked for, or the only one that there is; Refused if that is not clear."""
-    if wanted is not None:
-        return Participant(check_name("participant", wanted))
+    if name is not None:
+        return Participant(check_name("participant", name))
     homes = known_homes(settings.directory)
     if len(homes) == 1:
         return next(iter(homes))
@@ -148,7 +148,7 @@ def migration_url(settings: Settings, participant: Participant) -> Iterator[str]
     url = settings.catalog_url_of(participant)
     if participant in homes or url is None:
         with _server_of(settings) as admin_url:
-            yield prepare_home(admin_url, participant, homes.get(participant)).keeper
+            yield prepare_home(admin_url, participant, homes.get(participant)).owner_role
         return
     yield url
 

@@ -85,9 +85,9 @@ class Scalars(Operators):
             kinds += [kinds[-1]] * (given - len(kinds))
         if not least <= given <= len(kinds):
             most = "or more" if repeats else f"to {len(kinds)}" if len(kinds) > least else ""
-            wanted = " ".join(part for part in (str(least), most) if part)
+            expected = " ".join(part for part in (str(least), most) if part)
             raise self.scope.refused(
-                f"gives {function.name} {given} arguments, but it takes {wanted}"
+                f"gives {function.name} {given} arguments, but it takes {expected}"
             )
         return kinds[:given]
 

@@ -22,10 +22,10 @@ UNITS = names(
 )
 COUNT_MAX = 1_000
 _RUNS = re.compile(r"'[^']*'|([A-Za-z])\1*|[^A-Za-z'\[\]{}#]")
-_FORMAT_LETTERS = {
+_FORMAT_CHARACTERS = {
     "y": 6, "M": 4, "d": 2, "H": 2, "h": 2, "m": 2, "s": 2, "S": 9, "a": 1, "E": 4, "D": 3, "Q": 4,
 }  # fmt: skip
-_PARSE_LETTERS = frozenset("yMdHhmsSa")
+_PARSE_CHARACTERS = frozenset("yMdHhmsSa")
 _JAVA_CLASS = re.compile(r"\\[pP]\{\w+\}")
 JAVA_CLASS_NAMES = names(
     """
@@ -165,11 +165,11 @@ def _not_a_format(value: str, is_for_reading: bool) -> str | None:
     if rest or not value:
         return f"has {rest[:1]!r}, which no date format has" if rest else "is empty"
     for run in (found[0] for found in _RUNS.finditer(value)):
-        letter = run[0]
-        if not letter.isalpha():
+        character = run[0]
+        if not character.isalpha():
             continue
-        if len(run) > _FORMAT_LETTERS.get(letter, 0):
+        if len(run) > _FORMAT_CHARACTERS.get(character, 0):
             return f"has {run!r}: write letters such as yyyy-MM-dd HH:mm:ss.SSS"
-        if is_for_reading and letter not in _PARSE_LETTERS:
+        if is_for_reading and character not in _PARSE_CHARACTERS:
             return f"has {run!r}, which can be written but not read"
     return None

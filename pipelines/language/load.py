@@ -78,13 +78,13 @@ def _network_of_file(path: Path) -> Network:
             "packages only"
         ) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a user's own code raises
-        raise Refused(f"{_place(path, error)}: {_said(error)}") from None
+        raise Refused(f"{_place(path, error)}: {_sentence_of(error)}") from None
     finally:
         del sys.modules[_MODULE]
     return _value(path, module)
 
 
-def _said(error: BaseException) -> str:
+def _sentence_of(error: BaseException) -> str:
     try:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - a user's error may fail to tell itself

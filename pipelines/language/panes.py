@@ -89,12 +89,12 @@ def with_plain_sums(checked: CheckedNetwork, two: InTwo) -> CheckedNetwork:
 def gives_the_same(before: CheckedNetwork, after: CheckedNetwork, box: str) -> bool:
     """Whether a box has the same columns, as exact as before."""
 
-    def told(checked: CheckedNetwork) -> list[tuple[str, str, bool]]:
+    def text_of(checked: CheckedNetwork) -> list[tuple[str, str, bool]]:
         aggregate = checked.boxes[box]
         assert isinstance(aggregate, CheckedAggregate)
         return [(name, c.type, c.tolerance_only) for name, c in aggregate.columns]
 
-    return told(before) == told(after)
+    return text_of(before) == text_of(after)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,11 +141,11 @@ def in_two(checked: CheckedNetwork, box: Aggregate, *, splits: bool = False) -> 
     )
 
 
-def free_name(wanted: str, taken: Collection[str]) -> str:
+def free_name(proposed: str, taken: Collection[str]) -> str:
     """A name like the one that is wanted, which nothing has yet."""
     for number in count(1):
         end = "" if number == 1 else str(number)
-        name = f"{wanted[: NAME_LENGTH_MAX - len(end)]}{end}"
+        name = f"{proposed[: NAME_LENGTH_MAX - len(end)]}{end}"
         if name not in taken:
             return name
     raise AssertionError

@@ -21,14 +21,14 @@ from pipelines.exchange.in_process import Partner
 from pipelines.homes.home import Homes, known_homes, storage_of
 from pipelines.market.sync.contract_proposals import (
     AgreementChange,
-    AgreementStanding,
+    AgreementStatus,
     decide_agreements,
     propose_agreements,
-    read_agreement_standing,
+    read_agreement_status,
 )
 from pipelines.market.sync.contract_sync import settle
 from pipelines.market.sync.signing_keys import load_key, make_key
-from pipelines.market.sync.sync_assembly import open_desk
+from pipelines.market.sync.sync_assembly import open_contract_sync
 
 OWN, AT_HAND, SHOWN = "drawn here", "of a home in the same folder", "of the contracts folder"
 
@@ -50,8 +50,8 @@ def decide_contracts(
         for name in parties
         if name in chosen or name in public_keys or _has_key(directory, name)
     }
-    standings = {name: _standing(homes, name) for name in chosen if name in parties}
-    return decide_agreements(terms, standings, at_hand)
+    statuses = {name: _status_of(homes, name) for name in chosen if name in parties}
+    return decide_agreements(terms, statuses, at_hand)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +97,7 @@ def apply_agreements(
             what = f"contract {change.change.name} in the home of {change.participant}"
             if error is not None:
                 refused.append(f"{what}: {error}")
-        if any(agreements.has_work() for agreements in opened.values()):
+        if any(agreements.has_due() for agreements in opened.values()):
             unsent = _exchange(homes, directory, chosen, stack)
     return AgreementProblems(refused=tuple(dict.fromkeys(refused)), unsent=unsent)
 
@@ -114,13 +114,13 @@ def _exchange(
         assert urls is not None, "its changes have been applied"
         others = {other: its for other, its in partners.items() if other != name}
         with suppress(MedusaError):  # its key was reported before
-            opened = open_desk(
+            opened = open_contract_sync(
                 directory,
                 name,
                 urls.job,
                 others,
                 lambda error: unsent.update({str(error): None}),
-                is_patient=True,
+                to_all=True,
             )
             desks.append(stack.enter_context(opened)[0])
     settle(desks)
@@ -145,13 +145,13 @@ def _opened(homes: Homes, name: Participant, stack: ExitStack) -> PostgresAgreem
     return agreements
 
 
-def _standing(homes: Homes, name: Participant) -> AgreementStanding:
+def _status_of(homes: Homes, name: Participant) -> AgreementStatus:
     urls = homes.urls(name)
     if urls is None:
-        return AgreementStanding()
+        return AgreementStatus()
     agreements: Agreements = PostgresAgreements(urls.job, name)
     try:
-        return read_agreement_standing(agreements)
+        return read_agreement_status(agreements)
     finally:
         agreements.close()
 

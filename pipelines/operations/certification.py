@@ -13,7 +13,7 @@ from pipelines.base.settings import Settings
 from pipelines.base.time_text import iso
 from pipelines.homes.home import Home, chosen_participant, open_home
 from pipelines.quality.check_run import Found, run_checks
-from pipelines.quality.windows import Asked
+from pipelines.quality.windows import WindowRequest
 
 SOURCE = "source"
 
@@ -80,9 +80,9 @@ def certify(settings: Settings, request: CertificationRequest) -> CertificationR
     Raises Refused if the windows cannot be checked, Unavailable if a file is missing or damaged.
     """
     request.check()
-    asked = Asked(stream=request.stream, from_us=request.from_us, to_us=request.to_us)
+    window = WindowRequest(stream=request.stream, from_us=request.from_us, to_us=request.to_us)
     with open_home(settings, chosen_participant(settings, request.participant)) as home:
-        outcome = run_checks(home, asked, break_mode=request.break_mode)
+        outcome = run_checks(home, window, break_mode=request.break_mode)
         result = CertificationResult(
             participant=home.participant,
             found=outcome.found,
@@ -92,7 +92,7 @@ def certify(settings: Settings, request: CertificationRequest) -> CertificationR
             report=request.report,
         )
         if request.report is not None:
-            _write_report(request.report, home, asked, result)
+            _write_report(request.report, home, window, result)
     return result
 
 
@@ -139,7 +139,9 @@ def _failure(found: Found) -> str:
     return f"{one.stream} broke {one.law} ({one.suite.value}) {window}: {why}"
 
 
-def _write_report(path: Path, home: Home, asked: Asked, result: CertificationResult) -> None:
+def _write_report(
+    path: Path, home: Home, window: WindowRequest, result: CertificationResult
+) -> None:
     """Write the page of answers, with every checked stream that is computed from others."""
     from pipelines.report.answer_figures import AnswerFigures, read_answers
     from pipelines.report.answer_page import write_answer_page
@@ -149,6 +151,6 @@ def _write_report(path: Path, home: Home, asked: Asked, result: CertificationRes
     def figures() -> Iterator[AnswerFigures]:
         for name in dict.fromkeys(one.certificate.stream for one in result.found):
             if name in computed:
-                yield read_answers(home, name, asked.from_us, asked.to_us)
+                yield read_answers(home, name, window.from_us, window.to_us)
 
     write_answer_page(path, home=home, streams=[*figures()], docs=result.page)

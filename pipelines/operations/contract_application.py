@@ -18,10 +18,10 @@ from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import counted, parse_time_us
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
-from pipelines.contracts.assignments import Asked
+from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Change, Mark
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.home_snapshot import Standing, read_standing
+from pipelines.contracts.home_snapshot import HomeSnapshot, read_home_snapshot
 from pipelines.contracts.reach import hold_for_plan
 from pipelines.contracts.replicas import warnings_of
 from pipelines.contracts.storage_roots import StorageRoot, check_storage
@@ -47,7 +47,7 @@ class ApplyRequest:
 
     contracts: Path
     participant: str | None = None
-    begins: Asked | None = None
+    begins: PlanStart | None = None
     explain: bool = False
 
 
@@ -105,14 +105,14 @@ def ignore(event: ApplyEvent) -> None:
     """The observer that does nothing."""
 
 
-def beginning_of(text: str | None) -> Asked | None:
+def beginning_of(text: str | None) -> PlanStart | None:
     """`now` or an event time as the beginning of a new plan; None for no text.
 
     Raises Refused for a text that is neither.
     """
     if text is None:
         return None
-    return Asked(None if text == NOW else parse_time_us("--from", text))
+    return PlanStart(None if text == NOW else parse_time_us("--from", text))
 
 
 def apply_contracts(
@@ -132,8 +132,8 @@ def apply_contracts(
         one.participant: one.public_key for one in federation.participants if one.public_key
     }
     with open_homes(settings, alone=not request.explain) as homes:
-        standings = _standings(homes, federation, chosen)
-        decided = decide_changes(federation, standings, request.begins, chosen)
+        snapshots = _snapshots(homes, federation, chosen)
+        decided = decide_changes(federation, snapshots, request.begins, chosen)
         agreed = decide_contracts(homes, settings.directory, bilateral, chosen, public_keys)
         plan = ApplyResult(
             contracts=contracts,
@@ -149,8 +149,8 @@ def apply_contracts(
         if not all(home.is_same for home in decided):
             # A trim may have been faster than the holds of new readers.
             _hold_for_readers(homes, federation, roots, chosen)
-            standings = _standings(homes, federation, chosen)
-            decide_changes(federation, standings, request.begins, chosen)
+            snapshots = _snapshots(homes, federation, chosen)
+            decide_changes(federation, snapshots, request.begins, chosen)
         for home in decided:
             if not home.is_same:
                 _apply_home(homes, home, roots[home.participant])
@@ -211,22 +211,22 @@ def _chosen(
     return (Participant(requested),)
 
 
-def _standings(
+def _snapshots(
     homes: Homes, federation: Federation, chosen: Sequence[Participant]
-) -> dict[Participant, Standing]:
+) -> dict[Participant, HomeSnapshot]:
     """The contents of the homes to apply to, and of all others that can be reached."""
-    standings = {name: _standing(homes, name) for name in chosen}
+    snapshots = {name: _status_of(homes, name) for name in chosen}
     for contract in federation.participants:
-        if contract.participant not in standings:
+        if contract.participant not in snapshots:
             with suppress(Unavailable):
-                other = _standing(homes, contract.participant, as_it_is=True)
-                standings[contract.participant] = other
-    return standings
+                other = _status_of(homes, contract.participant, as_it_is=True)
+                snapshots[contract.participant] = other
+    return snapshots
 
 
-def _standing(homes: Homes, participant: Participant, *, as_it_is: bool = False) -> Standing:
+def _status_of(homes: Homes, participant: Participant, *, as_it_is: bool = False) -> HomeSnapshot:
     url = homes.url(participant, as_it_is=as_it_is)
-    return Standing() if url is None else read_standing(url, participant)
+    return HomeSnapshot() if url is None else read_home_snapshot(url, participant)
 
 
 def _keep_files(settings: Settings, federation: Federation, chosen: Sequence[Participant]) -> None:
@@ -285,8 +285,8 @@ def _hold_for_readers(
             for hold in holds:
                 if hold.stream not in written:
                     continue
-                standing = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
-                if (hold.holder, hold.purpose) not in standing:
+                status = {(h.holder, h.purpose) for h in catalog.holds(hold.stream)}
+                if (hold.holder, hold.purpose) not in status:
                     catalog.place_hold(hold)
 
 
@@ -294,7 +294,7 @@ def _notes(
     settings: Settings,
     federation: Federation,
     decided: Sequence[HomeChanges],
-    asked: Asked | None,
+    request: PlanStart | None,
 ) -> list[str]:
     notes = list(
         warnings_of(
@@ -304,7 +304,7 @@ def _notes(
         )
     )
     changed = [c for home in decided for c in home.changes if c.mark is Mark.CHANGED]
-    if asked is not None and not any(change.what == "network" for change in changed):
+    if request is not None and not any(change.what == "network" for change in changed):
         notes.append("--from had no effect: it is for networks that have changed")
     contracted = {contract.participant for contract in federation.participants}
     others = sorted(set(known_homes(settings.directory)) - contracted)

@@ -12,7 +12,7 @@ from pipelines.homes.home import chosen_participant
 from pipelines.market.contracts.bilateral import read_bilateral_file
 from pipelines.market.what_if.analysis import WhatIf, ask_what_if
 from pipelines.market.what_if.edits import parse_edit
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 
 EDITS_MAX = 100
 
@@ -45,5 +45,5 @@ def what_if(settings: Settings, request: WhatIfRequest) -> WhatIf:
     parsed = [parse_edit(edit) for edit in request.edits]
     terms = [read_bilateral_file(path).terms for path in request.files]
     chosen = chosen_participant(settings, request.participant)
-    with take_seat(settings, chosen) as seat:
-        return ask_what_if(seat.urls[0], chosen, parsed, terms, request.over_ms)
+    with open_session(settings, chosen) as session:
+        return ask_what_if(session.urls[0], chosen, parsed, terms, request.over_ms)

@@ -83,7 +83,7 @@ def open_backlog(
     """Have a job correct what is owed, in parallel with the live job.
 
     There is nothing to do where nothing is tentative, and where an input is still missing, which no
-    correction can mend. `backlog_standing` reports whether the corrections were given up. Raises
+    correction can mend. `backlog_status` reports whether the corrections were given up. Raises
     Refused where the environment names no master of a cluster.
     """
     participant = request.participant
@@ -100,7 +100,7 @@ def open_backlog(
     launch = launch_of(settings, environ)
     with open_jobs(settings) as jobs:
         number = desire_job(
-            jobs, participant, Lane.BACKLOG, is_wanted=True, because=because, who=request.who
+            jobs, participant, Lane.BACKLOG, is_desired=True, because=because, who=request.who
         )
         supervise_home(participant, jobs.of(participant), launch)
     return BacklogResult(participant=participant, desired=number, because=because, streams=streams)
@@ -116,17 +116,17 @@ def document(result: BacklogResult) -> Mapping[str, Any]:
     }
 
 
-def backlog_standing(settings: Settings, participant: Participant, desired: int) -> str | None:
+def backlog_status(settings: Settings, participant: Participant, desired: int) -> str | None:
     """How corrections that were asked for have ended; None: not yet.
 
     Raises CheckFailed if they were given up, with the reason and the log.
     """
     with open_jobs(settings) as jobs:
         launch = Launch(settings=settings)
-        turn = explain_home(participant, jobs.of(participant), launch)
+        tick = explain_home(participant, jobs.of(participant), launch)
         known = jobs.of(participant).read()
-    corrections = [one for one in turn.standing if lane_of(one) is Lane.BACKLOG]
-    check_given_up([replace(turn, standing=tuple(corrections))], launch)
+    corrections = [one for one in tick.pending if lane_of(one) is Lane.BACKLOG]
+    check_given_up([replace(tick, pending=tuple(corrections))], launch)
     tried = [job for job in known.jobs if job.desired == desired]
     if tried and tried[0].exit_code == 0:
         return "what was owed is corrected"

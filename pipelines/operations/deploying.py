@@ -95,7 +95,7 @@ def start_deployed(
                 jobs,
                 name,
                 Lane.LIVE,
-                is_wanted=True,
+                is_desired=True,
                 because="it was deployed",
                 who=who,
                 renews=name in changed,

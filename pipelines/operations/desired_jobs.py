@@ -18,14 +18,14 @@ from pipelines.platform.jobs.supervision_report import job_document
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRequest:
-    """Start (`is_wanted`) or stop the jobs of participants in a lane, all of the folder if none.
+    """Start (`is_desired`) or stop the jobs of participants in a lane, all of the folder if none.
 
     `until_ended`: the job is done when all streams have ended, and is not started again.
     `because`: the reason, recorded in the homes.
     """
 
     participants: tuple[str, ...] = ()
-    is_wanted: bool
+    is_desired: bool
     lane: Lane = Lane.LIVE
     until_ended: bool = False
     because: str
@@ -53,7 +53,7 @@ def desire_jobs(settings: Settings, request: JobRequest) -> tuple[Participant, .
                 jobs,
                 participant,
                 request.lane,
-                is_wanted=request.is_wanted,
+                is_desired=request.is_desired,
                 until_ended=request.until_ended,
                 because=request.because,
             )
@@ -79,7 +79,7 @@ def document(statuses: Sequence[JobStatus]) -> list[Mapping[str, Any]]:
             "desired": [
                 {
                     "lane": one.lane.value,
-                    "is_wanted": one.is_wanted,
+                    "is_desired": one.is_desired,
                     "is_lasting": one.is_lasting,
                     "since": iso(one.since_ms * 1_000),
                     "who": one.who,
@@ -98,7 +98,7 @@ def desire_job(
     participant: Participant,
     lane: Lane,
     *,
-    is_wanted: bool,
+    is_desired: bool,
     until_ended: bool = False,
     because: str,
     who: str | None = None,
@@ -110,11 +110,11 @@ def desire_job(
     """
     return jobs.of(participant).desire(
         lane,
-        is_wanted=is_wanted,
+        is_desired=is_desired,
         is_lasting=lane is Lane.LIVE and not until_ended,
         because=because,
         who=who or _user(),
-        renews=renews and is_wanted,
+        renews=renews and is_desired,
     )
 
 

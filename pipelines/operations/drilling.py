@@ -14,7 +14,7 @@ from typing import Any
 
 from medusa_core.certificates import Suite
 from medusa_core.errors import CheckFailed
-from medusa_core.first_answers import FirstAnswer, first_answers
+from medusa_core.first_answers import FirstOutput, first_answers
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.states import State
@@ -274,7 +274,7 @@ def mark(settings: Settings, drill: Drill, label: str) -> Mapping[Participant, M
     return found
 
 
-def _answers(settings: Settings, one: JudgedStream) -> list[FirstAnswer]:
+def _answers(settings: Settings, one: JudgedStream) -> list[FirstOutput]:
     with open_home(settings, one.home) as home:
         line = computed_line(home, one.stream)
         part = Range(one.from_us, FOREVER_US)

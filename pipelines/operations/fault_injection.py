@@ -25,7 +25,7 @@ from pipelines.platform.drills.link_faults import (
     read_faults,
     write_faults,
 )
-from pipelines.platform.drills.resume_later import thaw_later
+from pipelines.platform.drills.resume_later import resume_later
 from pipelines.platform.drills.run_processes import Running, running_in
 from pipelines.platform.jobs.supervised_homes import known_participant
 
@@ -288,7 +288,7 @@ def _freeze(
         observer(result)
         return result
     # The process that resumes them exists before anything is frozen.
-    resuming = None if request.lasts_s is None else thaw_later(processes, request.lasts_s)
+    resuming = None if request.lasts_s is None else resume_later(processes, request.lasts_s)
     frozen = [process for process in processes if process.signal(signal.SIGSTOP)]
     if not frozen:
         if resuming is not None:

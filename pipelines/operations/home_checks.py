@@ -125,11 +125,11 @@ def _migrations(name: str, connection: Connection) -> Finding:
 def _clock(name: str, connection: Connection) -> Finding:
     """The database's clock against this machine's, less what the question itself took."""
     check = f"clock of {name}"
-    asked_s = clock.wall_s()
+    began_s = clock.wall_s()
     database_s = float(connection.execute(query("clock_in_seconds")).scalar_one())
     answered_s = clock.wall_s()
-    ahead_ms = (database_s - (asked_s + answered_s) / 2) * 1_000
-    known_ms = max(abs(ahead_ms) - (answered_s - asked_s) * 500, 0)
+    ahead_ms = (database_s - (began_s + answered_s) / 2) * 1_000
+    known_ms = max(abs(ahead_ms) - (answered_s - began_s) * 500, 0)
     return clock_finding(check, ahead_ms, known_ms)
 
 
@@ -155,11 +155,11 @@ def _listens(name: str, engine: Engine, connection: Connection) -> Finding:
         driver = other.connection.driver_connection
         assert isinstance(driver, psycopg2.extensions.connection)
         other.execute(text(f"LISTEN {CHANNEL}"))
-        asked_s = clock.monotonic_s()
+        began_s = clock.monotonic_s()
         connection.execute(query("ring"), {"channel": CHANNEL, "token": token})
-        while (left_s := asked_s + HEARD_S_MAX - clock.monotonic_s()) > 0:
+        while (left_s := began_s + HEARD_S_MAX - clock.monotonic_s()) > 0:
             if any(heard.payload == token for heard in driver.notifies):
-                took_ms = (clock.monotonic_s() - asked_s) * 1_000
+                took_ms = (clock.monotonic_s() - began_s) * 1_000
                 return ok(check, f"a NOTIFY on {CHANNEL} was heard after {took_ms:.0f} ms")
             driver.notifies.clear()
             select.select([driver], [], [], left_s)

@@ -23,8 +23,8 @@ from pipelines.platform.jobs.supervised_homes import (
     known_participants,
     open_jobs,
 )
-from pipelines.platform.jobs.supervision_report import check_given_up, decision_line, turn_document
-from pipelines.platform.jobs.supervision_tick import Turn, explain_home, supervise_home
+from pipelines.platform.jobs.supervision_report import check_given_up, decision_line, tick_document
+from pipelines.platform.jobs.supervision_tick import SupervisionTick, explain_home, supervise_home
 
 EVERY_S = 5.0
 
@@ -46,24 +46,24 @@ class SupervisionRequest:
 class SupervisionResult:
     """What was done in one iteration over the homes, or would be."""
 
-    turns: tuple[Turn, ...]
+    ticks: tuple[SupervisionTick, ...]
     launch: Launch
 
     @property
     def due_ms(self) -> int | None:
         """After how many ms the next thing is due that is waited for; None if nothing is."""
-        dues = [turn.due_ms for turn in self.turns if turn.due_ms is not None]
+        dues = [tick.due_ms for tick in self.ticks if tick.due_ms is not None]
         return min(dues, default=None)
 
     def lines(self) -> list[str]:
         """The decisions, a line each."""
         return [
-            decision_line(turn, one) for turn in self.turns for one in (*turn.done, *turn.standing)
+            decision_line(tick, one) for tick in self.ticks for one in (*tick.done, *tick.pending)
         ]
 
     def check(self) -> None:
         """Raises CheckFailed, with the reason and the log, if a job was given up."""
-        check_given_up(self.turns, self.launch)
+        check_given_up(self.ticks, self.launch)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +107,8 @@ def supervise_once(
     chosen, launch = _checked(settings, request, environ)
     step = explain_home if explain else supervise_home
     with open_jobs(settings) as jobs:
-        turns = [step(name, jobs.of(name), launch) for name in _names(settings, chosen)]
-    return SupervisionResult(turns=tuple(turns), launch=launch)
+        ticks = [step(name, jobs.of(name), launch) for name in _names(settings, chosen)]
+    return SupervisionResult(ticks=tuple(ticks), launch=launch)
 
 
 def supervise_forever(
@@ -133,7 +133,7 @@ def supervise_forever(
 
 def document(result: SupervisionResult) -> list[Mapping[str, Any]]:
     """The result for JSON."""
-    return [turn_document(turn) for turn in result.turns]
+    return [tick_document(tick) for tick in result.ticks]
 
 
 def lane_is_held(settings: Settings, participant: Participant, lane: Lane) -> bool:
@@ -168,16 +168,16 @@ def _iterate(
     away: list[Unavailable] = []
     for name in names:
         try:
-            turn = supervise_home(name, jobs.of(name), launch)
+            tick = supervise_home(name, jobs.of(name), launch)
         except Conflict:
             continue
         except Unavailable as error:
             away.append(error)
             continue
-        if turn.done:
-            observer(JobsChanged(result=SupervisionResult(turns=(turn,), launch=launch)))
-        for one in turn.given_up:
-            sentence = f"{decision_line(turn, one)}; see {launch.log(name, one.lane)}"
+        if tick.done:
+            observer(JobsChanged(result=SupervisionResult(ticks=(tick,), launch=launch)))
+        for one in tick.given_up:
+            sentence = f"{decision_line(tick, one)}; see {launch.log(name, one.lane)}"
             if sentence not in reported:
                 reported.add(sentence)
                 observer(JobGivenUp(sentence=sentence))

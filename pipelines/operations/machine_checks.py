@@ -110,8 +110,8 @@ def _java(settings: Settings) -> str:
     with tempfile.TemporaryDirectory(prefix="medusa-doctor-") as scratch:
         # Where a wrapper is needed it is written there, so that looking leaves nothing behind.
         java = Path(java_home(Path(scratch))) / "bin" / "java"
-        said = _said(java, "-version")
-    return f"{said.splitlines()[0]}"
+        sentence = _sentence_of(java, "-version")
+    return f"{sentence.splitlines()[0]}"
 
 
 def _ports(settings: Settings) -> str:
@@ -163,8 +163,8 @@ def _programs(settings: Settings) -> str:
         )
     # The server's own choice for a new home: the machine's newest before the one brought along.
     system = [v for v in programs if programs[v][0].is_relative_to(SYSTEM_PROGRAMS)]
-    said = _said(programs[max(system or programs)][0] / "postgres", "--version")
-    return f"{said.splitlines()[0]}, started when a command needs it"
+    sentence = _sentence_of(programs[max(system or programs)][0] / "postgres", "--version")
+    return f"{sentence.splitlines()[0]}, started when a command needs it"
 
 
 def _server(settings: Settings) -> str:
@@ -211,7 +211,7 @@ def _existing(path: Path) -> Path:
     return next(p for p in (path, *path.parents) if p.exists())
 
 
-def _said(program: Path, option: str) -> str:
+def _sentence_of(program: Path, option: str) -> str:
     """What a program says of itself; Unavailable if it does not run."""
     try:
         done = subprocess.run(

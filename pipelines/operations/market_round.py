@@ -16,13 +16,13 @@ from medusa_core.market.decisions import MarketDecision
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.homes.home import chosen_participant
-from pipelines.market.rounds.round_assembly import open_turns
+from pipelines.market.rounds.round_assembly import open_market_worker
 from pipelines.market.rounds.round_report import decision_documents
 from pipelines.market.sync.signing_keys import load_key
 from pipelines.operations.job_supervision import lane_is_held
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 
-ASKED_FOR = "asked for by medusa round"
+REQUESTED = "asked for by medusa round"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +67,23 @@ def hold_round(settings: Settings, request: RoundRequest) -> RoundResult:
     chosen = chosen_participant(settings, request.participant)
     problems: list[str] = []
     with (
-        take_seat(settings, chosen) as seat,
-        open_turns(
+        open_session(settings, chosen) as session,
+        open_market_worker(
             settings.directory,
             chosen,
-            seat.urls[0],
-            seat.partners,
+            session.urls[0],
+            session.partners,
             lambda error: problems.append(str(error)),
-            is_patient=True,
-        ) as turns,
+            to_all=True,
+        ) as worker,
     ):
         if request.explain:
-            facts, decisions = turns.explain()
+            facts, decisions = worker.explain()
             number, waiting = facts.round + 1, 0
         else:
-            made = turns.turn(opens=ASKED_FOR)
+            made = worker.tick(opens=REQUESTED)
             decisions, number, waiting = [*made.decisions], made.opened or 0, made.waiting
-            facts = turns.facts()
+            facts = worker.facts()
     return RoundResult(
         participant=chosen,
         round=number,

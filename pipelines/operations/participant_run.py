@@ -16,24 +16,24 @@ from medusa_core.errors import Conflict, Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
-from pipelines.exchange.notification_listener import Bell
+from pipelines.exchange.notification_listener import NotificationListener
 from pipelines.homes.home import chosen_participant
-from pipelines.homes.lease_keeper import LEASE_MS, LeaseKeeper
+from pipelines.homes.lease_renewer import LEASE_MS, LeaseRenewer
 from pipelines.participant.assembly import (
     Engines,
     OwnSession,
     drivers_of,
     has_ended,
     has_promised,
-    load_works,
+    load_assigned_plans,
     loop_of,
     wait_for_leases,
 )
-from pipelines.participant.assigned_plans import Work
-from pipelines.participant.home_session import Seat, take_seat
+from pipelines.participant.assigned_plans import AssignedPlan
+from pipelines.participant.home_session import HomeSession, open_session
 from pipelines.participant.loop import AssignmentsChanged, ParticipantLoop
 from pipelines.participant.warm_up import warm_up
-from pipelines.platform.drills.fault_injected_links import DrilledWays
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.platform.drills.run_processes import recorded
 from pipelines.spark.failures import jvm_errors
 from pipelines.watching.watcher import watcher_of
@@ -51,21 +51,21 @@ class RunOptions:
 
     In the live lane it runs until it is stopped or, with `until_ended`, until all streams have
     ended. In the backlog lane it corrects what is owed, in parallel with the live driver, and ends.
-    `stands_by`: wait, warmed up, for as long as another driver holds the leases. `lease_ms`: how
+    `is_standby`: wait, warmed up, for as long as another driver holds the leases. `lease_ms`: how
     long a lease lasts. `poll_ms`: maximum wait for a notification.
     """
 
     participant: str | None = None
     lane: Lane = Lane.LIVE
     until_ended: bool = False
-    stands_by: bool = False
+    is_standby: bool = False
     lease_ms: int = LEASE_MS
     poll_ms: int = POLL_MS
     limits: Limits = field(default_factory=Limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StandsBy:
+class Standby:
     """A participant waits for its leases with so many fragments ready to run."""
 
     participant: Participant
@@ -79,7 +79,7 @@ class ServesMetrics:
     url: str
 
 
-Observer = Callable[[StandsBy | ServesMetrics], None]
+Observer = Callable[[Standby | ServesMetrics], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class TickResult:
     steps: int
 
 
-def ignore(event: StandsBy | ServesMetrics) -> None:
+def ignore(event: Standby | ServesMetrics) -> None:
     """The observer that does nothing."""
 
 
@@ -113,7 +113,7 @@ def run_participant(settings: Settings, options: RunOptions, observer: Observer 
             _run(settings, options, observer)
         except AssignmentsChanged:
             # Networks, plans, imports or partners have changed: read everything again.
-            options = replace(options, stands_by=False)
+            options = replace(options, is_standby=False)
             continue
         return
 
@@ -123,13 +123,15 @@ def _run(settings: Settings, options: RunOptions, observer: Observer) -> None:
     is_live = options.lane is Lane.LIVE
     with (
         recorded(settings.directory, participant) if is_live else nullcontext(_nothing) as drives,
-        _running(settings, options, observer, warms_up=is_live) as (seat, loop, session),
+        _running(settings, options, observer, warms_up=is_live) as (home_session, loop, session),
         ExitStack() as stack,
     ):
         drives()
-        ways = DrilledWays(settings.directory, participant)
-        bell = Bell(seat.urls, is_heard=ways.is_heard(seat.partners))
-        stack.callback(bell.close)
+        links = FaultInjectedLinks(settings.directory, participant)
+        listener = NotificationListener(
+            home_session.urls, is_heard=links.is_heard(home_session.partners)
+        )
+        stack.callback(listener.close)
 
         has_corrected = False
 
@@ -140,16 +142,16 @@ def _run(settings: Settings, options: RunOptions, observer: Observer) -> None:
                 return
             # A driver without Spark must not hold the leases until it is needed.
             session.check()
-            bell.wait(options.poll_ms if limit_ms is None else min(options.poll_ms, limit_ms))
+            listener.wait(options.poll_ms if limit_ms is None else min(options.poll_ms, limit_ms))
 
         def recover(error: Exception) -> None:
             session.check()
-            seat.revive()
+            home_session.revive()
 
         loop.run(
             is_done=lambda: (
                 has_corrected
-                or (options.until_ended and has_ended(seat) and loop.has_delivered_all())
+                or (options.until_ended and has_ended(home_session) and loop.has_delivered_all())
             ),
             wait=wait,
             recover=recover,
@@ -172,10 +174,10 @@ def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
 
 def decide_next(settings: Settings, options: RunOptions) -> tuple[Decision, ...]:
     """What the next iteration would decide from what is known now; nothing is changed."""
-    with take_seat(settings, chosen_participant(settings, options.participant)) as seat:
-        leases = LeaseKeeper(seat.home.catalog, "explain")
-        works = load_works(seat)
-        drivers = drivers_of(seat, works, leases, _no_engine, options.limits)
+    with open_session(settings, chosen_participant(settings, options.participant)) as session:
+        leases = LeaseRenewer(session.home.catalog, "explain")
+        assigned_plans = load_assigned_plans(session)
+        drivers = drivers_of(session, assigned_plans, leases, _no_engine, options.limits)
         return tuple(decision for driver in drivers for decision in driver.decide())
 
 
@@ -183,7 +185,7 @@ def _nothing() -> None:
     """Only the process of the live lane is recorded for drills."""
 
 
-def _no_engine(work: Work) -> Callable[[], StepEngine]:
+def _no_engine(assigned_plan: AssignedPlan) -> Callable[[], StepEngine]:
     def engine() -> StepEngine:
         raise AssertionError("an explanation computes nothing")
 
@@ -193,41 +195,45 @@ def _no_engine(work: Work) -> Callable[[], StepEngine]:
 @contextmanager
 def _running(
     settings: Settings, options: RunOptions, observer: Observer, *, warms_up: bool = False
-) -> Iterator[tuple[Seat, ParticipantLoop, OwnSession]]:
+) -> Iterator[tuple[HomeSession, ParticipantLoop, OwnSession]]:
     participant = chosen_participant(settings, options.participant)
     with ExitStack() as stack:
-        seat = stack.enter_context(take_seat(settings, participant))
-        said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
-        if settings.metrics_port == 0 and said.metrics_url is not None:
-            observer(ServesMetrics(url=said.metrics_url))
+        home_session = stack.enter_context(open_session(settings, participant))
+        watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
+        if settings.metrics_port == 0 and watcher.metrics_url is not None:
+            observer(ServesMetrics(url=watcher.metrics_url))
         # What is opened from here on is closed before the end of the JVM is told.
-        stack.enter_context(jvm_errors(said.error))
+        stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        session = OwnSession(seat, stack)
-        engines = Engines(seat, session)
+        session = OwnSession(home_session, stack)
+        engines = Engines(home_session, session)
 
         def get_ready() -> None:
-            works = load_works(seat)
+            assigned_plans = load_assigned_plans(home_session)
             try:
-                ready = warm_up(works, engines.engine_of)
+                ready = warm_up(assigned_plans, engines.engine_of)
             except Unavailable as error:
                 # The driver that holds the leases may hold the memory that Spark lacks.
-                said.error(error)
+                watcher.error(error)
                 return
-            if options.stands_by:
-                observer(StandsBy(participant=participant, fragments=ready))
+            if options.is_standby:
+                observer(Standby(participant=participant, fragments=ready))
 
-        leases = LeaseKeeper(
-            seat.home.catalog, holder, lease_ms=options.lease_ms, lane=options.lane
+        leases = LeaseRenewer(
+            home_session.home.catalog, holder, lease_ms=options.lease_ms, lane=options.lane
         )
         stack.enter_context(leases)
         wait_for_leases(
-            seat,
+            home_session,
             leases,
             options.lease_ms,
-            said,
+            watcher,
             get_ready=get_ready,
-            gets_ready_first=options.stands_by or (warms_up and has_promised(seat)),
-            stands_by=options.stands_by,
+            gets_ready_first=options.is_standby or (warms_up and has_promised(home_session)),
+            is_standby=options.is_standby,
         )
-        yield seat, loop_of(seat, leases, session, said, stack, options.limits, engines), session
+        yield (
+            home_session,
+            loop_of(home_session, leases, session, watcher, stack, options.limits, engines),
+            session,
+        )

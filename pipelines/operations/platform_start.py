@@ -15,7 +15,11 @@ from pipelines.base.settings import Settings
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.components import end_recorded
 from pipelines.platform.airflow_components.ports import require_port
-from pipelines.platform.airflow_components.supervisor import Wanted, chosen_address, supervise
+from pipelines.platform.airflow_components.supervisor import (
+    PlatformOptions,
+    chosen_address,
+    supervise,
+)
 
 POLL_S = 0.1
 END_S_MAX = 60.0
@@ -114,13 +118,13 @@ def hold_platform(
     # A terminal that is closed ends it as Ctrl-C does.
     signal.signal(signal.SIGHUP, signal.getsignal(signal.SIGTERM))
     try:
-        supervise(settings, _wanted(request), write_line)
+        supervise(settings, _expected(request), write_line)
     except KeyboardInterrupt:
         return
 
 
-def _wanted(request: PlatformRequest) -> Wanted:
-    return Wanted(port=request.port, host=request.host)
+def _expected(request: PlatformRequest) -> PlatformOptions:
+    return PlatformOptions(port=request.port, host=request.host)
 
 
 def _started(
@@ -129,7 +133,7 @@ def _started(
     # Processes that a lost supervisor left behind may hold the port.
     with folder.supervising():
         end_recorded(folder)
-        require_port(*chosen_address(folder, _wanted(request)))
+        require_port(*chosen_address(folder, _expected(request)))
     password, is_new = folder.password()
     child = _start(folder, settings, request)
     try:

@@ -10,9 +10,9 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.sinks import SinkRecord
 from pipelines.base.settings import Settings
 from pipelines.homes.home import Home, chosen_participant, open_home
-from pipelines.sinks.delivery import Turn
+from pipelines.sinks.delivery import DeliveryResult
 from pipelines.sinks.delivery_workers import deliver_once
-from pipelines.sinks.registration import declare, sinks_wanted, target_of
+from pipelines.sinks.registration import declare, sinks_declared, target_of
 from pipelines.sinks.sink_declaration import document_of, parse_sink
 
 
@@ -40,7 +40,7 @@ class SinkDelivery:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeliveryResult:
+class SinkDeliveryResult:
     """The sinks of a home after the delivery, and the failures in the order they occurred."""
 
     participant: Participant
@@ -50,7 +50,7 @@ class DeliveryResult:
 
 def deliver(
     settings: Settings, request: DeliveryRequest, environ: Mapping[str, str]
-) -> DeliveryResult:
+) -> SinkDeliveryResult:
     """Deliver to each sink what is stable and not delivered yet.
 
     `environ` holds the secrets that targets name. Raises Refused for an unknown stream or sink and
@@ -58,17 +58,17 @@ def deliver(
     """
     with open_home(settings, chosen_participant(settings, request.participant)) as home:
         name = _declared(home, request)
-        sinks = sinks_wanted(home.catalog, request.stream, name)
+        sinks = sinks_declared(home.catalog, request.stream, name)
         rows = dict.fromkeys(((s.stream, s.name) for s in sinks), 0)
 
-        def count(turn: Turn) -> None:
-            if turn.run is not None:
-                rows[turn.sink.stream, turn.sink.name] += turn.run.rows
+        def count(result: DeliveryResult) -> None:
+            if result.run is not None:
+                rows[result.sink.stream, result.sink.name] += result.run.rows
 
         failed = deliver_once(home.catalog, home.storage, home.directory, sinks, environ, count)
         errors = {(sink.stream, sink.name): error for sink, error in failed}
         keys = ((sink, (sink.stream, sink.name)) for sink in home.catalog.sinks())
-        return DeliveryResult(
+        return SinkDeliveryResult(
             participant=home.participant,
             sinks=tuple(
                 SinkDelivery(sink=sink, rows=rows[key], error=errors.get(key))
@@ -84,7 +84,7 @@ def withdraw(
 ) -> tuple[SinkRecord, ...]:
     """End the deliveries to a sink; what it received stays. Refused if there is no such sink."""
     with open_home(settings, chosen_participant(settings, participant)) as home:
-        sinks = tuple(sinks_wanted(home.catalog, stream, sink))
+        sinks = tuple(sinks_declared(home.catalog, stream, sink))
         for one in sinks:
             home.catalog.withdraw_sink(one.stream, one.name)
     return sinks

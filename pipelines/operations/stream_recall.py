@@ -13,8 +13,8 @@ from medusa_core.recalls import (
     BECAUSE_CHARACTERS_MAX,
     WHO_CHARACTERS_MAX,
     LineRecall,
-    Recalled,
-    RecallWanted,
+    RecallRequest,
+    RecallResult,
     check_text,
 )
 from pipelines.base.settings import Settings
@@ -22,7 +22,7 @@ from pipelines.base.time_text import iso
 from pipelines.catalog.records import LineStatus
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import chosen_participant, open_home
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.participant.recalling import (
     RecallingHome,
     check_begin,
@@ -30,11 +30,11 @@ from pipelines.participant.recalling import (
     recall_of,
     with_needs,
 )
-from pipelines.platform.drills.fault_injected_links import DrilledWays
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecallRequest:
+class StreamRecallRequest:
     """What to recall, and why.
 
     `participant`: None for the only home of the folder. `follow` names the partner whose recall of
@@ -58,7 +58,7 @@ class RecallRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecallResult:
+class StreamRecallResult:
     """The lines that were recalled, or would be: `is_done` tells which.
 
     `follows`: the generation of the partner's recall that is agreed to.
@@ -69,24 +69,24 @@ class RecallResult:
     because: str
     who: str
     follows: int | None
-    lines: tuple[Recalled, ...]
+    lines: tuple[RecallResult, ...]
     is_done: bool
 
 
 class PreparedRecall:
     """A recall with its plan: the lines that it would take back. Nothing is changed yet."""
 
-    def __init__(self, catalog: RecallingHome, recall: RecallWanted) -> None:
+    def __init__(self, catalog: RecallingHome, recall: RecallRequest) -> None:
         self._catalog, self._recall = catalog, recall
         self.plan = self._result(is_done=False)
 
-    def carry_out(self) -> RecallResult:
+    def carry_out(self) -> StreamRecallResult:
         """Recall, in one transaction; the rows are computed again from there on."""
         return self._result(is_done=True)
 
-    def _result(self, *, is_done: bool) -> RecallResult:
+    def _result(self, *, is_done: bool) -> StreamRecallResult:
         recall = self._recall
-        return RecallResult(
+        return StreamRecallResult(
             participant=self._catalog.participant,
             from_us=recall.from_us,
             because=recall.because,
@@ -98,7 +98,7 @@ class PreparedRecall:
 
 
 @contextmanager
-def prepare_recall(settings: Settings, request: RecallRequest) -> Iterator[PreparedRecall]:
+def prepare_recall(settings: Settings, request: StreamRecallRequest) -> Iterator[PreparedRecall]:
     """Open the home as its owner and plan the recall.
 
     Raises Refused for a stream or bucket of which nothing can be recalled, and if the recall of the
@@ -114,7 +114,7 @@ def prepare_recall(settings: Settings, request: RecallRequest) -> Iterator[Prepa
         followed = None
         if follow is not None:
             followed = _recall_of_partner(settings, here, stack, line, request.from_us)
-        recall = RecallWanted(
+        recall = RecallRequest(
             stream=line.stream.name,
             producer=line.producer,
             from_us=request.from_us,
@@ -129,8 +129,8 @@ def _recall_of_partner(
     settings: Settings, here: Participant, stack: ExitStack, line: LineStatus, from_us: int
 ) -> LineRecall:
     """The partner's recall of its line; Refused if it begins before `from_us`."""
-    seat = stack.enter_context(take_seat(settings, here))
-    exchange = LocalExchange(here, seat.partners, DrilledWays(settings.directory, here))
+    session = stack.enter_context(open_session(settings, here))
+    exchange = LocalExchange(here, session.partners, FaultInjectedLinks(settings.directory, here))
     stack.callback(exchange.close)
     recall = recall_of(exchange, line)
     if recall.from_us < from_us:
@@ -144,7 +144,9 @@ def _recall_of_partner(
 
 
 def _because_of(line: LineStatus, followed: LineRecall | None) -> str:
-    assert followed is not None, "a recall that follows none has a reason (RecallRequest.check)"
+    assert followed is not None, (
+        "a recall that follows none has a reason (StreamRecallRequest.check)"
+    )
     return f"{line.producer.participant}: {followed.because}"[:BECAUSE_CHARACTERS_MAX]
 
 

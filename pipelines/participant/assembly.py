@@ -22,22 +22,22 @@ from pipelines.exchange.contents import FileContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Importer, NoImports
 from pipelines.exchange.in_process import LocalExchange
-from pipelines.exchange.nonblocking import PatientExchange
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.exchange.nonblocking import NonBlockingExchange
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.homes.network_files import network_of_plan
 from pipelines.participant.assigned_plans import (
-    Work,
+    AssignedPlan,
+    assigned_plans_of,
     check_in_force,
-    leases_wanted,
+    leases_needed,
     newest_assignments,
-    works_of,
 )
 from pipelines.participant.driver import Driver
-from pipelines.participant.home_session import Seat
+from pipelines.participant.home_session import HomeSession
 from pipelines.participant.housekeeper import Housekeeper
-from pipelines.participant.loop import Inputs, ParticipantLoop, Said, Workers
-from pipelines.participant.market_door import MarketDoor, Turns
-from pipelines.platform.drills.fault_injected_links import DrilledWays
+from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
+from pipelines.participant.market_door import MarketDoor, MarketTicks
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.closing import BucketCloser
 from pipelines.sources.live.live_source import LiveSource
@@ -56,21 +56,23 @@ LOOK_AGAIN_S = 0.25
 class Engines:
     """The engines of a participant's networks, all in one Spark session."""
 
-    def __init__(self, seat: Seat, session: Callable[[], SparkSession]) -> None:
-        self._seat = seat
+    def __init__(self, home_session: HomeSession, session: Callable[[], SparkSession]) -> None:
+        self._home_session = home_session
         self._session = session
         self._engines: dict[str, StepEngine] = {}
 
-    def engine_of(self, work: Work) -> Callable[[], StepEngine]:
+    def engine_of(self, assigned_plan: AssignedPlan) -> Callable[[], StepEngine]:
         """The engine of a network's steps."""
 
         def engine() -> StepEngine:
             from pipelines.spark.step import StepEngine
 
-            if work.plan.id not in self._engines:
-                storage = self._seat.home.storage
-                self._engines[work.plan.id] = StepEngine(self._session(), storage, work.checked)
-            return self._engines[work.plan.id]
+            if assigned_plan.plan.id not in self._engines:
+                storage = self._home_session.home.storage
+                self._engines[assigned_plan.plan.id] = StepEngine(
+                    self._session(), storage, assigned_plan.checked
+                )
+            return self._engines[assigned_plan.plan.id]
 
         return engine
 
@@ -78,8 +80,8 @@ class Engines:
 class OwnSession:
     """The Spark session of this process, opened when it is first asked for."""
 
-    def __init__(self, seat: Seat, stack: ExitStack) -> None:
-        self._seat = seat
+    def __init__(self, session: HomeSession, stack: ExitStack) -> None:
+        self._home_session = session
         self._stack = stack
         self._session: SparkSession | None = None
 
@@ -87,7 +89,7 @@ class OwnSession:
         if self._session is None:
             from pipelines.spark.session import close_session, open_session
 
-            home = self._seat.home
+            home = self._home_session.home
             self._session = open_session(home.directory / "drivers" / home.participant)
             self._stack.callback(close_session, self._session)
         return self._session
@@ -99,10 +101,10 @@ class OwnSession:
 
 
 def loop_of(
-    seat: Seat,
-    leases: LeaseKeeper,
+    home_session: HomeSession,
+    leases: LeaseRenewer,
     session: Callable[[], SparkSession],
-    said: Said,
+    observer: LoopObserver,
     stack: ExitStack,
     limits: Limits,
     engines: Engines | None = None,
@@ -111,57 +113,75 @@ def loop_of(
 
     `engines` are those that were warmed up while it waited. In the backlog lane it only corrects.
     """
-    assignments = newest_assignments(seat.home.catalog, seat.home.participant)
-    works = load_works(seat)
-    fragments = {f.id: f for work in works for f in work.fragments}
-    check_in_force(works, seat.home.catalog.read_knowledge(fragments, limits))
-    ways = DrilledWays(seat.home.directory, seat.home.participant, said.error)
-    exchange = PatientExchange(LocalExchange(seat.home.participant, seat.partners, ways))
+    assignments = newest_assignments(home_session.home.catalog, home_session.home.participant)
+    assigned_plans = load_assigned_plans(home_session)
+    fragments = {f.id: f for assigned_plan in assigned_plans for f in assigned_plan.fragments}
+    check_in_force(assigned_plans, home_session.home.catalog.read_knowledge(fragments, limits))
+    links = FaultInjectedLinks(
+        home_session.home.directory, home_session.home.participant, observer.error
+    )
+    exchange = NonBlockingExchange(
+        LocalExchange(home_session.home.participant, home_session.partners, links)
+    )
     stack.callback(exchange.close)
-    engine_of = (engines or Engines(seat, session)).engine_of
+    engine_of = (engines or Engines(home_session, session)).engine_of
     meter = CpuMeter(
-        seat.home.catalog.record_load, driver=uuid4().hex, lane=leases.lane, told=said.error
+        home_session.home.catalog.record_load,
+        driver=uuid4().hex,
+        lane=leases.lane,
+        on_error=observer.error,
     )
     stack.callback(meter.close)
     if leases.lane is Lane.BACKLOG:
         return ParticipantLoop(
-            catalog=seat.home.catalog,
-            drivers=drivers_of(seat, works, leases, engine_of, limits, said, meter),
+            catalog=home_session.home.catalog,
+            drivers=drivers_of(
+                home_session, assigned_plans, leases, engine_of, limits, observer, meter
+            ),
             inputs=Inputs(importer=NoImports()),
             leases=leases,
-            said=said,
+            observer=observer,
             assignments=assignments,
             meter=meter,
         )
     loop = ParticipantLoop(
-        catalog=seat.home.catalog,
-        drivers=drivers_of(seat, works, leases, engine_of, limits, said, meter),
+        catalog=home_session.home.catalog,
+        drivers=drivers_of(
+            home_session, assigned_plans, leases, engine_of, limits, observer, meter
+        ),
         inputs=Inputs(
             importer=Importer(
-                seat.home.catalog,
-                FileCopies(seat.home.storage),
+                home_session.home.catalog,
+                FileCopies(home_session.home.storage),
                 exchange,
                 leases,
-                contents=FileContents(seat.home.storage, seat.home.catalog),
+                contents=FileContents(home_session.home.storage, home_session.home.catalog),
             ),
             chooser=(
-                Chooser(seat.home.catalog, leases, said.error) if chooses(assignments) else None
+                Chooser(home_session.home.catalog, leases, observer.error)
+                if chooses(assignments)
+                else None
             ),
-            sources=sources_of(seat, works, leases, session),
+            sources=sources_of(home_session, assigned_plans, leases, session),
         ),
         leases=leases,
-        said=said,
+        observer=observer,
         assignments=assignments,
         workers=Workers(
-            housekeeper=Housekeeper(seat.home.catalog, seat.home.storage, said.error, said.trimmed),
+            housekeeper=Housekeeper(
+                home_session.home.catalog,
+                home_session.home.storage,
+                observer.error,
+                observer.trimmed,
+            ),
             deliveries=Deliveries(
-                catalog=seat.home.catalog,
-                root=seat.home.storage,
-                directory=seat.home.directory,
-                said=said,
+                catalog=home_session.home.catalog,
+                root=home_session.home.storage,
+                directory=home_session.home.directory,
+                observer=observer,
                 meter=meter,
             ),
-            market=market_of(seat, said),
+            market=market_of(home_session, observer),
         ),
         meter=meter,
     )
@@ -169,30 +189,37 @@ def loop_of(
     return loop
 
 
-def market_of(seat: Seat, said: Said) -> MarketDoor:
+def market_of(session: HomeSession, observer: LoopObserver) -> MarketDoor:
     """The door to the market, which is loaded when the home has a contract."""
 
-    def opens() -> Turns | None:
-        from pipelines.market.rounds.round_assembly import turns_beside
+    def opens() -> MarketTicks | None:
+        from pipelines.market.rounds.round_assembly import market_worker
 
-        home = seat.home
-        return turns_beside(
-            home.directory, home.participant, seat.urls[0], seat.partners, said.error
+        home = session.home
+        return market_worker(
+            home.directory, home.participant, session.urls[0], session.partners, observer.error
         )
 
-    return MarketDoor(seat.home.catalog, opens)
+    return MarketDoor(session.home.catalog, opens)
 
 
 def sources_of(
-    seat: Seat, works: tuple[Work, ...], leases: LeaseKeeper, session: Callable[[], SparkSession]
+    home_session: HomeSession,
+    assigned_plans: tuple[AssignedPlan, ...],
+    leases: LeaseRenewer,
+    session: Callable[[], SparkSession],
 ) -> dict[StreamName, LiveSource]:
     """The live sources that are landed here and declared, opened; others land by other means."""
-    home = seat.home
+    home = home_session.home
     assigned = {
         a.fragment: LeaseKey(fragment=a.fragment, producer=a.producer, partition=a.partition)
         for a in newest_assignments(home.catalog, home.participant)
     }
-    plans = {s.name: work.plan for work in works for s in work.plan.network.sources}
+    plans = {
+        s.name: assigned_plan.plan
+        for assigned_plan in assigned_plans
+        for s in assigned_plan.plan.network.sources
+    }
     declared: dict[StreamName, Declared] = {}
     for stream, document in home.catalog.sources().items():
         key = assigned.get(landing_fragment(stream))
@@ -215,57 +242,57 @@ def sources_of(
     return open_sources(declared, place)
 
 
-def load_works(seat: Seat) -> tuple[Work, ...]:
+def load_assigned_plans(session: HomeSession) -> tuple[AssignedPlan, ...]:
     """The plans that are assigned in this home, loaded and checked."""
-    assignments = newest_assignments(seat.home.catalog, seat.home.participant)
-    directory = seat.home.directory
+    assignments = newest_assignments(session.home.catalog, session.home.participant)
+    directory = session.home.directory
 
     def load(document: Mapping[str, Any]) -> Network:
         return network_of_plan(document, directory)
 
-    return works_of(seat.home.catalog, assignments, load, directory)
+    return assigned_plans_of(session.home.catalog, assignments, load, directory)
 
 
 def drivers_of(
-    seat: Seat,
-    works: tuple[Work, ...],
-    leases: LeaseKeeper,
-    engine_of: Callable[[Work], Callable[[], StepEngine]],
+    session: HomeSession,
+    assigned_plans: tuple[AssignedPlan, ...],
+    leases: LeaseRenewer,
+    engine_of: Callable[[AssignedPlan], Callable[[], StepEngine]],
     limits: Limits,
-    said: Said | None = None,
+    observer: LoopObserver | None = None,
     meter: Meter = NO_METER,
 ) -> list[Driver]:
     """A driver for each network."""
     return [
         Driver(
-            catalog=seat.home.catalog,
-            work=work,
-            closer=BucketCloser(seat.home.catalog, seat.home.storage),
+            catalog=session.home.catalog,
+            assigned_plan=assigned_plan,
+            closer=BucketCloser(session.home.catalog, session.home.storage),
             leases=leases,
-            engine=engine_of(work),
+            engine=engine_of(assigned_plan),
             limits=limits,
-            said=said,
+            observer=observer,
             meter=meter,
         )
-        for work in works
+        for assigned_plan in assigned_plans
     ]
 
 
 def wait_for_leases(
-    seat: Seat,
-    leases: LeaseKeeper,
+    session: HomeSession,
+    leases: LeaseRenewer,
     lease_ms: int,
-    said: Said,
+    observer: LoopObserver,
     *,
     get_ready: Callable[[], None] | None = None,
     gets_ready_first: bool = False,
-    stands_by: bool = False,
+    is_standby: bool = False,
 ) -> None:
     """Take every lease of this participant; a predecessor that was killed is waited for.
 
     `get_ready` is called once: before the first attempt with `gets_ready_first`, else as soon as
-    there is something to wait for. One that `stands_by` waits for as long as another driver holds a
-    lease, also while the catalog is away. Raises Conflict if another driver still holds one after
+    there is something to wait for. One that `is_standby` waits for as long as another driver holds
+    a lease, also while the catalog is away. Raises Conflict if another driver still holds one after
     the time in which a dead one's would have ended.
     """
     is_ready = get_ready is None
@@ -276,46 +303,48 @@ def wait_for_leases(
                 get_ready()
                 is_ready = True
                 ends_s = clock.monotonic_s() + 1.5 * lease_ms / 1000
-            wanted = leases_wanted(newest_assignments(seat.home.catalog, seat.home.participant))
-            leases.take(wanted)
+            requests = leases_needed(
+                newest_assignments(session.home.catalog, session.home.participant)
+            )
+            leases.take(requests)
         except Conflict as error:
             is_too_late = clock.monotonic_s() > ends_s
-            if is_too_late and not stands_by:
+            if is_too_late and not is_standby:
                 raise
-            said.error(error)
+            observer.error(error)
             if get_ready is not None and not is_ready:
                 get_ready()
                 is_ready = True
             else:
                 clock.sleep_s(min(LOOK_AGAIN_S, lease_ms / 4_000))
         except Unavailable as error:
-            if not stands_by:
+            if not is_standby:
                 raise
-            said.error(error)
+            observer.error(error)
             clock.sleep_s(LOOK_AGAIN_S)
             with contextlib.suppress(Unavailable):
-                seat.revive()
+                session.revive()
         else:
             return
 
 
-def has_promised(seat: Seat) -> bool:
+def has_promised(session: HomeSession) -> bool:
     """Whether a bound is declared for an output that is computed here.
 
     A step whose plan has to be made first takes seconds, which a bound may not leave.
     """
-    bounds = seat.home.catalog.bounds()
+    bounds = session.home.catalog.bounds()
     return any(
         bounds.get(name, (None, 0))[0] is not None
-        for work in load_works(seat)
-        for fragment in work.fragments
+        for assigned_plan in load_assigned_plans(session)
+        for fragment in assigned_plan.fragments
         for name in fragment.outputs
     )
 
 
-def has_ended(seat: Seat) -> bool:
+def has_ended(session: HomeSession) -> bool:
     """Whether everything that this participant lands, imports or computes has come to its end."""
-    catalog, here = seat.home.catalog, seat.home.participant
+    catalog, here = session.home.catalog, session.home.participant
     own = [line for line in catalog.lines() if line.producer.participant == here]
     # Of several producers one may never come back: what was chosen among them counts.
     chosen = {line.stream.name for line in own if line.producer.is_import}

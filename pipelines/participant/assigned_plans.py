@@ -22,17 +22,17 @@ from pipelines.spark.deployment import plan_of_widths
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class AssignedPlan:
     """One plan of a participant: its network, and which of its fragments are computed here.
 
-    `stands_for`: older plans that no engine here can run any more and that say the same but for
+    `equal_plans`: older plans that no engine here can run any more and that say the same but for
     their engine; their buckets are computed, and labelled, under this one.
     """
 
     plan: Plan
     checked: CheckedNetwork
     fragments: tuple[Fragment, ...]
-    stands_for: frozenset[PlanId] = frozenset()
+    equal_plans: frozenset[PlanId] = frozenset()
 
 
 def newest_assignments(catalog: Deployments, here: Participant) -> tuple[Assignment, ...]:
@@ -41,7 +41,7 @@ def newest_assignments(catalog: Deployments, here: Participant) -> tuple[Assignm
     return tuple(sorted(mine, key=lambda a: (a.fragment, a.partition, a.producer)))
 
 
-def leases_wanted(assignments: tuple[Assignment, ...]) -> list[tuple[LeaseKey, Epoch]]:
+def leases_needed(assignments: tuple[Assignment, ...]) -> list[tuple[LeaseKey, Epoch]]:
     """The leases under which these assignments are worked on."""
     return [
         (LeaseKey(fragment=a.fragment, producer=a.producer, partition=a.partition), a.epoch)
@@ -49,12 +49,12 @@ def leases_wanted(assignments: tuple[Assignment, ...]) -> list[tuple[LeaseKey, E
     ]
 
 
-def works_of(
+def assigned_plans_of(
     catalog: Deployments,
     assignments: tuple[Assignment, ...],
     load: Callable[[Mapping[str, Any]], Network],
     directory: Path,
-) -> tuple[Work, ...]:
+) -> tuple[AssignedPlan, ...]:
     """The plans behind the assignments, loaded and checked; `load` makes a network of a document.
 
     Raises Refused if a plan was made by another engine or another compiler than would run it now.
@@ -64,29 +64,31 @@ def works_of(
     networks = {record.network for record in records if record.id in current}
     mine = {a.fragment for a in assignments}
     # Buckets before a change of plan are computed under the plan before, if it can still be run.
-    wanted = [record for record in records if record.network in networks]
+    chosen = [record for record in records if record.network in networks]
     made: dict[PlanId, tuple[Plan, CheckedNetwork]] = {}
-    for record in wanted:
+    for record in chosen:
         try:
             made[record.id] = _made(record, load, directory)
         except Refused:
             # A plan of the past may be past help; whether it is needed yet is seen later.
             if record.id in current:
                 raise
-    wanted = [record for record in wanted if record.id in made]
-    works = []
-    for record in wanted:
+    chosen = [record for record in chosen if record.id in made]
+    assigned_plans = []
+    for record in chosen:
         plan, checked = made[record.id]
         if plan.id != record.id:
             if record.id in current:
                 raise Refused(_another_engine(record, plan))
             continue
-        older = {r.id for r in wanted if made[r.id][0].id == plan.id and r.id != record.id}
+        older = {r.id for r in chosen if made[r.id][0].id == plan.id and r.id != record.id}
         fragments = tuple(f for f in fragments_for(checked) if f.id in mine)
-        works.append(
-            Work(plan=plan, checked=checked, fragments=fragments, stands_for=frozenset(older))
+        assigned_plans.append(
+            AssignedPlan(
+                plan=plan, checked=checked, fragments=fragments, equal_plans=frozenset(older)
+            )
         )
-    return tuple(works)
+    return tuple(assigned_plans)
 
 
 def _made(
@@ -102,25 +104,30 @@ def _made(
 def _another_engine(record: PlanRecord, plan: Plan) -> str:
     return (
         f"plan {record.id} of network {record.network} was made with "
-        f"{_said(plan_in(record.document))}, but here would run "
-        f"{_said(plan_in(plan.document))}: apply the contracts again, so that a new plan begins "
+        f"{_sentence_of(plan_in(record.document))}, but here would run "
+        f"{_sentence_of(plan_in(plan.document))}: apply the contracts again, so that a new plan "
+        "begins "
         "at a named bucket"
     )
 
 
-def _said(document: Mapping[str, Mapping[str, str]]) -> str:
+def _sentence_of(document: Mapping[str, Mapping[str, str]]) -> str:
     engine = document["engine"]
     return (
         f"Spark {engine.get('spark')}, Java {engine.get('java')}, compiler {engine.get('compiled')}"
     )
 
 
-def check_in_force(works: tuple[Work, ...], knowledge: Knowledge) -> None:
+def check_in_force(assigned_plans: tuple[AssignedPlan, ...], knowledge: Knowledge) -> None:
     """Refused if the next bucket of something is for a plan that nothing here can run."""
-    runnable = {plan for work in works for plan in (work.plan.id, *work.stands_for)}
-    standing = [(k.fragment.id, k.plan, k.until_us) for k in knowledge.fragments]
-    standing += [(str(k.stream), k.plan, k.until_us) for k in knowledge.landings]
-    for of, plan, until_us in standing:
+    runnable = {
+        plan
+        for assigned_plan in assigned_plans
+        for plan in (assigned_plan.plan.id, *assigned_plan.equal_plans)
+    }
+    computed = [(k.fragment.id, k.plan, k.until_us) for k in knowledge.fragments]
+    computed += [(str(k.stream), k.plan, k.until_us) for k in knowledge.landings]
+    for of, plan, until_us in computed:
         if plan not in runnable:
             raise Refused(
                 f"{of} has buckets before {until_us} to compute under plan {plan}, "

@@ -9,7 +9,7 @@ from medusa_core.commits import Cause, Commit
 from medusa_core.decide import CloseBuckets, ComputeStep, Promote
 from medusa_core.exchange import import_fragment
 from medusa_core.fragments import landing_fragment
-from medusa_core.loads import Work, WorkKey
+from medusa_core.loads import FragmentSpan, LoadKey
 from medusa_core.names import StreamName
 from pipelines.sources.live.live_source import Polled
 
@@ -17,43 +17,45 @@ STEP_RECORDS = 1_000
 """What a step costs beside its records (files, a commit), in records: small steps share a job."""
 
 
-def work_of(decision: CloseBuckets | ComputeStep | Promote, commit: Commit | None = None) -> Work:
+def spans_of(
+    decision: CloseBuckets | ComputeStep | Promote, commit: Commit | None = None
+) -> FragmentSpan:
     """The work of a decision; its weight among those done with it grows with its records."""
     records = 0
     if commit is not None:
         written = sum(sum(d.rows for d in s.buckets.values()) for s in commit.segments)
         records = commit.metrics.records_in + written
-    return Work(of=_key_of(decision), weight=STEP_RECORDS + records)
+    return FragmentSpan(of=_key_of(decision), weight=STEP_RECORDS + records)
 
 
-def _key_of(decision: CloseBuckets | ComputeStep | Promote) -> WorkKey:
+def _key_of(decision: CloseBuckets | ComputeStep | Promote) -> LoadKey:
     match decision:
         case CloseBuckets():
-            return WorkKey(landing_fragment(decision.landing.stream), 0, Cause.LANDING)
+            return LoadKey(landing_fragment(decision.landing.stream), 0, Cause.LANDING)
         case ComputeStep():
             known = decision.fragment
-            return WorkKey(known.fragment.id, known.partition, decision.cause)
+            return LoadKey(known.fragment.id, known.partition, decision.cause)
         case Promote():
             known = decision.fragment
-            return WorkKey(known.fragment.id, known.partition, Cause.CORRECTION)
+            return LoadKey(known.fragment.id, known.partition, Cause.CORRECTION)
         case _:
             assert_never(decision)
 
 
-def landing_works(stream: StreamName, polled: Polled | None) -> Sequence[Work]:
+def landing_spans(stream: StreamName, polled: Polled | None) -> Sequence[FragmentSpan]:
     """The landing of a source, or of all that its feed has brought something of."""
     members = dict(polled.members) if polled is not None else {}
-    counts = {name: told.landed + told.quarantined for name, told in members.items()}
+    counts = {name: poll.landed + poll.quarantined for name, poll in members.items()}
     brought = {name: count for name, count in counts.items() if count}
     return [
-        Work(of=WorkKey(landing_fragment(name), 0, Cause.LANDING), weight=count)
+        FragmentSpan(of=LoadKey(landing_fragment(name), 0, Cause.LANDING), weight=count)
         for name, count in (brought or dict.fromkeys(members, 1) or {stream: 1}).items()
     ]
 
 
-def import_works(segments: Iterable[tuple[StreamName, int]]) -> Sequence[Work]:
+def import_spans(segments: Iterable[tuple[StreamName, int]]) -> Sequence[FragmentSpan]:
     """The imports of streams, by how many segments came of each."""
     return [
-        Work(of=WorkKey(import_fragment(stream), 0, Cause.IMPORT), weight=1 + count)
+        FragmentSpan(of=LoadKey(import_fragment(stream), 0, Cause.IMPORT), weight=1 + count)
         for stream, count in segments
     ]

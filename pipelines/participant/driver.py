@@ -12,26 +12,26 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias, assert_never
 
 from medusa_core.bound_headroom import Headroom, headrooms
-from medusa_core.commits import Cause, Commit, Committed, Lane, Lease, LeaseKey, OutputSegment
+from medusa_core.commits import Cause, Commit, CommitResult, Lane, Lease, LeaseKey, OutputSegment
 from medusa_core.decide import CloseBuckets, ComputeStep, Decision, Promote, Wait, decide
 from medusa_core.errors import Conflict, MedusaError, OutcomeUnknown, Refused, Unavailable
 from medusa_core.fragments import Fragment, landing_fragment
 from medusa_core.grid import BEGINNING_US
 from medusa_core.knowledge import FragmentKnowledge, Knowledge, Limits
-from medusa_core.loads import Kind
+from medusa_core.loads import ActivityKind
 from medusa_core.names import PlanId, StreamName
 from medusa_core.network import Port
 from medusa_core.paths import paths_ms
 from medusa_core.segments import Stability
 from medusa_core.states import State, Transition, state_of
 from medusa_core.step_costs import Cost
-from medusa_core.wait_budget import Patience, patience_of
+from medusa_core.wait_budget import WaitBudget, wait_budget_of
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.failpoints import reached
 from pipelines.catalog.processing_roles import Deployments, Steps
-from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.participant.assigned_plans import Work
-from pipelines.participant.attribution import work_of
+from pipelines.homes.lease_renewer import LeaseRenewer
+from pipelines.participant.assigned_plans import AssignedPlan
+from pipelines.participant.attribution import spans_of
 from pipelines.participant.loop_times import LoopTimes
 from pipelines.participant.retries import Retries
 from pipelines.sources.closing import Closing
@@ -66,14 +66,14 @@ class Applied:
 
     decision: Doable
     commit: Commit
-    committed: Committed
+    committed: CommitResult
 
 
 class Engine(Protocol):
     """What computes steps; `pipelines.spark.step.StepEngine` says the rest."""
 
     def compute(self, step: ComputeStep) -> StepResult: ...
-    def swear_in(self, step: ComputeStep, result: StepResult) -> None: ...
+    def check_deterministic(self, step: ComputeStep, result: StepResult) -> None: ...
     def compute_together(self, steps: Sequence[ComputeStep]) -> Iterator[list[Computed]]: ...
 
 
@@ -96,7 +96,7 @@ class Turned:
     away: Unavailable | None = None
 
 
-class Said(Protocol):
+class DriverObserver(Protocol):
     """Who is told what a driver does, as it does it; an alarm without a reason has ended."""
 
     def decided(self, decision: Decision) -> None: ...
@@ -110,49 +110,49 @@ class Driver:
     """Runs the fragments of one plan in one home, in the lane of its leases.
 
     After a tick `wakes_in_ms` is when there is something to do even if nothing happens, and
-    `paths_ms` what the path behind each input costs, `patience` how long each may be waited for,
-    and `headrooms` what the bounds leave.
+    `paths_ms` what the path behind each input costs, `wait_budgets` how long each may be waited
+    for, and `headrooms` what the bounds leave.
     """
 
     def __init__(
         self,
         *,
         catalog: DriverHome,
-        work: Work,
+        assigned_plan: AssignedPlan,
         closer: Closer,
-        leases: LeaseKeeper,
+        leases: LeaseRenewer,
         engine: Callable[[], Engine],
         limits: Limits,
-        said: Said | None = None,
+        observer: DriverObserver | None = None,
         meter: Meter = NO_METER,
     ) -> None:
         self._catalog = catalog
         self._meter = meter
-        self._plan_id: PlanId = work.plan.id
-        self._stands_for = frozenset({work.plan.id, *work.stands_for})
-        self._checked = work.checked
-        self._fragments: Mapping[str, Fragment] = {f.id: f for f in work.fragments}
+        self._plan_id: PlanId = assigned_plan.plan.id
+        self._equal_plans = frozenset({assigned_plan.plan.id, *assigned_plan.equal_plans})
+        self._checked = assigned_plan.checked
+        self._fragments: Mapping[str, Fragment] = {f.id: f for f in assigned_plan.fragments}
         self._leases = leases
         self._engine = engine
         self._limits = limits
-        self._said = said
+        self._observer = observer
         self._closer = closer
         self._lane = leases.lane
         self._costs: Mapping[str, Cost] = {}
         self._states: dict[str, State] = {}
-        self._retries = Retries(said.alarm if said else lambda of, because: None)
-        self._asked_ms: int | None = None
+        self._retries = Retries(observer.alarm if observer else lambda of, because: None)
+        self._requested_ms: int | None = None
         self._read_ms = 0
         self._times = LoopTimes()
         self.wakes_in_ms: int | None = None
         self.paths_ms: Mapping[StreamName, int] = {}
-        self.patience: Mapping[StreamName, Patience] = {}
+        self.wait_budgets: Mapping[StreamName, WaitBudget] = {}
         self.headrooms: tuple[Headroom, ...] = ()
 
     def read(self) -> Knowledge:
         """What this participant knows now (1)."""
         knowledge = self._catalog.read_knowledge(self._fragments, self._limits)
-        mine, plan = self._stands_for, self._plan_id
+        mine, plan = self._equal_plans, self._plan_id
         return replace(
             knowledge,
             landings=tuple(
@@ -169,7 +169,7 @@ class Driver:
 
     def _own(self, known: FragmentKnowledge, now_ms: int) -> FragmentKnowledge:
         """What is this plan's of a fragment: of one that has another by now, the corrections."""
-        mine = self._stands_for
+        mine = self._equal_plans
         return replace(
             known,
             plan=self._plan_id,
@@ -194,7 +194,7 @@ class Driver:
         dues = [d.until_ms for d in decisions if isinstance(d, Wait) and d.until_ms is not None]
         self.wakes_in_ms = max(min(dues) - knowledge.clock_ms, 0) if dues else None
         self.paths_ms = paths_ms(knowledge.fragments)
-        self.patience = patience_of(knowledge.fragments)
+        self.wait_budgets = wait_budget_of(knowledge.fragments)
         self.headrooms = headrooms(knowledge.fragments)
         return decisions
 
@@ -203,8 +203,8 @@ class Driver:
         if all(known.bound is None for known in knowledge.fragments):
             return knowledge
         now_ms = knowledge.clock_ms
-        if self._asked_ms is None or not 0 <= now_ms - self._asked_ms < COSTS_EVERY_MS:
-            self._costs, self._asked_ms = self._catalog.step_costs(), now_ms
+        if self._requested_ms is None or not 0 <= now_ms - self._requested_ms < COSTS_EVERY_MS:
+            self._costs, self._requested_ms = self._catalog.step_costs(), now_ms
             costed = (self._own(known, now_ms) for known in knowledge.fragments)
             return replace(knowledge, fragments=tuple(costed))
         return knowledge
@@ -224,50 +224,50 @@ class Driver:
                 because=because,
             )
             is_live = self._lane is Lane.LIVE
-            if is_live and self._catalog.record_transition(transition) and self._said:
-                self._said.transitioned(transition)
+            if is_live and self._catalog.record_transition(transition) and self._observer:
+                self._observer.transitioned(transition)
             self._states[of] = state
 
-    def tick(self, lead_ms: float = 0.0, turn_ms: float = 0.0) -> list[Applied]:
-        """A turn, as `turn`; raises Unavailable if something kept a step from being made."""
-        turned = self.turn(lead_ms, turn_ms)
+    def tick(self, lead_ms: float = 0.0, tick_ms: float = 0.0) -> list[Applied]:
+        """A turn, as `attempt`; raises Unavailable if something kept a step from being made."""
+        turned = self.attempt(lead_ms, tick_ms)
         if turned.away is not None:
             raise turned.away
         return turned.applied
 
-    def turn(self, lead_ms: float = 0.0, turn_ms: float = 0.0) -> Turned:
+    def attempt(self, lead_ms: float = 0.0, tick_ms: float = 0.0) -> Turned:
         """One round: decide, then apply in order. Nothing is applied when there is nothing to do.
 
         A fragment whose step lacks something is put off, and the others go on. Raises Unavailable
         if the catalog cannot be read.
-        `lead_ms` is how long the loop has worked since it woke up, `turn_ms` how long its last
+        `lead_ms` is how long the loop has worked since it woke up, `tick_ms` how long its last
         turn took.
         """
-        self._times.note_turn(turn_ms, lead_ms)
-        self._meter.turn()
-        work = []
+        self._times.note_tick(tick_ms, lead_ms)
+        self._meter.tick()
+        decisions = []
         for decision in self.decide():
-            if self._said:
-                self._said.decided(decision)
+            if self._observer:
+                self._observer.decided(decision)
             if not isinstance(decision, Wait):
-                work.append(decision)
-        self._retries.keep({retried_as(decision) for decision in work})
-        work = [d for d in work if not self._retries.waits(retried_as(d), self._read_ms)]
-        self._meter.did(kind=Kind.DECIDING)
+                decisions.append(decision)
+        self._retries.keep({retried_as(decision) for decision in decisions})
+        decisions = [d for d in decisions if not self._retries.waits(retried_as(d), self._read_ms)]
+        self._meter.did(kind=ActivityKind.DECIDING)
         applied: list[Applied] = []
         away: list[Unavailable] = []
-        if len(work) <= ONE_BY_ONE_MAX:
-            self._apply(work, applied, away)
+        if len(decisions) <= ONE_BY_ONE_MAX:
+            self._apply(decisions, applied, away)
         else:
-            self._apply_many(work, applied, away)
+            self._apply_many(decisions, applied, away)
         self._times.note_steps(applied, self._read_ms)
         return Turned(applied, away[0] if away else None)
 
     def _apply(
-        self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
+        self, decisions: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
     ) -> None:
         """Do one after the other."""
-        for decision in work:
+        for decision in decisions:
             try:
                 commit = self._commit_of(decision)
                 committed = commit_until_known(self._catalog, commit)
@@ -275,29 +275,29 @@ class Driver:
                 # A file, the disk, or what the catalog says to this commit: others may go on.
                 away.append(error)
                 self._retries.failed(retried_as(decision), error, self._read_ms)
-                self._meter.did(work_of(decision))
+                self._meter.did(spans_of(decision))
                 continue
             self._note(decision, commit, committed, applied)
-            self._meter.did(work_of(decision, commit))
+            self._meter.did(spans_of(decision, commit))
 
     def _apply_many(
-        self, work: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
+        self, decisions: Sequence[Doable], applied: list[Applied], away: list[Unavailable]
     ) -> None:
         """Do what is alike together: steps share jobs, waiting for disk and catalog overlaps."""
-        steps = [d for d in work if isinstance(d, ComputeStep)]
+        steps = [d for d in decisions if isinstance(d, ComputeStep)]
         left = {id(step): step for step in steps}
         try:
             for batch in self._started().compute_together(steps) if steps else ():
                 made = [(step, self._commit_of_step(step, result)) for step, result in batch]
                 self._commit_all(made, applied)
-                self._meter.did(*(work_of(step, commit) for step, commit in made))
+                self._meter.did(*(spans_of(step, commit) for step, commit in made))
                 for step, _ in batch:
                     del left[id(step)]
         except Unavailable:
             # Whose file it is shows when each is tried alone.
             self._apply(list(left.values()), applied, away)
-        self._apply([d for d in work if isinstance(d, Promote)], applied, away)
-        closes = [d for d in work if isinstance(d, CloseBuckets)]
+        self._apply([d for d in decisions if isinstance(d, Promote)], applied, away)
+        closes = [d for d in decisions if isinstance(d, CloseBuckets)]
         for at in range(0, len(closes), AT_ONCE_MAX):
             self._close_many(closes[at : at + AT_ONCE_MAX], applied, away)
 
@@ -314,18 +314,18 @@ class Driver:
             return
         reached("close.written")
         self._commit_all(list(zip(closes, commits, strict=True)), applied)
-        self._meter.did(*map(work_of, closes, commits))
+        self._meter.did(*map(spans_of, closes, commits))
 
     def _commit_all(self, made: Sequence[tuple[Doable, Commit]], applied: list[Applied]) -> None:
         """Commit each (5), many in one call; all are over when this returns or raises."""
         parts = [made[at : at + COMMITS_PER_CALL] for at in range(0, len(made), COMMITS_PER_CALL)]
-        asked = [
+        results = [
             _THREADS.submit(commit_many_until_known, self._catalog, [c for _, c in part])
             for part in parts
         ]
-        wait(asked)
+        wait(results)
         refused: list[MedusaError] = []
-        for part, answer in zip(parts, asked, strict=True):
+        for part, answer in zip(parts, results, strict=True):
             if answer.exception() is not None:
                 continue
             for (decision, commit), committed in zip(part, answer.result(), strict=True):
@@ -333,19 +333,19 @@ class Driver:
                     refused.append(committed)
                 else:
                     self._note(decision, commit, committed, applied)
-        for answer in asked:
+        for answer in results:
             answer.result()
         for error in refused:
             raise error
 
     def _note(
-        self, decision: Doable, commit: Commit, committed: Committed, applied: list[Applied]
+        self, decision: Doable, commit: Commit, committed: CommitResult, applied: list[Applied]
     ) -> None:
         reached(f"{_POINTS[type(decision)]}.committed")
         self._retries.succeeded(retried_as(decision))
         done = Applied(decision=decision, commit=commit, committed=committed)
-        if self._said:
-            self._said.applied(done)
+        if self._observer:
+            self._observer.applied(done)
         applied.append(done)
 
     def _commit_of(self, decision: Doable) -> Commit:
@@ -415,21 +415,21 @@ class Driver:
         reached("step.decided")
         engine = self._started()
         result = engine.compute(step)
-        engine.swear_in(step, result)
+        engine.check_deterministic(step, result)
         return self._commit_of_step(step, result)
 
     def _started(self) -> Engine:
         """The engine; what starting it costs, the first time, is no step's."""
         engine = self._engine()
-        self._meter.did(kind=Kind.STARTING)
+        self._meter.did(kind=ActivityKind.STARTING)
         return engine
 
     def _commit_of_step(self, step: ComputeStep, result: StepResult) -> Commit:
         from pipelines.spark.step import commit_of
 
         reached("step.synced")
-        if result.verified is not None and self._said is not None:
-            self._said.verified(result.verified)
+        if result.verified is not None and self._observer is not None:
+            self._observer.verified(result.verified)
         return commit_of(step, result, self._lease_of_step(step.fragment))
 
 
@@ -442,7 +442,7 @@ def retried_as(decision: Doable) -> str:
     return f"corrections of {fragment}" if is_correction else fragment
 
 
-def commit_until_known(catalog: Steps, commit: Commit) -> Committed:
+def commit_until_known(catalog: Steps, commit: Commit) -> CommitResult:
     """Commit (5); after a lost reply the same commit again, which finds the first if it was made.
 
     Raises OutcomeUnknown if the catalog stays away, Conflict if the lease was lost.
@@ -457,7 +457,7 @@ def commit_until_known(catalog: Steps, commit: Commit) -> Committed:
 
 def commit_many_until_known(
     catalog: Steps, commits: Sequence[Commit]
-) -> Sequence[Committed | MedusaError]:
+) -> Sequence[CommitResult | MedusaError]:
     """The like for many in one call: for each its answer, or what it was refused with."""
     for _ in range(COMMIT_TRIES - 1):
         try:

@@ -22,7 +22,7 @@ from pipelines.homes.home import SERVER, Home, known_homes, storage_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
+class HomeSession:
     """An open home among others; `revive` brings an embedded server back that has gone."""
 
     home: Home
@@ -32,7 +32,7 @@ class Seat:
 
 
 @contextmanager
-def take_seat(settings: Settings, participant: Participant) -> Iterator[Seat]:
+def open_session(settings: Settings, participant: Participant) -> Iterator[HomeSession]:
     """Open a participant's home beside its partners'; Refused if there is no such home."""
     homes = known_homes(settings.directory)
     if participant not in homes:
@@ -43,13 +43,13 @@ def take_seat(settings: Settings, participant: Participant) -> Iterator[Seat]:
         )
     if settings.catalog_url is not None:
         admin_url = settings.catalog_url_of("postgres") or ""
-        with _seated(settings, participant, homes, admin_url, lambda: None) as seat:
-            yield seat
+        with _seated(settings, participant, homes, admin_url, lambda: None) as session:
+            yield session
         return
     with EmbeddedServer(settings.directory / SERVER) as server:
         admin_url = server.superuser_url()
-        with _seated(settings, participant, homes, admin_url, server.revive) as seat:
-            yield seat
+        with _seated(settings, participant, homes, admin_url, server.revive) as session:
+            yield session
 
 
 @contextmanager
@@ -59,7 +59,7 @@ def _seated(
     homes: Mapping[Participant, str],
     admin_url: str,
     revive: Callable[[], None],
-) -> Iterator[Seat]:
+) -> Iterator[HomeSession]:
     urls: dict[Participant, HomeUrls] = {
         name: home_urls(admin_url, name, database) for name, database in homes.items()
     }
@@ -78,7 +78,7 @@ def _seated(
         ) from error
     catalog = PostgresCatalog(urls[participant].job, participant)
     try:
-        yield Seat(
+        yield HomeSession(
             home=Home(
                 participant=participant,
                 directory=settings.directory,

@@ -19,7 +19,7 @@ from typing import Protocol
 from medusa_core.errors import MedusaError
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.base import clock
 from pipelines.catalog.processing_roles import Deployments, Trims
 from pipelines.catalog.reading_roles import Lines
@@ -53,7 +53,7 @@ class TrimmedLine:
     files: int = 0
     bytes: int = 0
 
-    def add(self, piece: Trimmed) -> None:
+    def add(self, piece: TrimResult) -> None:
         """Count what a piece let go."""
         if piece.trimmed_us is not None:
             self.before_us = piece.trimmed_us
@@ -78,7 +78,7 @@ class Housekeeper:
         self,
         catalog: TrimmedHome,
         root: Path,
-        told: Callable[[Exception], None],
+        on_error: Callable[[Exception], None],
         trimmed: Callable[[TrimmedLine], None] = lambda line: None,
         *,
         every_s: float = EVERY_S,
@@ -86,14 +86,14 @@ class Housekeeper:
     ) -> None:
         self._catalog = catalog
         self._root = root
-        self._told = told
+        self._on_error = on_error
         self._trimmed = trimmed
         self._every_s = every_s
         self._now_s = now_s
         self._due_s = now_s()
         self._round: Generator[None, None, bool] | None = None
 
-    def turn(self, *, is_idle: bool) -> bool:
+    def tick(self, *, is_idle: bool) -> bool:
         """Do one piece if it is time for one; True if there is more, which `is_idle` may do next.
 
         Raises nothing: what cannot be done now is told, and tried again in the next round.
@@ -109,7 +109,7 @@ class Housekeeper:
             # A round that ran out of time is gone on with at once, under what is known by then.
             self._end_round(self._now_s() if ended.value else self._now_s() + self._every_s)
         except MedusaError as error:
-            self._told(error)
+            self._on_error(error)
             self._end_round(self._now_s() + self._every_s)
         return self._round is not None
 
@@ -133,14 +133,16 @@ class Housekeeper:
                         return True
             except MedusaError as error:
                 # What is the matter with one line is no reason to keep the others.
-                self._told(error)
+                self._on_error(error)
                 yield
             finally:
                 if gone.segments or gone.files:
                     self._trimmed(gone)
         return False
 
-    def _trim(self, status: LineStatus, before_us: int | None, needs: Needs) -> Iterator[Trimmed]:
+    def _trim(
+        self, status: LineStatus, before_us: int | None, needs: Needs
+    ) -> Iterator[TrimResult]:
         """Trim one line by some buckets at a time, until it is done or something holds it."""
         at_us = status.kept_from_us
         if before_us is None or at_us is None:

@@ -18,27 +18,26 @@ from medusa_core.decide import ComputeStep
 from medusa_core.errors import Conflict, OutcomeUnknown, Refused, Unavailable
 from medusa_core.exchange import IMPORT_PREFIX
 from medusa_core.fragments import landing_fragment
-from medusa_core.loads import Kind
+from medusa_core.loads import ActivityKind
 from medusa_core.names import StreamName
-from medusa_core.wait_budget import Patience, together
+from medusa_core.wait_budget import WaitBudget, together
 from pipelines.base import clock
 from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.catalog.processing_roles import Deployments
 from pipelines.catalog.records import Assignment
 from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.importer import Imported, Importer, NoImports
-from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.participant.assigned_plans import leases_wanted, newest_assignments
-from pipelines.participant.attribution import import_works, landing_works
-from pipelines.participant.driver import Applied, Driver
-from pipelines.participant.driver import Said as DriverSaid
+from pipelines.homes.lease_renewer import LeaseRenewer
+from pipelines.participant.assigned_plans import leases_needed, newest_assignments
+from pipelines.participant.attribution import import_spans, landing_spans
+from pipelines.participant.driver import Applied, Driver, DriverObserver
 from pipelines.participant.housekeeper import Housekeeper, TrimmedLine
 from pipelines.participant.market_door import MarketDoor
 from pipelines.participant.retries import RETRIES
 from pipelines.sources.live.live_source import LiveSource, Polled
 
 if TYPE_CHECKING:
-    from pipelines.sinks.delivery import Turn
+    from pipelines.sinks.delivery import DeliveryResult
 
 """How long the loop leaves an absent catalog alone before it asks again: doubled each time."""
 
@@ -47,12 +46,12 @@ class AssignmentsChanged(Exception):
     """What this participant is to do is not what the loop was made for: make it anew."""
 
 
-class Said(DriverSaid, Protocol):
+class LoopObserver(DriverObserver, Protocol):
     """Who is told what the loop does: logs, metrics, the terminal."""
 
     def imported(self, imported: Imported) -> None: ...
     def polled(self, stream: StreamName, polled: Polled) -> None: ...
-    def delivered(self, turn: Turn) -> None: ...
+    def delivered(self, result: DeliveryResult) -> None: ...
     def trimmed(self, line: TrimmedLine) -> None: ...
     def headroom(self, headrooms: Sequence[Headroom]) -> None: ...
     def error(self, error: Exception) -> None: ...
@@ -113,8 +112,8 @@ class ParticipantLoop:
         catalog: Deployments,
         drivers: Sequence[Driver],
         inputs: Inputs,
-        leases: LeaseKeeper,
-        said: Said,
+        leases: LeaseRenewer,
+        observer: LoopObserver,
         assignments: tuple[Assignment, ...] = (),
         workers: Workers = NO_WORKERS,
         meter: Meter = NO_METER,
@@ -126,14 +125,14 @@ class ParticipantLoop:
         self._chooser = inputs.chooser
         self._sources = inputs.sources
         self._leases = leases
-        self._said = said
+        self._observer = observer
         self._assignments = assignments
         self._housekeeper = workers.housekeeper
         self._deliveries = workers.deliveries
         self._market = workers.market
         self.meter = meter
         self._now_s = now_s
-        self._turn_began_s: float | None = None
+        self._tick_began_s: float | None = None
         self._idle_since_s: float | None = None
         self._imports = [
             (StreamName(a.fragment.removeprefix(IMPORT_PREFIX)), 0)
@@ -144,48 +143,48 @@ class ParticipantLoop:
     def take_leases(self) -> None:
         """Take the leases of everything that is assigned here; Conflict while another has one."""
         assignments = newest_assignments(self._catalog, self._catalog.participant)
-        self._leases.take(leases_wanted(assignments))
+        self._leases.take(leases_needed(assignments))
 
     def tick(self) -> Ticked:
-        """A turn, as `turn`; raises Unavailable if something kept a step from being made."""
-        ticked = self.turn()
+        """A turn, as `attempt`; raises Unavailable if something kept a step from being made."""
+        ticked = self.attempt()
         if ticked.away is not None:
             raise ticked.away
         return ticked
 
-    def turn(self) -> Ticked:
+    def attempt(self) -> Ticked:
         """Feed, import, choose, decide and apply once; a step that cannot be made is put off.
 
         Raises Conflict if a lease is another's now, Unavailable while the catalog is away, and
         AssignmentsChanged if this loop was made for others than now stand in the log.
         """
         began_s = self._now_s()
-        turn_ms = self._last_turn_ms(began_s)
+        tick_ms = self._last_tick_ms(began_s)
         if newest_assignments(self._catalog, self._catalog.participant) != self._assignments:
             raise AssignmentsChanged
-        self.meter.turn()
-        self.meter.did(kind=Kind.DECIDING)
+        self.meter.tick()
+        self.meter.did(kind=ActivityKind.DECIDING)
         landed = self._poll_sources()
         self._leases.check()
         imported = self._import()
-        chosen = 0 if self._chooser is None else self._chooser.turn()
-        self.meter.did(kind=Kind.DECIDING)
+        chosen = 0 if self._chooser is None else self._chooser.tick()
+        self.meter.did(kind=ActivityKind.DECIDING)
         lead_ms = (self._now_s() - began_s) * 1_000
         applied: list[Applied] = []
         away: Unavailable | None = None
         for driver in self._drivers:
-            turned = driver.turn(lead_ms, turn_ms)
+            turned = driver.attempt(lead_ms, tick_ms)
             applied += turned.applied
             away = away or turned.away
-        self._importer.tell_paths(
+        self._importer.set_paths(
             {stream: ms for driver in self._drivers for stream, ms in driver.paths_ms.items()}
         )
-        patience = together(driver.patience for driver in self._drivers)
-        self._importer.tell_room(self._room_ms(patience))
+        wait_budgets = together(driver.wait_budgets for driver in self._drivers)
+        self._importer.set_headroom(self._room_ms(wait_budgets))
         if self._chooser is not None:
-            self._chooser.tell_patience(patience)
-        self._said.headroom([found for driver in self._drivers for found in driver.headrooms])
-        self.meter.did(kind=Kind.DECIDING)
+            self._chooser.set_wait_budgets(wait_budgets)
+        self._observer.headroom([found for driver in self._drivers for found in driver.headrooms])
+        self.meter.did(kind=ActivityKind.DECIDING)
         steps = sum(isinstance(done.decision, ComputeStep) for done in applied)
         return Ticked(
             steps=steps,
@@ -196,32 +195,32 @@ class ParticipantLoop:
             away=away,
         )
 
-    def _last_turn_ms(self, now_s: float) -> float:
+    def _last_tick_ms(self, now_s: float) -> float:
         """How long the last turn kept the loop; another one begins now."""
-        began_s, ended_s = self._turn_began_s, self._idle_since_s
-        self._turn_began_s, self._idle_since_s = now_s, None
+        began_s, ended_s = self._tick_began_s, self._idle_since_s
+        self._tick_began_s, self._idle_since_s = now_s, None
         if began_s is None:
             return 0.0
         return ((now_s if ended_s is None else ended_s) - began_s) * 1_000
 
-    def _room_ms(self, patience: Mapping[StreamName, Patience]) -> int | None:
+    def _room_ms(self, wait_budgets: Mapping[StreamName, WaitBudget]) -> int | None:
         """How long until something must be answered, what comes meanwhile included; None: nothing
         is promised."""
-        if not patience:
+        if not wait_budgets:
             return None
         dues = [driver.wakes_in_ms for driver in self._drivers if driver.wakes_in_ms is not None]
-        return min([*dues, *(one.wait_ms for one in patience.values())])
+        return min([*dues, *(one.wait_ms for one in wait_budgets.values())])
 
     def _import(self) -> int:
         """Bring in partners' news; asking in vain is the work of all that is imported."""
         brought: list[tuple[StreamName, int]] = []
 
-        def told(imported: Imported) -> None:
-            self._said.imported(imported)
+        def text_of(imported: Imported) -> None:
+            self._observer.imported(imported)
             brought.append((imported.stream, imported.segments))
 
-        moved = self._importer.poll(told)
-        self.meter.did(*import_works(brought or self._imports))
+        moved = self._importer.poll(text_of)
+        self.meter.did(*import_spans(brought or self._imports))
         return moved
 
     def _poll_sources(self) -> int:
@@ -231,15 +230,15 @@ class ParticipantLoop:
             try:
                 polled = source.poll(self._catalog.read_clock_ms())
             except (Refused, Unavailable) as error:
-                self._said.error(error)
-                self._said.alarm(landing_fragment(stream), str(error))
-                self.meter.did(*landing_works(stream, None))
+                self._observer.error(error)
+                self._observer.alarm(landing_fragment(stream), str(error))
+                self.meter.did(*landing_spans(stream, None))
                 continue
-            self.meter.did(*landing_works(stream, polled))
+            self.meter.did(*landing_spans(stream, polled))
             if polled.batches or polled.has_more:
                 landed += 1
-            self._said.alarm(landing_fragment(stream), None)
-            self._said.polled(stream, polled)
+            self._observer.alarm(landing_fragment(stream), None)
+            self._observer.polled(stream, polled)
         return landed
 
     def run(
@@ -267,10 +266,10 @@ class ParticipantLoop:
                     was_lost = False
                 if is_done():
                     return
-                has_more = self._work()
+                has_more = self._function()
                 conflicts = 0
                 if failures:
-                    self._said.alarm(self._catalog.participant, None)
+                    self._observer.alarm(self._catalog.participant, None)
                     failures = 0
                 if not has_more:
                     self._idle_since_s = self._now_s()
@@ -280,8 +279,8 @@ class ParticipantLoop:
             except Conflict as error:
                 if was_lost:
                     raise
-                self._turn_began_s = None  # such a turn says nothing about others
-                self._said.error(error)
+                self._tick_began_s = None  # such a turn says nothing about others
+                self._observer.error(error)
                 was_lost = True
                 conflicts += 1
                 if conflicts > 1:
@@ -290,25 +289,25 @@ class ParticipantLoop:
                     )  # whoever is in the way again and again is not hurried
             except (Unavailable, OutcomeUnknown) as error:
                 failures += 1
-                self._turn_began_s = None
-                self._said.error(error)
-                self._said.alarm(self._catalog.participant, str(error))
+                self._tick_began_s = None
+                self._observer.error(error)
+                self._observer.alarm(self._catalog.participant, str(error))
                 pause(RETRIES.wait_ms(failures))
                 with contextlib.suppress(Unavailable):
                     recover(error)
 
-    def _work(self) -> bool:
+    def _function(self) -> bool:
         """One turn, and what goes on beside it; whether there is more to do at once."""
-        ticked = self.turn()
+        ticked = self.attempt()
         if ticked.away is not None:
-            self._said.error(ticked.away)
+            self._observer.error(ticked.away)
         if self._deliveries is not None:
             self._deliveries.look()
-            self.meter.did(kind=Kind.DELIVERY)
+            self.meter.did(kind=ActivityKind.DELIVERY)
         if self._market is not None:
             self._market.look()
         has_more = self._keep_house(is_idle=ticked.is_idle)
-        self.meter.did(kind=Kind.HOUSEKEEPING)
+        self.meter.did(kind=ActivityKind.HOUSEKEEPING)
         return has_more or not ticked.is_idle
 
     def _wakes_in_ms(self) -> int | None:
@@ -320,7 +319,7 @@ class ParticipantLoop:
 
     def _keep_house(self, *, is_idle: bool) -> bool:
         """A piece of housekeeping, if it is time; whether there is more."""
-        return self._housekeeper is not None and self._housekeeper.turn(is_idle=is_idle)
+        return self._housekeeper is not None and self._housekeeper.tick(is_idle=is_idle)
 
     def has_delivered_all(self) -> bool:
         """Whether every sink has come to the end of its stream; raises what keeps one from it."""

@@ -47,7 +47,7 @@ class _FragmentTimes:
     """The times of one fragment, each with the newest first."""
 
     steps: deque[MeasuredStep] = field(default_factory=lambda: deque(maxlen=OWN_STEPS))
-    turns_ms: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
+    ticks_ms: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
     gathered_ms: deque[int] = field(default_factory=lambda: deque(maxlen=STEPS_PER_COST))
     own_ms: float = 0.0
     """What its steps took in the last turn."""
@@ -65,12 +65,12 @@ class LoopTimes:
         self._times: dict[str, _FragmentTimes] = {}
         self._verification_ms = 0.0
 
-    def note_turn(self, turn_ms: float, lead_ms: float) -> None:
+    def note_tick(self, tick_ms: float, lead_ms: float) -> None:
         """A turn of the loop begins: how long the last one took, and this one until it decides."""
         self._leads_ms.appendleft(lead_ms)
         for times in self._times.values():
-            others_ms = turn_ms - self._verification_ms - times.own_ms
-            times.turns_ms.appendleft(max(others_ms, 0.0))
+            others_ms = tick_ms - self._verification_ms - times.own_ms
+            times.ticks_ms.appendleft(max(others_ms, 0.0))
             times.own_ms = 0.0
         self._verification_ms = 0.0
 
@@ -108,7 +108,7 @@ class LoopTimes:
             times.estimate = replace(
                 with_own_steps(metered, tuple(times.steps)),
                 wake_ms=wake_of(tuple(self._leads_ms), tuple(self._around_ms)),
-                blocked_ms=blocked_of(tuple(times.turns_ms)),
+                blocked_ms=blocked_of(tuple(times.ticks_ms)),
                 gather_ms=gather_of(tuple(times.gathered_ms)),
             )
         return times.estimate

@@ -19,7 +19,7 @@ ASKS_EVERY_S = 5.0
 """How long the first contract of a home may wait until the loop takes it up."""
 
 
-class Turns(Protocol):
+class MarketTicks(Protocol):
     """Turns in the market, made in the background: `market.sync.background_worker`."""
 
     def look(self) -> None: ...
@@ -36,7 +36,7 @@ class MarketDoor:
     def __init__(
         self,
         home: ContractPresence,
-        opens: Callable[[], Turns | None],
+        opens: Callable[[], MarketTicks | None],
         *,
         now_s: Callable[[], float] = clock.monotonic_s,
     ) -> None:
@@ -44,25 +44,25 @@ class MarketDoor:
         self._opens = opens
         self._now_s = now_s
         self._asks_s = now_s()
-        self._turns: Turns | None = None
+        self._ticks: MarketTicks | None = None
 
     def look(self) -> None:
         """Look at the market if it is open, else whether it is to be opened.
 
         Raises Unavailable if the catalog is away.
         """
-        if self._turns is None:
+        if self._ticks is None:
             now_s = self._now_s()
             if now_s < self._asks_s:
                 return
             self._asks_s = now_s + ASKS_EVERY_S
             if not self._home.has_contracts():
                 return
-            self._turns = self._opens()
-        if self._turns is not None:
-            self._turns.look()
+            self._ticks = self._opens()
+        if self._ticks is not None:
+            self._ticks.look()
 
     def close(self) -> None:
         """End the turns, if there are any."""
-        if self._turns is not None:
-            self._turns.close()
+        if self._ticks is not None:
+            self._ticks.close()

@@ -15,7 +15,7 @@ from medusa_core.errors import Refused
 from medusa_core.exchange import LineNews
 from medusa_core.grid import BEGINNING_US, floor_us
 from medusa_core.names import Participant, StreamName
-from medusa_core.recalls import LineRecall, Recalled, RecallWanted
+from medusa_core.recalls import LineRecall, RecallRequest, RecallResult
 from medusa_core.suggest import did_you_mean
 from medusa_core.trims import begins_us, earliest_bucket_us
 from pipelines.base.time_text import iso
@@ -34,29 +34,29 @@ class RecallingHome(Deployments, Lines, Recalls, Protocol):
 SEGMENTS_PER_NEWS_MAX = 1_024
 
 
-def line_to_recall(catalog: Lines, wanted: str, follow: Participant | None) -> LineStatus:
+def line_to_recall(catalog: Lines, name: str, follow: Participant | None) -> LineStatus:
     """The line that is meant: what this home computes of the stream, else what it has chosen; with
     `follow`, its copy of that participant's.
 
     Refused, with what to do, if there is none.
     """
     here = catalog.participant
-    lines = catalog.lines(StreamName(wanted))
+    lines = catalog.lines(StreamName(name))
     if not lines:
         known = sorted({str(line.stream.name) for line in catalog.lines()})
-        hint = did_you_mean(wanted, known, "it has " + (", ".join(known) or "none"))
-        raise Refused(f"the home of {here} has no stream {wanted!r}: {hint}")
+        hint = did_you_mean(name, known, "it has " + (", ".join(known) or "none"))
+        raise Refused(f"the home of {here} has no stream {name!r}: {hint}")
     writers = sorted({str(line.producer.participant) for line in lines} - {here})
     if follow is not None:
         copies = [line for line in lines if line.producer.participant == follow != here]
         if not copies:
             hint = did_you_mean(follow, writers, "there: " + (", ".join(writers) or "nobody"))
-            raise Refused(f"{wanted} is read of no partner {follow} here: {hint}")
+            raise Refused(f"{name} is read of no partner {follow} here: {hint}")
         return copies[0]
     own = [line for line in lines if line.producer.participant == here]
     if not own:
         raise Refused(
-            f"{wanted} is computed by {', '.join(writers)}, not by {here}: recall it there, and "
+            f"{name} is computed by {', '.join(writers)}, not by {here}: recall it there, and "
             "follow here with --follow"
         )
     return min(own, key=lambda line: line.producer.is_import)
@@ -109,13 +109,13 @@ def _first_with_recalls(exchange: Exchange, line: LineStatus) -> LineNews:
     )
 
 
-def with_needs(catalog: RecallingHome, wanted: RecallWanted) -> RecallWanted:
+def with_needs(catalog: RecallingHome, request: RecallRequest) -> RecallRequest:
     """What is wanted, with what has to be read again.
 
     Refused, naming the bucket from which on it could be, if a part of that is trimmed; of what is
     computed from a partner's line that part stays.
     """
-    plan = catalog.recall(wanted, explain=True)
+    plan = catalog.recall(request, explain=True)
     shapes, needed = shapes_here(catalog), dict[str, Mapping[StreamName, int]]()
     widths = {line.stream.name: line.stream.width_us for line in catalog.lines()}
     kept, stays = _kept_from_us(catalog), dict[StreamName, int]()
@@ -126,7 +126,7 @@ def with_needs(catalog: RecallingHome, wanted: RecallWanted) -> RecallWanted:
         width_us = max(widths[StreamName(o)] for o in shaped[-1].outputs if StreamName(o) in widths)
         from_us = floor_us(min(r.from_us for r in its), width_us)
         could_us = max(earliest_bucket_us(shape, from_us, width_us, kept) for shape in shaped)
-        if could_us > from_us and wanted.follows is None:
+        if could_us > from_us and request.follows is None:
             raise Refused(
                 f"{name} cannot compute again what is recalled from {iso(from_us)} on, because "
                 f"what it reads is trimmed: recall from {iso(could_us)} on, or later"
@@ -138,10 +138,10 @@ def with_needs(catalog: RecallingHome, wanted: RecallWanted) -> RecallWanted:
             for stream, at_us in begins_us(shape, could_us).items():
                 begins[stream] = min(begins.get(stream, at_us), at_us)
         needed[name] = {s: max(at_us, BEGINNING_US) for s, at_us in begins.items()}
-    return replace(wanted, needed=needed, stays=stays)
+    return replace(request, needed=needed, stays=stays)
 
 
-def _is_computed(catalog: Lines, recalled: Recalled) -> bool:
+def _is_computed(catalog: Lines, recalled: RecallResult) -> bool:
     producer = recalled.producer
     return producer.participant == catalog.participant and not producer.is_import
 
@@ -156,6 +156,6 @@ def _kept_from_us(catalog: Lines) -> dict[StreamName, int]:
     }
 
 
-def total_rows(recalled: Sequence[Recalled]) -> int:
+def total_rows(recalled: Sequence[RecallResult]) -> int:
     """How many rows are taken back together."""
     return sum(r.rows for r in recalled)

@@ -45,7 +45,7 @@ LEFT = "is left as it is: no value was given"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class RepairOutcome:
     """What becomes of a line of the file: `number` in quarantine, and why it does not land."""
 
     line: int
@@ -62,7 +62,9 @@ class _Given:
     values: Mapping[int, Mapping[str, str | None]]
 
 
-def hand_in(home: Home, stream: str, file: Path, *, explain: bool) -> tuple[Told, ...]:
+def import_repaired(
+    home: Home, stream: str, file: Path, *, explain: bool
+) -> tuple[RepairOutcome, ...]:
     """Land what was repaired (with `explain` only tell): what becomes of each line, in order.
 
     Refused if the file is not one that `hand_out` wrote, edited; Conflict if somebody else hands
@@ -78,7 +80,7 @@ def hand_in(home: Home, stream: str, file: Path, *, explain: bool) -> tuple[Told
     }
     why_not |= _land(home, source, given, records, lines, explain=explain)
     return tuple(
-        Told(line=line, number=number, why_not=why_not.get(line))
+        RepairOutcome(line=line, number=number, why_not=why_not.get(line))
         for line, number in given.numbers.items()
     )
 
@@ -151,16 +153,16 @@ def _records(
     Lines stay where they are, so that what is said of a line is said of the operator's.
     """
     last = max(given.values, default=0)
-    wanted = {line: values for line, values in given.values.items() if line not in done}
+    remaining = {line: values for line, values in given.values.items() if line not in done}
     tables = [record_schema(columns_of(source.name, source.columns)).empty_table()]
     lines: list[int] = []
     bad: dict[int, str] = {}
-    if not wanted:
+    if not remaining:
         return tables[0], lines, bad
     with tempfile.TemporaryDirectory(prefix="medusa-repairs-") as folder:
         path = Path(folder) / "records.json"
         text = "".join(
-            (json.dumps(dict(wanted[line])) if line in wanted else "") + "\n"
+            (json.dumps(dict(remaining[line])) if line in remaining else "") + "\n"
             for line in range(1, last + 1)
         )
         path.write_text(text, encoding="utf-8")
@@ -224,9 +226,9 @@ def _land(
 
 
 def _line(home: Home, stream: StreamName, producer: Producer) -> LineStatus | None:
-    wanted = (stream, producer)
+    key = (stream, producer)
     lines: Iterable[LineStatus] = home.catalog.lines(stream)
-    return next((s for s in lines if (s.stream.name, s.producer) == wanted), None)
+    return next((s for s in lines if (s.stream.name, s.producer) == key), None)
 
 
 def _closed(line: LineStatus, records: pa.Table) -> set[int]:
@@ -243,8 +245,8 @@ def _closed(line: LineStatus, records: pa.Table) -> set[int]:
 
 def _query_id(given: _Given, lines: Sequence[int], rows: Sequence[int]) -> str:
     """The same for the same records with the same values, whatever file they stand in."""
-    said = sorted(
+    query_ids = sorted(
         (given.numbers[lines[row]], sorted(given.values[lines[row]].items(), key=repr))
         for row in rows
     )
-    return "retry-" + sha256(json.dumps(said).encode()).hexdigest()[:32]
+    return "retry-" + sha256(json.dumps(query_ids).encode()).hexdigest()[:32]

@@ -24,7 +24,7 @@ from pipelines.sources.recorded.json_records import parse_line, text_of
 PAGE = 1_000
 
 
-def hand_out(home: Home, stream: str, file: Path) -> int:
+def export_quarantined(home: Home, stream: str, file: Path) -> int:
     """Write a source's records that have not landed as JSON lines; how many there are.
 
     Refused if the file is there already or the stream is no source, Unavailable if it cannot be

@@ -36,9 +36,9 @@ from pipelines.base.foreign_documents import parse_json
 from pipelines.catalog.processing_roles import LandedFiles, Landing
 from pipelines.catalog.reading_roles import Lines, Quarantine, StepHistory
 from pipelines.homes.home import Home
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.language.check import CheckedNetwork, check_network, fragments_for
-from pipelines.participant.assigned_plans import Work
+from pipelines.participant.assigned_plans import AssignedPlan
 from pipelines.participant.driver import Applied, Driver
 from pipelines.sources.closing import BucketCloser
 from pipelines.sources.landing import landed_batch, log_batch
@@ -205,7 +205,7 @@ def replay(
         producer = Producer(home.participant)
         fragments = fragments_for(checked)
         catalog.deploy(deployment_of(plan, checked, fragments, producer))
-        leases = stack.enter_context(LeaseKeeper(catalog, holder))
+        leases = stack.enter_context(LeaseRenewer(catalog, holder))
         sources = [StreamName(s.name) for s in order.network.sources]
         names = [*(landing_fragment(s) for s in sources), *(f.id for f in fragments)]
         keys = [(LeaseKey(fragment=name, producer=producer), home.epoch) for name in names]
@@ -218,12 +218,12 @@ def replay(
         engine = _LazyEngine(session, home.storage, checked)
         driver = Driver(
             catalog=catalog,
-            work=Work(plan=plan, checked=checked, fragments=fragments),
+            assigned_plan=AssignedPlan(plan=plan, checked=checked, fragments=fragments),
             closer=BucketCloser(catalog, home.storage),
             leases=leases,
             engine=engine,
             limits=order.limits,
-            said=(heard := _Verifications()),
+            observer=(heard := _Verifications()),
         )
         total = _records(catalog, sources)
         done = 0
@@ -261,7 +261,7 @@ def make_folder(folder: Path, option: str) -> None:
 
 
 def ticked(
-    driver: Driver, leases: LeaseKeeper, keys: Sequence[tuple[LeaseKey, Epoch]]
+    driver: Driver, leases: LeaseRenewer, keys: Sequence[tuple[LeaseKey, Epoch]]
 ) -> list[Applied]:
     """One tick; if a lease ran out meanwhile (a suspended machine), with leases taken anew.
 
@@ -282,17 +282,17 @@ def claim(home: Home, order: ReplayOrder, plan: Plan) -> str:
     once are kept apart by the lock that the home holds. Refused for another order.
     """
     mark = home.directory / "replay.json"
-    wanted = {"order": order.fingerprint, "plan": plan.id}
+    expected = {"order": order.fingerprint, "plan": plan.id}
     if mark.exists():
         found = _mark_in(mark)
-        if {k: found.get(k) for k in wanted} != wanted or not isinstance(found["holder"], str):
+        if {k: found.get(k) for k in expected} != expected or not isinstance(found["holder"], str):
             raise Refused(
                 f"{home.directory} holds another replay (other network, files, width or engine): "
                 "choose an empty folder for --keep"
             )
         return found["holder"]
     holder = f"replay-{uuid4().hex}"
-    text = json.dumps({**wanted, "holder": holder, "network": order.network.name})
+    text = json.dumps({**expected, "holder": holder, "network": order.network.name})
     write_atomically(mark, text)
     return holder
 
@@ -312,7 +312,7 @@ def _mark_in(mark: Path) -> Mapping[str, Any]:
 def land(
     order: ReplayOrder,
     home: Home,
-    leases: LeaseKeeper,
+    leases: LeaseRenewer,
     stream: StreamName,
     producer: Producer,
     say: Say,

@@ -18,7 +18,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import PlanId, StreamName
-from medusa_core.trims import Planned, Trimmed, needed_from_us, shapes_owed
+from medusa_core.trims import Planned, TrimResult, needed_from_us, shapes_owed
 from pipelines.base.failpoints import reached
 from pipelines.catalog.processing_roles import Deployments, Trims
 from pipelines.catalog.records import LineStatus
@@ -42,7 +42,7 @@ class Freed:
     """What a trim of one line did: `files` that were named, of them `removed` from the disk."""
 
     status: LineStatus
-    trimmed: Trimmed
+    trimmed: TrimResult
     removed: int = 0
 
     @property
@@ -113,12 +113,12 @@ def _fragments_of(document: str) -> Mapping[str, Fragment] | None:
 
 def furthest_us(catalog: Trims, status: LineStatus, needs: Needs) -> int:
     """Up to where nothing holds a line."""
-    asked = trim_once(catalog, status, FOREVER_US, needs, segments_max=0, explain=True)
-    return FOREVER_US if asked.held_by is None else asked.held_by.from_us
+    trimmed = trim_once(catalog, status, FOREVER_US, needs, segments_max=0, explain=True)
+    return FOREVER_US if trimmed.held_by is None else trimmed.held_by.from_us
 
 
 def trim_once(catalog: Trims, status: LineStatus, before_us: int, needs: Needs, *,
-              segments_max: int | None = None, explain: bool = False) -> Trimmed:  # fmt: skip
+              segments_max: int | None = None, explain: bool = False) -> TrimResult:  # fmt: skip
     """One call of `Trims.trim`."""
     stream = status.stream.name
     return catalog.trim(
@@ -177,13 +177,13 @@ def before_of(keep_us: int | None, before_us: int | None) -> Before:
     return before
 
 
-def remove_files(root: Path, trimmed: Trimmed) -> int:
+def remove_files(root: Path, trimmed: TrimResult) -> int:
     """Remove what a trim freed from the disk; how many files were there."""
     reached("trim.committed")
     return sum(remove_file(root, file.path) for file in trimmed.files)
 
 
-def _together(first: Trimmed, then: Trimmed) -> Trimmed:
+def _together(first: TrimResult, then: TrimResult) -> TrimResult:
     return replace(
         then,
         from_us=first.from_us,

@@ -9,20 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pipelines.participant.assigned_plans import Work
+from pipelines.participant.assigned_plans import AssignedPlan
 
 if TYPE_CHECKING:
     from pipelines.spark.step import StepEngine
 
 
-def warm_up(works: tuple[Work, ...], engine_of: Callable[[Work], Callable[[], StepEngine]]) -> int:
+def warm_up(
+    assigned_plans: tuple[AssignedPlan, ...],
+    engine_of: Callable[[AssignedPlan], Callable[[], StepEngine]],
+) -> int:
     """Make the plans of everything that is computed here and run them over made-up records.
 
     Returns how many fragments are ready; where nothing is computed, Spark is not opened.
     """
     ready = 0
-    for work in works:
-        for fragment in work.fragments:
-            engine_of(work)().warm_up(fragment)
+    for assigned_plan in assigned_plans:
+        for fragment in assigned_plan.fragments:
+            engine_of(assigned_plan)().warm_up(fragment)
             ready += 1
     return ready

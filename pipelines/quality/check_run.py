@@ -16,7 +16,7 @@ from pipelines.quality.planted_faults import broken
 from pipelines.quality.spark_boxes import spark_batch
 from pipelines.quality.suites import examinations
 from pipelines.quality.window_facts import Facts, gather
-from pipelines.quality.windows import Asked, subjects_of
+from pipelines.quality.windows import WindowRequest, subjects_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,7 +49,11 @@ class Outcome:
 
 
 def run_checks(
-    home: Home, asked: Asked, *, break_mode: str | None = None, session: Session | None = None
+    home: Home,
+    request: WindowRequest,
+    *,
+    break_mode: str | None = None,
+    session: Session | None = None,
 ) -> Outcome:
     """Check the windows that are asked for and record a certificate of each check.
 
@@ -59,10 +63,10 @@ def run_checks(
     a file is missing or damaged.
     """
     fragments = fragments_in_force(home.catalog)
-    subjects = subjects_of(asked, home.catalog.lines(), fragments, home.participant)
+    subjects = subjects_of(request, home.catalog.lines(), fragments, home.participant)
     with ExitStack() as stack:
         opened = _Opening(home, session or own_session, stack)
-        facts = gather(home, subjects, spark_batch(opened), is_default=asked.from_us is None)
+        facts = gather(home, subjects, spark_batch(opened), is_default=request.from_us is None)
     folder = home.directory / FOLDER
     if break_mode is not None:
         facts = broken(break_mode, facts)

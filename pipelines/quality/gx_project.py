@@ -22,7 +22,7 @@ from medusa_core.errors import Unavailable
 from pipelines.base.files import FileLock
 from pipelines.base.time_text import counted, iso
 from pipelines.quality.offline import make_offline
-from pipelines.quality.suites import TOLD, Examination, Expected, Table
+from pipelines.quality.suites import TITLES, Examination, Expected, Table
 
 RUNS_KEPT = 50
 _SITE = Path("gx/uncommitted/data_docs/local_site")
@@ -105,7 +105,7 @@ class Project:
             suite = gx.ExpectationSuite(
                 name=name,
                 expectations=[_expectation(gx, e) for e in table.expected],
-                meta={"notes": {"format": "markdown", "content": [TOLD[examination.suite]]}},
+                meta={"notes": {"format": "markdown", "content": [TITLES[examination.suite]]}},
             )
             suite = self._context.suites.add_or_update(suite)
             if name in self._known:
@@ -156,7 +156,7 @@ def _suite_page(name: str) -> Any:
 
 def _expectation(gx: Any, expected: Expected) -> Any:
     kind = getattr(gx.expectations, expected.kind)
-    return kind(**expected.arguments, description=expected.told)
+    return kind(**expected.arguments, description=expected.message)
 
 
 def _broken(result: Any) -> Iterator[str]:
@@ -165,11 +165,11 @@ def _broken(result: Any) -> Iterator[str]:
         for one in run.results:
             if not one.success:
                 config = one.expectation_config
-                told = getattr(config, "description", None) or config.type
+                text = getattr(config, "description", None) or config.type
                 found = dict(one.result or {})
                 number = found.get("unexpected_count")
                 yield (
-                    f"{told}: failed in {counted(number, 'case')}" if number else f"{told}: failed"
+                    f"{text}: failed in {counted(number, 'case')}" if number else f"{text}: failed"
                 )
 
 

@@ -37,8 +37,8 @@ def make_offline(site: Path) -> int:
             if file.read(len(_MARK)) == _MARK:
                 continue
         text = page.read_text(encoding="utf-8")
-        beside = os.path.relpath(folder, page.parent)
-        text = _LOADED.sub(lambda found, beside=beside: _instead(found, beside), text)  # type: ignore[misc]
+        relative = os.path.relpath(folder, page.parent)
+        text = _LOADED.sub(lambda found, folder=relative: _instead(found, folder), text)  # type: ignore[misc]
         text = _BACKGROUND.sub("none", text)
         page.write_bytes(_MARK + text.encode())
         done += 1
@@ -48,15 +48,15 @@ def make_offline(site: Path) -> int:
 _MARK = b"<!-- opens offline -->\n"
 
 
-def _instead(found: re.Match[str], beside: str) -> str:
+def _instead(found: re.Match[str], folder: str) -> str:
     """The tag with the path of the local copy, or nothing."""
     name = found["address"].partition("?")[0].rpartition("/")[2]
     if name == "all.min.css" and found["tag"].lower() == "link":
-        return "".join(f'<link rel="stylesheet" href="{beside}/{n}">' for n in _SYMBOLS)
+        return "".join(f'<link rel="stylesheet" href="{folder}/{n}">' for n in _SYMBOLS)
     name = re.sub(r"^jquery-[\d.]+\.min", "jquery.min", name)
     name = name if name.endswith((".min.css", ".min.js")) else name.replace(".css", ".min.css")
     if not (ASSETS / name).is_file():
         return ""
     if found["tag"].lower() == "link":
-        return f'<link rel="stylesheet" href="{beside}/{name}">'
-    return f'<script src="{beside}/{name}"></script>'
+        return f'<link rel="stylesheet" href="{folder}/{name}">'
+    return f'<script src="{folder}/{name}"></script>'

@@ -44,10 +44,10 @@ def needed(network: Network, port: Port, part: Range) -> Mapping[str, Range]:
     return found
 
 
-def needed_parts(network: Network, wanted: Mapping[Port, Iterable[Range]]) -> Mapping[str, Parts]:
+def needed_parts(network: Network, expected: Mapping[Port, Iterable[Range]]) -> Mapping[str, Parts]:
     """Source -> the ranges of its records that ranges of some ports are computed from."""
     found: dict[str, list[Range]] = {}
-    for port, parts in wanted.items():
+    for port, parts in expected.items():
         for part in parts:
             for source, range_ in needed(network, port, part).items():
                 found.setdefault(source, []).append(range_)

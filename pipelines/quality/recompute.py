@@ -56,7 +56,7 @@ Records = Callable[[str, Columns, Sequence[Range]], pa.Table]
 
 def recompute(
     network: Network,
-    wanted: Mapping[Port, Sequence[Range]],
+    ranges: Mapping[Port, Sequence[Range]],
     records: Records,
     batch: SparkBatch,
 ) -> Recomputation:
@@ -66,7 +66,7 @@ def recompute(
     not cover an expression, and what `records` raises.
     """
     columns = port_columns(network)
-    parts = needed_parts(network, wanted)
+    parts = needed_parts(network, ranges)
     sources = {}
     for source in network.sources:
         of_source = columns[Port(source.name)]

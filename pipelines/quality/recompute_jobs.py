@@ -74,11 +74,11 @@ def _of_plan(
         yield from ((stream, Recomputed(reason=str(error))) for stream in ranges)
         return
     ports = ports_of_streams(network)
-    wanted = {ports[stream]: merged(parts) for stream, parts in ranges.items()}
-    with recompute(network, wanted, records, batch) as run:
+    needed = {ports[stream]: merged(parts) for stream, parts in ranges.items()}
+    with recompute(network, needed, records, batch) as run:
         for stream in ranges:
             port = ports[stream]
-            rows = run.rows(port, wanted[port])
+            rows = run.rows(port, needed[port])
             behind = boxes_behind(network, port)
             yield (
                 stream,

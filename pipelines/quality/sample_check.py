@@ -112,9 +112,9 @@ def check_sample(home: Home, network: Network, plan: PlanId) -> SampleCheck:
     segments = {name: home.catalog.segments(name) for name in ports}
     sample = _Sample(home, network, plan, ports, segments)
     chosen = {name: merged(parts) for name, parts in sample.chosen.items() if parts}
-    wanted: dict[Port, list[Range]] = {}
+    ranges: dict[Port, list[Range]] = {}
     for name, parts in chosen.items():
-        wanted.setdefault(ports[name], []).extend(parts)
+        ranges.setdefault(ports[name], []).extend(parts)
 
     def records(name: str, columns: Sequence[Column], parts: Sequence[Range]) -> pa.Table:
         return source_records(home.catalog, home.storage, StreamName(name), columns, parts)
@@ -124,7 +124,7 @@ def check_sample(home: Home, network: Network, plan: PlanId) -> SampleCheck:
     checked: dict[StreamName, int] = {}
     try:
         with recompute(
-            network, {p: merged(parts) for p, parts in wanted.items()}, records, _refused
+            network, {p: merged(parts) for p, parts in ranges.items()}, records, _refused
         ) as again:
             for name, parts in chosen.items():
                 try:

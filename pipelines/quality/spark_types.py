@@ -75,7 +75,7 @@ class Operand:
     type: SparkType
     literal: int | None = None
 
-    def beside(self, other: Operand) -> SparkType:
+    def common_type(self, other: Operand) -> SparkType:
         """The type beside another: a written integer has only its own digits beside a decimal."""
         if self.literal is not None and other.type.is_decimal:
             return decimal(len(str(abs(self.literal))), 0)
@@ -150,7 +150,7 @@ def arithmetic_type(sign: str, left: Operand, right: Operand) -> SparkType:
 
 def exact_arithmetic(sign: str, left: Operand, right: Operand) -> tuple[SparkType, bool]:
     """The type of `left sign right`, and whether a decimal result has room for every digit."""
-    a, b = left.beside(right), right.beside(left)
+    a, b = left.common_type(right), right.common_type(left)
     if not (a.is_number and b.is_number):
         raise NoSuchType(f"{a} {sign} {b}")
     if DOUBLE in (a, b) or (sign == "/" and a.is_integral and b.is_integral):

@@ -18,7 +18,7 @@ from pipelines.quality.differences import differences, differing_columns
 from pipelines.quality.frames import HOLE, arrivals_frame, pieces_frame, versions_frame
 from pipelines.quality.window_facts import LANDED, Facts
 
-TOLD = {
+TITLES = {
     Suite.CONVERGED: "L2: final rows and the types of their columns equal what is recomputed from "
     "the records that landed.",
     Suite.COMPLETE: "L1: nothing of the window is missing or tentative, and every row is there.",
@@ -33,7 +33,7 @@ class Expected:
     """An expectation of GX: the name of its class, its arguments, and its text for people."""
 
     kind: str
-    told: str
+    message: str
     arguments: Mapping[str, Any]
 
 
@@ -68,9 +68,9 @@ def examinations(facts: Facts) -> list[Examination]:
     return found
 
 
-def _all(column: str, values: Sequence[object], told: str) -> Expected:
+def _all(column: str, values: Sequence[object], text: str) -> Expected:
     arguments = {"column": column, "value_set": list(values)}
-    return Expected("ExpectColumnValuesToBeInSet", told, arguments)
+    return Expected("ExpectColumnValuesToBeInSet", text, arguments)
 
 
 def _converged(facts: Facts) -> Examination:
@@ -100,8 +100,8 @@ def _converged(facts: Facts) -> Examination:
             f"{row.in_files}"
             for row in columns.itertuples()
         )
-        told = f"each column has the type that Spark's rules give it ({shown})"
-        nothing = Expected("ExpectColumnValuesToBeNull", told, {"column": "column"})
+        text = f"each column has the type that Spark's rules give it ({shown})"
+        nothing = Expected("ExpectColumnValuesToBeNull", text, {"column": "column"})
         tables.append(Table(name="columns", rows=columns, expected=(nothing,)))
     if len(found.shown):
         nothing = Expected("ExpectColumnValuesToBeNull", "no row differs", {"column": "row"})
@@ -191,8 +191,8 @@ def _availability(facts: Facts, arrivals: pd.DataFrame) -> Examination:
     expected = []
     if bound_ms is not None:
         most = {"column": "delay_ms", "max_value": bound_ms}
-        told = f"first results come within {bound_ms} ms of their inputs"
-        expected.append(Expected("ExpectColumnValuesToBeBetween", told, most))
+        text = f"first results come within {bound_ms} ms of their inputs"
+        expected.append(Expected("ExpectColumnValuesToBeBetween", text, most))
     figures: dict[str, Any] = {"bound_ms": bound_ms}
     for name, labels in (("tentative", ["tentative"]), ("final", ["stable"])):
         delays = arrivals[arrivals["label"].isin(labels)]["delay_ms"]

@@ -29,7 +29,7 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class WindowRequest:
     """The window that was asked for; None stands for everything that has closed."""
 
     stream: str | None = None
@@ -38,20 +38,23 @@ class Asked:
 
 
 def subjects_of(
-    asked: Asked, lines: Sequence[LineStatus], fragments: Mapping[str, Fragment], here: Participant
+    request: WindowRequest,
+    lines: Sequence[LineStatus],
+    fragments: Mapping[str, Fragment],
+    here: Participant,
 ) -> tuple[Subject, ...]:
     """The lines and windows that were asked for; Refused if they cannot be checked."""
     chosen = lines_read(lines, here)
-    if asked.stream is not None:
-        if asked.stream not in chosen:
-            hint = did_you_mean(asked.stream, chosen, "it has " + (", ".join(chosen) or "none"))
-            raise Refused(f"the home of {here} has no stream {asked.stream!r}: {hint}")
-        name = StreamName(asked.stream)
-        return (_subject(asked, chosen[name], chosen, fragments),)
+    if request.stream is not None:
+        if request.stream not in chosen:
+            hint = did_you_mean(request.stream, chosen, "it has " + (", ".join(chosen) or "none"))
+            raise Refused(f"the home of {here} has no stream {request.stream!r}: {hint}")
+        name = StreamName(request.stream)
+        return (_subject(request, chosen[name], chosen, fragments),)
     begun = {name: line for name, line in chosen.items() if _closed(line) is not None}
     if not begun:
         raise Refused(f"no bucket has closed in the home of {here}: start a replay or a run first")
-    return tuple(_subject(asked, line, chosen, fragments) for line in begun.values())
+    return tuple(_subject(request, line, chosen, fragments) for line in begun.values())
 
 
 def _closed(line: LineStatus) -> Range | None:
@@ -61,7 +64,7 @@ def _closed(line: LineStatus) -> Range | None:
 
 
 def _subject(
-    asked: Asked,
+    request: WindowRequest,
     line: LineStatus,
     lines: Mapping[StreamName, LineStatus],
     fragments: Mapping[str, Fragment],
@@ -69,9 +72,9 @@ def _subject(
     name, closed = line.stream.name, _closed(line)
     if closed is None:
         raise Refused(f"{name} has no closed bucket yet: {_waits_for(line, lines, fragments)}")
-    from_us = closed.from_us if asked.from_us is None else asked.from_us
-    to_us = closed.to_us if asked.to_us is None else asked.to_us
-    for option, at_us in (("--from", asked.from_us), ("--to", asked.to_us)):
+    from_us = closed.from_us if request.from_us is None else request.from_us
+    to_us = closed.to_us if request.to_us is None else request.to_us
+    for option, at_us in (("--from", request.from_us), ("--to", request.to_us)):
         if at_us is not None:
             _check_grid(option, at_us, line)
     if from_us >= to_us:

@@ -100,33 +100,33 @@ def _kept(begin_s: int, end_s: int) -> Iterator[int]:
         yield from range(begin_s, end_s)
 
 
-def _states(work: Clockwork, figures: AnswerFigures, y: float) -> Markup:
+def _states(axis: Clockwork, figures: AnswerFigures, y: float) -> Markup:
     """The fragment's state; before the first transition it is STABLE, unless it came into that."""
     blocks: list[tuple[int, State]] = []
     changes = figures.transitions
     if not changes or changes[0].state is not State.STABLE:
-        blocks.append((work.first_ms, State.STABLE))
+        blocks.append((axis.first_ms, State.STABLE))
     blocks += [(c.changed_at_ms or 0, c.state) for c in changes]
-    ends = [*(at for at, _ in blocks[1:]), work.last_ms]
+    ends = [*(at for at, _ in blocks[1:]), axis.last_ms]
     parts = [_side("state", y)]
     for (at_ms, state), to_ms in zip(blocks, ends, strict=True):
-        told = f"{state.value} from {time_of_day(at_ms * 1_000)}"
+        text = f"{state.value} from {time_of_day(at_ms * 1_000)}"
         parts.append(
-            _block(work, at_ms, to_ms, y, f"state {state.name.lower()}", state.value, told)
+            _block(axis, at_ms, to_ms, y, f"state {state.name.lower()}", state.value, text)
         )
     return join(parts)
 
 
-def _outages(work: Clockwork, figures: AnswerFigures, y: float) -> Iterator[Markup]:
+def _outages(axis: Clockwork, figures: AnswerFigures, y: float) -> Iterator[Markup]:
     """A lane for each input of which nothing came."""
     for stream in sorted({o.stream for o in figures.outages}):
         parts = [_side("input", y)]
         for outage in figures.outages:
             if outage.stream == stream:
-                to_ms = work.last_ms if outage.to_ms is None else outage.to_ms
+                to_ms = axis.last_ms if outage.to_ms is None else outage.to_ms
                 words = f"nothing of {stream}"
-                told = f"{words} for {duration((to_ms - outage.from_ms) * 1_000)}"
-                parts.append(_block(work, outage.from_ms, to_ms, y, "cut", words, told))
+                text = f"{words} for {duration((to_ms - outage.from_ms) * 1_000)}"
+                parts.append(_block(axis, outage.from_ms, to_ms, y, "cut", words, text))
         yield join(parts)
         y += LANE_PX + LANE_GAP_PX
 
@@ -136,11 +136,11 @@ def _side(label: str, y: float) -> Markup:
 
 
 def _block(
-    work: Clockwork, from_ms: int, to_ms: int, y: float, kind: str, words: str, told: str
+    axis: Clockwork, from_ms: int, to_ms: int, y: float, kind: str, words: str, text: str
 ) -> Markup:
     """A stretch of a lane, with its words inside where there is room."""
-    x, width = work.x(from_ms), max(work.x(to_ms) - work.x(from_ms), 1.5)
-    parts = [tag("title", told), tag("rect", x=f"{x:.1f}", y=f"{y:.1f}", width=f"{width:.1f}",
+    x, width = axis.x(from_ms), max(axis.x(to_ms) - axis.x(from_ms), 1.5)
+    parts = [tag("title", text), tag("rect", x=f"{x:.1f}", y=f"{y:.1f}", width=f"{width:.1f}",
                                      height=f"{LANE_PX:.0f}", class_=kind)]  # fmt: skip
     if len(words) * CHARACTER_PX + 8 <= width:
         middle = x + width / 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from medusa_core.first_answers import FirstAnswer
+from medusa_core.first_answers import FirstOutput
 from pipelines.base.time_text import counted, duration, iso, time_of_day
 from pipelines.report.answer_axis import (
     FOOT_PX,
@@ -26,7 +26,7 @@ from pipelines.report.markup import Markup, join, tag
 from pipelines.report.time_axis import axis_over
 
 ANSWERS_MAX = 2_000
-TOLD_MAX = 400
+TITLES_MAX = 400
 """So many bars say what they are when pointed at."""
 DELAYS_PX = 150.0
 BAND_PX_MIN, BAND_PX_MAX, BUCKET_PX = 120.0, 420.0, 9.0
@@ -44,20 +44,20 @@ def draw_delays(figures: AnswerFigures, marks: Sequence[Mark] = ()) -> Markup | 
     known = [(a, a.delay_ms) for a in figures.answers if a.delay_ms is not None]
     if not known:
         return None
-    work = clockwork(figures, marks)
-    base = work.top + DELAYS_PX
+    axis = clockwork(figures, marks)
+    base = axis.top + DELAYS_PX
     most = max(max(ms for _, ms in known), (figures.bound_ms or 0) * 1.2, 1)
     parts = scale(most, base, DELAYS_PX, lambda ms: duration(ms * 1_000), left=LEFT_PX)
     # Where several share a place the greatest is seen: it is drawn first, and wider than nothing.
     for at, (answer, ms) in enumerate(sorted(known, key=lambda pair: -pair[1])):
         height = max(ms / most * DELAYS_PX, 1.0)
         kind = "tentative" if answer.is_tentative else "stable"
-        x = work.x(answer.came_at_ms) - BAR_PX / 2
+        x = axis.x(answer.came_at_ms) - BAR_PX / 2
         bar = tag("path", d=f"M{x:.1f} {base:.1f}v-{height:.1f}h{BAR_PX:g}v{height:.1f}z",
                   class_=f"bars {kind}")  # fmt: skip
-        if at < TOLD_MAX:
-            told = f"{iso(answer.range.from_us)}: {kind}, {duration(ms * 1_000)}"
-            bar = tag("g", tag("title", told), bar)
+        if at < TITLES_MAX:
+            text = f"{iso(answer.range.from_us)}: {kind}, {duration(ms * 1_000)}"
+            bar = tag("g", tag("title", text), bar)
         parts.append(bar)
     if figures.bound_ms is not None:
         y = base - figures.bound_ms / most * DELAYS_PX
@@ -65,7 +65,7 @@ def draw_delays(figures: AnswerFigures, marks: Sequence[Mark] = ()) -> Markup | 
         parts.append(tag("path", d=line, class_="bound"))
         words = f"bound {duration(figures.bound_ms * 1_000)}"
         parts.append(tag("text", words, x=f"{LEFT_PX + 6:.0f}", y=f"{y - 5:.1f}", class_="label"))
-    parts += [work.frame(base), work.lanes]
+    parts += [axis.frame(base), axis.lanes]
     greatest = duration(max(ms for _, ms in known) * 1_000)
     bound = "none declared" if figures.bound_ms is None else duration(figures.bound_ms * 1_000)
     return svg(
@@ -80,15 +80,17 @@ def draw_band(figures: AnswerFigures, marks: Sequence[Mark] = ()) -> Markup | No
     figures = drawn(figures)
     if not figures.answers:
         return None
-    work = clockwork(figures, marks)
+    clock_axis = clockwork(figures, marks)
     width_us = figures.line.stream.width_us
     starts = sorted(a.range.from_us for a in figures.answers)
     ends_us = figures.answers[-1].range.to_us
     buckets = (ends_us - starts[0]) / width_us
     height = min(max(buckets * BUCKET_PX, BAND_PX_MIN), BAND_PX_MAX)
     # Long answers to nothing (a quiet night in one row) end the axis at their last bucket.
-    axis = axis_over([*starts, max(ends_us - width_us, starts[-1] + 1)], width_us, work.top, height)
-    bottom, right = work.top + height, WIDTH_PX - RIGHT_PX
+    axis = axis_over(
+        [*starts, max(ends_us - width_us, starts[-1] + 1)], width_us, clock_axis.top, height
+    )
+    bottom, right = clock_axis.top + height, WIDTH_PX - RIGHT_PX
     parts: list[Markup] = []
     for tick in axis.ticks():
         parts.append(tag("path", d=f"M{LEFT_PX:.0f} {tick.x:.1f}H{right:.0f}", class_="grid"))
@@ -97,16 +99,16 @@ def draw_band(figures: AnswerFigures, marks: Sequence[Mark] = ()) -> Markup | No
     for number, answer in enumerate(figures.answers):
         y = axis.x(answer.range.from_us)
         tall = max(axis.x(answer.range.to_us) - y - 0.6, 0.8)
-        came = work.x(answer.came_at_ms)
-        final = right if answer.final_at_ms is None else work.x(answer.final_at_ms)
+        came = clock_axis.x(answer.came_at_ms)
+        final = right if answer.final_at_ms is None else clock_axis.x(answer.final_at_ms)
         stripes = [_stripe(came, final, y, tall, "tentative")] if answer.is_tentative else []
         if answer.final_at_ms is not None:
             kind = "corrected" if answer.is_tentative else "stable"
             stripes.append(_stripe(final, right, y, tall, kind))
-        if number < TOLD_MAX:
-            stripes.insert(0, tag("title", _told(answer)))
+        if number < TITLES_MAX:
+            stripes.insert(0, tag("title", _text_of(answer)))
         parts.append(tag("g", *stripes))
-    parts += [work.frame(bottom), work.lanes]
+    parts += [clock_axis.frame(bottom), clock_axis.lanes]
     parts.append(tag("path", d=f"M{LEFT_PX:.0f} {bottom:.1f}H{right:.0f}", class_="axis"))
     return svg(
         WIDTH_PX, bottom + FOOT_PX, join(parts),
@@ -122,7 +124,7 @@ def _stripe(from_x: float, to_x: float, y: float, height: float, kind: str) -> M
                class_=f"bars {kind}")  # fmt: skip
 
 
-def _told(answer: FirstAnswer) -> str:
+def _text_of(answer: FirstOutput) -> str:
     at_us = answer.range.from_us
     came = time_of_day(answer.came_at_ms * 1_000)
     if not answer.is_tentative:

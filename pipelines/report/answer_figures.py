@@ -13,7 +13,7 @@ from typing import Protocol
 
 from medusa_core.certificates import Certificate, Suite
 from medusa_core.errors import Refused
-from medusa_core.first_answers import FirstAnswer, first_answers
+from medusa_core.first_answers import FirstOutput, first_answers
 from medusa_core.grid import Range
 from medusa_core.names import StreamName, Version
 from medusa_core.states import Transition
@@ -61,7 +61,7 @@ class AnswerFigures:
     line: LineStatus
     window: Range
     bound_ms: int | None
-    answers: tuple[FirstAnswer, ...]
+    answers: tuple[FirstOutput, ...]
     outages: tuple[Outage, ...]
     transitions: tuple[Transition, ...]
     corrections: Corrections
@@ -90,7 +90,7 @@ class AnswerFigures:
         """How many of these are final now."""
         return self._buckets([a for a in self.answers if a.is_corrected])
 
-    def _buckets(self, answers: Sequence[FirstAnswer]) -> int:
+    def _buckets(self, answers: Sequence[FirstOutput]) -> int:
         length_us = sum(a.range.to_us - a.range.from_us for a in answers)
         return length_us // self.line.stream.width_us
 
@@ -147,7 +147,7 @@ class StateHistory(Deployments, StepHistory, Protocol):
 
 
 def _transitions(
-    catalog: StateHistory, line: LineStatus, answers: Sequence[FirstAnswer]
+    catalog: StateHistory, line: LineStatus, answers: Sequence[FirstOutput]
 ) -> tuple[Transition, ...]:
     """Those of the stream's fragment while these answers and their corrections came, behind the one
     that it was in before."""
@@ -169,7 +169,7 @@ def _transitions(
     return tuple(change for _, change in found[max(before - 1, 0) :])
 
 
-def _span(answers: Sequence[FirstAnswer]) -> tuple[int, int] | None:
+def _span(answers: Sequence[FirstOutput]) -> tuple[int, int] | None:
     """When the first of the answers came, and when the last answer or correction did."""
     if not answers:
         return None
@@ -177,7 +177,7 @@ def _span(answers: Sequence[FirstAnswer]) -> tuple[int, int] | None:
     return min(a.came_at_ms for a in answers), last_ms
 
 
-def _outages(catalog: VersionedLines, answers: Sequence[FirstAnswer]) -> list[Outage]:
+def _outages(catalog: VersionedLines, answers: Sequence[FirstOutput]) -> list[Outage]:
     """Of each input that answers lacked, when nothing came of it."""
     found: dict[tuple[StreamName, int], Outage] = {}
     for name in sorted({m for a in answers for m in a.event.missing}):

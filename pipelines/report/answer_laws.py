@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from medusa_core.certificates import LineEvent
-from medusa_core.first_answers import FirstAnswer, computations_max
+from medusa_core.first_answers import FirstOutput, computations_max
 from pipelines.base.time_text import counted, duration
 
 COMPUTATIONS_MAX = 2
@@ -24,7 +24,7 @@ class Law:
 
 
 def laws_of(
-    answers: Sequence[FirstAnswer], events: Sequence[LineEvent], bound_ms: int | None
+    answers: Sequence[FirstOutput], events: Sequence[LineEvent], bound_ms: int | None
 ) -> tuple[Law, ...]:
     """The laws over these rows, in the order of their names."""
     left = sum(answer.final_at_ms is None for answer in answers)
@@ -61,7 +61,7 @@ def laws_of(
     )
 
 
-def _in_time(answers: Sequence[FirstAnswer], bound_ms: int | None) -> Law:
+def _in_time(answers: Sequence[FirstOutput], bound_ms: int | None) -> Law:
     delays = [a.delay_ms for a in answers if a.delay_ms is not None]
     most = max(delays, default=0)
     found = f"{duration(most * 1_000) if most else '0 ms'} at most"

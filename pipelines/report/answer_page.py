@@ -127,8 +127,8 @@ def _delays(figures: AnswerFigures, marks: Sequence[Mark]) -> Iterator[Markup]:
 def _left_out(figures: AnswerFigures) -> Iterator[Markup]:
     more = len(figures.answers) - ANSWERS_MAX
     if more > 0:
-        told = f"Drawn are the newest {ANSWERS_MAX:,} answers; all figures count the {more:,} older"
-        yield tag("p", f"{told} ones too.", class_="soft")
+        text = f"Drawn are the newest {ANSWERS_MAX:,} answers; all figures count the {more:,} older"
+        yield tag("p", f"{text} ones too.", class_="soft")
 
 
 def _band(figures: AnswerFigures, marks: Sequence[Mark]) -> Iterator[Markup]:
@@ -156,13 +156,13 @@ def _corrections(figures: AnswerFigures) -> Iterator[Markup]:
     if not figures.buckets_corrected:
         yield tag("p", "Nothing was corrected.")
         return
-    told = (
+    text = (
         f"The corrected buckets had {counted(found.rows_before, 'row')} before and have "
         f"{found.rows_after:,} now; {counted(found.differing, 'row')} came, went or changed."
     )
     if not found.is_whole:
-        told = f"Of the first corrections: {told}"
-    yield tag("p", told)
+        text = f"Of the first corrections: {text}"
+    yield tag("p", text)
     if not found.changes:
         return
     names = [c.name for c in found.columns]
@@ -231,6 +231,6 @@ def _figure(name: str, value: object) -> str:
         for ending, unit_us in ((" us", 1), (" ms", 1_000)):
             head, found, tail = f"{words} ".partition(f"{ending} ")
             if found:
-                told = duration(value * unit_us) if value else "0 s"
-                return " ".join(f"{head} {tail}{told}".split())
+                text = duration(value * unit_us) if value else "0 s"
+                return " ".join(f"{head} {tail}{text}".split())
     return f"{words} {value if isinstance(value, str) else json.dumps(value)}"

@@ -65,12 +65,12 @@ def draw_windows(panels: Sequence[Panel], window_us: int) -> Markup | None:
         is_last = tick.x > WIDTH_PX - LABEL_PX
         parts.append(tag("text", tick.label, x=f"{tick.x:.1f}", y=f"{bottom + 18:.1f}",
                          class_="label end" if is_last else "label"))  # fmt: skip
-    told = "; ".join(_told(p) for p in panels)
+    text = "; ".join(_text_of(p) for p in panels)
     title = f"Rows per {duration(window_us)} of event time (UTC)"
-    return svg(WIDTH_PX, bottom + FOOT_PX, join(parts), title=title, description=told)
+    return svg(WIDTH_PX, bottom + FOOT_PX, join(parts), title=title, description=text)
 
 
-def _told(panel: Panel) -> str:
+def _text_of(panel: Panel) -> str:
     if not panel.counts:
         return f"{panel.name}: no rows"
     most_us = max(panel.counts, key=lambda at: (panel.counts[at], -at))
@@ -83,7 +83,9 @@ def _told(panel: Panel) -> str:
 def _panel(panel: Panel, axis: TimeAxis, window_us: int, top: float) -> Markup:
     base = top + HEAD_PX + PANEL_PX
     most = max(panel.counts.values(), default=1)
-    parts = [tag("text", _told(panel), x=f"{LEFT_PX:.0f}", y=f"{top + 17:.1f}", class_="heading")]
+    parts = [
+        tag("text", _text_of(panel), x=f"{LEFT_PX:.0f}", y=f"{top + 17:.1f}", class_="heading")
+    ]
     parts += scale(most, base, PANEL_PX, lambda value: f"{value:,.0f}")
     columns: dict[int, int] = {}
     width = axis.x(axis.stretches[0].from_us + window_us) - axis.x(axis.stretches[0].from_us)
@@ -148,7 +150,7 @@ def draw_steps(bars: Sequence[Bar], phases: Sequence[str], title: str) -> Markup
     parts += scale(most, base, height, lambda value: duration(value * 1_000))
     for at, bar in enumerate(bars):
         x, y, left = LEFT_PX + at * width, base, most
-        stack = [tag("title", _bar_told(bar))]
+        stack = [tag("title", _bar_title(bar))]
         for number, phase in enumerate(phases):
             ms = min(bar.phases_ms.get(phase, 0.0), left)
             if ms <= 0:
@@ -174,11 +176,11 @@ def draw_steps(bars: Sequence[Bar], phases: Sequence[str], title: str) -> Markup
     for at in sorted({0, len(bars) - 1}):
         parts.append(tag("text", bars[at].label, x=f"{LEFT_PX + (at + 0.5) * width:.1f}",
                          y=f"{base + 18:.1f}", class_="label middle"))  # fmt: skip
-    told = "; ".join(_bar_told(bar) for bar in bars[:12])
-    return svg(WIDTH_PX, base + FOOT_PX, join(parts), title=title, description=told)
+    text = "; ".join(_bar_title(bar) for bar in bars[:12])
+    return svg(WIDTH_PX, base + FOOT_PX, join(parts), title=title, description=text)
 
 
-def _bar_told(bar: Bar) -> str:
+def _bar_title(bar: Bar) -> str:
     phases = ", ".join(f"{name} {duration(ms * 1_000)}" for name, ms in bar.phases_ms.items() if ms)
     return f"step {bar.label}: {duration(bar.total_ms * 1_000)} ({phases})"
 

@@ -180,21 +180,21 @@ def _place(layers: Sequence[Sequence[_Cell]], cells: Mapping[str, _Cell]) -> Non
     for sweep in range(SWEEPS):
         is_down = sweep % 2 == 0
         for layer in layers if is_down else reversed(layers):
-            wanted = []
+            targets = []
             for cell in layer:
                 near = (cell.above if is_down else cell.below) or [cell.id]
-                wanted.append(_mean([cells[n].middle for n in near]) - cell.width / 2)
-            _spread(layer, wanted)
+                targets.append(_mean([cells[n].middle for n in near]) - cell.width / 2)
+            _spread(layer, targets)
     left = min(c.x for c in cells.values()) - MARGIN_PX
     for cell in cells.values():
         cell.x -= left
 
 
-def _spread(layer: Sequence[_Cell], wanted: Sequence[float]) -> None:
+def _spread(layer: Sequence[_Cell], targets: Sequence[float]) -> None:
     """As near to the wanted places as cells can be that keep their order and do not touch."""
     # Blocks of cells that would overlap are merged and put at their mean (isotonic regression).
     blocks: list[tuple[float, float, list[_Cell]]] = []
-    for cell, x in zip(layer, wanted, strict=True):
+    for cell, x in zip(layer, targets, strict=True):
         blocks.append((x, cell.width + GAP_X_PX, [cell]))
         while len(blocks) > 1 and blocks[-2][0] + blocks[-2][1] > blocks[-1][0]:
             x2, length2, cells2 = blocks.pop()

@@ -35,8 +35,8 @@ def _visible(character: str) -> str:
     if code < 32 and character not in "\n\t":
         return chr(0x2400 + code)
     # DEL, the C1 controls, half of a pair, and what turns the direction of the line around it.
-    turns = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
-    if 127 <= code < 160 or 0xD800 <= code < 0xE000 or turns or code in (0xFFFE, 0xFFFF):
+    is_directional = 0x202A <= code <= 0x202E or 0x2066 <= code <= 0x2069
+    if 127 <= code < 160 or 0xD800 <= code < 0xE000 or is_directional or code in (0xFFFE, 0xFFFF):
         return "\ufffd"
     return character
 

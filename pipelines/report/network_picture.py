@@ -36,9 +36,9 @@ def draw_network(network: Network) -> Markup:
         for arc in arcs
     ]
     title = f"Query network {network.name}"
-    told = f"{len(network.sources)} sources, {len(network.boxes)} boxes, and the outputs "
+    text = f"{len(network.sources)} sources, {len(network.boxes)} boxes, and the outputs "
     outputs = ", ".join(o.name for o in network.outputs)
-    return draw(nodes, edges, title=title, description=told + outputs)
+    return draw(nodes, edges, title=title, description=text + outputs)
 
 
 def _node(box: Box) -> Node:

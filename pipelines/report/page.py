@@ -131,8 +131,8 @@ def _first_rows(figures: Figures) -> Iterator[Markup]:
             for at, values in zip(rows.stimes_us, rows.values, strict=True)
         ]
         # Numbers may be names or times: their digits are not set apart.
-        told = f"the first {len(body):,} of {output.status.rows:,} rows"
-        yield table(names, body, told, thousands="")
+        text = f"the first {len(body):,} of {output.status.rows:,} rows"
+        yield table(names, body, text, thousands="")
 
 
 def _steps(figures: Figures) -> Iterator[Markup]:

@@ -132,8 +132,8 @@ def _progress_of(path: Path, document: Mapping[str, Any]) -> Progress:
         interleavings=_number(document["interleavings"]),
         ticks_most=_number(document["ticks_most"]),
         rounds_most=_number(document["rounds_most"]),
-        violations=[(_number(seed), _text(said)) for seed, said in document["violations"]],
-        shortfalls=[_text(said) for said in document["shortfalls"]],
+        violations=[(_number(seed), _text(sentence)) for seed, sentence in document["violations"]],
+        shortfalls=[_text(sentence) for sentence in document["shortfalls"]],
     )
     for name in COUNTERS:
         counter = getattr(figures, name)

@@ -19,21 +19,21 @@ from medusa_core.errors import Refused
 NAMED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
 _SCHEMES = ("postgres", "postgresql", "postgresql+psycopg2")
 _SECRET_OPTIONS = ("password", "passfile", "sslpassword", "service", "servicefile", "requiressl")
-_STANDS_FOR = "medusa0named"
+_ESCAPED = "medusa0named"
 
 
 def check_address(stream: str, url: str) -> None:
     """Refuse a URL that is none, or that holds a password; its text is not repeated."""
     if NAMED.fullmatch(url):
         return
-    rest = NAMED.sub(_STANDS_FOR, url)
+    rest = NAMED.sub(_ESCAPED, url)
     if "$" in rest or "{" in rest or "}" in rest:
         raise Refused(
             f"the sink of {stream} has a url with a $ that names no variable: write "
             "${NAME} with letters, digits and _"
         )
     parsed = _parsed(stream, rest)
-    has_secret = parsed.password is not None and parsed.password != _STANDS_FOR
+    has_secret = parsed.password is not None and parsed.password != _ESCAPED
     if has_secret or any(option.lower() in _SECRET_OPTIONS for option in parsed.query):
         raise Refused(
             f"the sink of {stream} has a url with a password in it: put it into the environment "

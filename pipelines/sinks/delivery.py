@@ -20,7 +20,7 @@ from medusa_core.errors import Diverged, Refused, Unavailable
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Version
 from medusa_core.segments import Segment, digest_over
-from medusa_core.sinks import Run, SinkRecord, due_us, final_through_us, next_run, run_of
+from medusa_core.sinks import DeliveryRange, SinkRecord, due_us, final_through_us, next_run, run_of
 from pipelines.base import clock
 from pipelines.base.failpoints import reached
 from pipelines.base.time_text import iso
@@ -50,14 +50,14 @@ SIGN_S_MAX = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class DeliveryResult:
     """What a turn did: the run that it delivered, if any; whether there is another one now.
 
     `corrected`: tentative rows that it showed, or took back. `version` is that of the line.
     """
 
     sink: SinkRecord
-    run: Run | None = None
+    run: DeliveryRange | None = None
     has_more: bool = False
     corrected: bool = False
     version: Version | None = None
@@ -100,14 +100,14 @@ class Delivering:
         """How often it has to give a sign while it has nothing to deliver."""
         return min(SIGN_S_MAX, self._declared.pace.hold_ms / 4_000)
 
-    def turn(self) -> Turn:
+    def tick(self) -> DeliveryResult:
         """Deliver the next run, if there is one.
 
         Raises Refused or Diverged for what somebody has to mend, Unavailable or Conflict for what
         may be over soon.
         """
         try:
-            return self._turn()
+            return self._tick()
         except BaseException:
             self.close()
             raise
@@ -125,11 +125,11 @@ class Delivering:
 
     # ------------------------------------------------------------ a turn
 
-    def _turn(self) -> Turn:
+    def _tick(self) -> DeliveryResult:
         # 1
         line = self._line()
         if line is None or line.origin_us is None:
-            return Turn(sink=self._sink)
+            return DeliveryResult(sink=self._sink)
         target, line = self._opened(line)
         record, stable_us = target.record, line.stable_through_us
         assert record is not None
@@ -151,7 +151,7 @@ class Delivering:
         if done or self._is_time_for_a_sign():
             self._copy(target.record)
             reached("sink.recorded")
-        return Turn(
+        return DeliveryResult(
             sink=self._sink,
             run=run,
             has_more=has_more,
@@ -160,7 +160,7 @@ class Delivering:
         )
 
     def _into_table(
-        self, line: LineStatus, target: TableTarget, run: Run | None, *, has_more: bool
+        self, line: LineStatus, target: TableTarget, run: DeliveryRange | None, *, has_more: bool
     ) -> bool:
         """Deliver a run and what is tentative behind it; whether there was anything to do."""
         record, overlay = target.record, NO_OVERLAY
@@ -209,7 +209,7 @@ class Delivering:
             return until_us
         return min(until_us, begins_us - begins_us % every_us + every_us)
 
-    def _next_run(self, line: LineStatus, part: Range) -> Run:
+    def _next_run(self, line: LineStatus, part: Range) -> DeliveryRange:
         width_us, buckets = line.stream.width_us, BUCKETS_AT_ONCE
         while True:
             looked = Range(part.from_us, min(part.to_us, part.from_us + buckets * width_us))
@@ -235,7 +235,7 @@ class Delivering:
 
     def _resumed(
         self, line: LineStatus, part: Range | None, record: TargetRecord, stable_us: int
-    ) -> Run | None:
+    ) -> DeliveryRange | None:
         """The run that was cut short, if there is one."""
         if part is None:
             return None

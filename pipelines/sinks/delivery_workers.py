@@ -22,19 +22,19 @@ from pipelines.base.cpu_meter import NO_METER, Meter
 from pipelines.base.redaction import SafeText
 from pipelines.catalog.records import LineStatus
 from pipelines.sinks.delivered_line import line_of
-from pipelines.sinks.delivery import DeliveredHome, Delivering, Turn
+from pipelines.sinks.delivery import DeliveredHome, Delivering, DeliveryResult
 
 THREADS_MAX = 8
 LOOK_S = 0.5
-TURNS_S = 5.0
+TICK_S = 5.0
 RETRIES = RestartPolicy(back_off_ms=500, back_off_ms_max=30_000)
 IDLE_S = 30.0
 
 
-class Said(Protocol):
+class DeliveryObserver(Protocol):
     """Who is told what is delivered, and what went wrong."""
 
-    def delivered(self, turn: Turn) -> None: ...
+    def delivered(self, result: DeliveryResult) -> None: ...
     def error(self, error: Exception) -> None: ...
 
 
@@ -43,20 +43,20 @@ class _Worked:
     """One sink at work: its last turns, and when to try again."""
 
     delivering: Delivering
-    future: Future[list[Turn]] | None = None
+    future: Future[list[DeliveryResult]] | None = None
     tried_at_s: float | None = None
     not_before_s: float = 0.0
     failures: int = 0
     version: Version | None = None
     problem: MedusaError | None = None
-    told: str | None = None
+    message: str | None = None
 
 
 @dataclass(slots=True)
 class _Stop:
     """Whether the threads shall come to an end."""
 
-    is_asked: bool = False
+    stop_requested: bool = False
 
 
 @dataclass(kw_only=True)
@@ -66,7 +66,7 @@ class Deliveries:
     catalog: DeliveredHome
     root: Path
     directory: Path
-    said: Said
+    observer: DeliveryObserver
     environment: Mapping[str, str] = field(default_factory=settings.environment)
     now_s: Callable[[], float] = clock.monotonic_s
     meter: Meter = NO_METER
@@ -121,7 +121,7 @@ class Deliveries:
 
     def close(self) -> None:
         """End what is under way, as soon as it can be, and let go of all targets."""
-        self._stop.is_asked = True
+        self._stop.stop_requested = True
         for worked in self._worked.values():
             if worked.future is not None and not worked.future.done():
                 worked.delivering.cancel()
@@ -130,7 +130,7 @@ class Deliveries:
         for worked in self._worked.values():
             future = worked.future
             if future is not None and not future.cancelled() and future.exception() is None:
-                self._tell(future.result())
+                self._show_progress(future.result())
             worked.delivering.close()
         self._worked.clear()
 
@@ -144,7 +144,7 @@ class Deliveries:
         except Refused as error:
             # Written by a newer Medusa, say: whoever reads the status sees it.
             if sink.problem != self._safe(error):
-                self.said.error(error)
+                self.observer.error(error)
                 self.catalog.record_sink_problem(sink, self._safe(error))
             return None
 
@@ -173,15 +173,15 @@ class Deliveries:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(THREADS_MAX, thread_name_prefix="medusa-sink")
         worked.tried_at_s = self.now_s()
-        worked.future = self._pool.submit(self._work, worked.delivering)
+        worked.future = self._pool.submit(self._function, worked.delivering)
 
-    def _work(self, delivering: Delivering) -> list[Turn]:
+    def _function(self, delivering: Delivering) -> list[DeliveryResult]:
         """Turns until there is nothing to do, or for as long as others may be let wait."""
         with self.meter.delivering():
-            ends_s, turns = self.now_s() + TURNS_S, [delivering.turn()]
-            while turns[-1].has_more and not self._stop.is_asked and self.now_s() < ends_s:
-                turns.append(delivering.turn())
-        return turns
+            ends_s, results = self.now_s() + TICK_S, [delivering.tick()]
+            while results[-1].has_more and not self._stop.stop_requested and self.now_s() < ends_s:
+                results.append(delivering.tick())
+        return results
 
     def _collect(self, worked: _Worked, sink: SinkRecord) -> None:
         """What became of the turns that were sent to work, if they are over."""
@@ -192,27 +192,27 @@ class Deliveries:
             return
         future, worked.future = worked.future, None
         try:
-            turns = future.result()
+            results = future.result()
         except MedusaError as error:
             self._note_problem(worked, sink, error)
             return
         except Exception as error:  # noqa: BLE001  whatever it is, it holds up no step
             self._note_problem(worked, sink, _a_fault_of_ours(sink, error))
             return
-        if worked.told is not None:
+        if worked.message is not None:
             self.catalog.record_sink_problem(sink, None)
-        worked.problem = worked.told = None
+        worked.problem = worked.message = None
         worked.failures, worked.not_before_s = 0, 0.0
-        worked.version = turns[-1].version
-        self._tell(turns)
-        if not turns[-1].has_more and turns[-1].run is None and not turns[-1].corrected:
+        worked.version = results[-1].version
+        self._show_progress(results)
+        if not results[-1].has_more and results[-1].run is None and not results[-1].corrected:
             # It waits for a multiple of its pace, or gave a sign: not at once again.
             worked.not_before_s = self.now_s() + RETRIES.wait_ms(1) / 1_000
 
-    def _tell(self, turns: list[Turn]) -> None:
-        for turn in turns:
-            if turn.run is not None or turn.corrected:
-                self.said.delivered(turn)
+    def _show_progress(self, results: list[DeliveryResult]) -> None:
+        for result in results:
+            if result.run is not None or result.corrected:
+                self.observer.delivered(result)
 
     def _note_problem(self, worked: _Worked, sink: SinkRecord, error: MedusaError) -> None:
         worked.problem, text = error, self._safe(error)
@@ -221,9 +221,9 @@ class Deliveries:
         if not _may_pass(error):
             wait_ms = RETRIES.back_off_ms_max
         worked.not_before_s = self.now_s() + wait_ms / 1_000
-        self.said.error(error)
-        if worked.told != text:
-            worked.told = text
+        self.observer.error(error)
+        if worked.message != text:
+            worked.message = text
             self.catalog.record_sink_problem(sink, text)
 
     def _rest(self, worked: _Worked) -> None:
@@ -250,7 +250,7 @@ def deliver_once(
     directory: Path,
     sinks: tuple[SinkRecord, ...],
     environment: Mapping[str, str],
-    told: Callable[[Turn], None],
+    on_delivery: Callable[[DeliveryResult], None],
 ) -> list[tuple[SinkRecord, MedusaError]]:
     """Deliver what there is now to each of the sinks; returns those that could not, and why."""
     failed: list[tuple[SinkRecord, MedusaError]] = []
@@ -260,9 +260,9 @@ def deliver_once(
             try:
                 has_more = True
                 while has_more:
-                    turn = delivering.turn()
-                    told(turn)
-                    has_more = turn.has_more
+                    result = delivering.tick()
+                    on_delivery(result)
+                    has_more = result.has_more
             finally:
                 delivering.close()
         except MedusaError as error:

@@ -14,19 +14,19 @@ FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lying:
+class FolderContents:
     """What must lie in the folder: how many files, and a sum over their names and sizes."""
 
     files: int = 0
     sum: int = 0
 
-    def plus(self, name: str, size_bytes: int) -> Lying:
+    def plus(self, name: str, size_bytes: int) -> FolderContents:
         """With one more file."""
         term = int.from_bytes(sha256(f"{name}:{size_bytes}".encode()).digest()[:16], "big")
-        return Lying(files=self.files + 1, sum=(self.sum + term) % 2**128)
+        return FolderContents(files=self.files + 1, sum=(self.sum + term) % 2**128)
 
 
-def document_of(record: TargetRecord, lying: Lying) -> dict[str, Any]:
+def document_of(record: TargetRecord, contents: FolderContents) -> dict[str, Any]:
     """What is written."""
     last = None
     if record.last is not None:
@@ -40,12 +40,12 @@ def document_of(record: TargetRecord, lying: Lying) -> dict[str, Any]:
         "lost_us": record.lost_us,
         "deliveries": record.deliveries,
         "last": last,
-        "files": lying.files,
-        "files_sum": f"{lying.sum:032x}",
+        "files": contents.files,
+        "files_sum": f"{contents.sum:032x}",
     }
 
 
-def record_of(document: Any) -> tuple[TargetRecord, Lying]:
+def record_of(document: Any) -> tuple[TargetRecord, FolderContents]:
     """Raises ValueError, KeyError or TypeError for anything that was not written here."""
     if document["format"] != FORMAT:
         raise ValueError("another format")
@@ -64,4 +64,4 @@ def record_of(document: Any) -> tuple[TargetRecord, Lying]:
         deliveries=int(document["deliveries"]),
         last=None if last is None else (Range(int(last[0]), int(last[1])), str(last[2])),
     )
-    return record, Lying(files=int(document["files"]), sum=int(document["files_sum"], 16))
+    return record, FolderContents(files=int(document["files"]), sum=int(document["files_sum"], 16))

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 from medusa_core.columns import Column
 from medusa_core.errors import Conflict, MedusaError, Refused, Unavailable
 from medusa_core.grid import Range
-from medusa_core.sinks import Run
+from medusa_core.sinks import DeliveryRange
 from pipelines.base.failpoints import reached
 from pipelines.base.files import (
     PART_PREFIX,
@@ -42,7 +42,7 @@ from pipelines.base.files import (
 )
 from pipelines.sinks.csv_text import csv_header, csv_lines
 from pipelines.sinks.file_names import FileName, file_name, parse_file_name
-from pipelines.sinks.folder_record import Lying, document_of, record_of
+from pipelines.sinks.folder_record import FolderContents, document_of, record_of
 from pipelines.sinks.run_rows import OF_BUCKET, SORTED_BYTES_MAX, delivered_schema
 from pipelines.sinks.sink_declaration import GUARD, FolderSink
 from pipelines.sinks.target import Owner, Rows, TargetRecord, check_owner
@@ -69,7 +69,7 @@ class FolderTarget:
         self._owner = owner
         self._columns = columns
         self._record: TargetRecord | None = None
-        self._lying = Lying()
+        self._contents = FolderContents()
         self._unfinished: list[tuple[str, FileName]] = []
         with _errors_of(self._folder):
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -100,7 +100,7 @@ class FolderTarget:
     def _read(self) -> None:
         names = _listed(self._folder)
         self._read_record(RECORD in names)
-        found = Lying()
+        found = FolderContents()
         for name, size_bytes in names.items():
             if name.startswith(PART_PREFIX) and name.endswith(PART_SUFFIX):
                 with suppress(FileNotFoundError):
@@ -123,9 +123,9 @@ class FolderTarget:
                 self._unfinished.append((name, parsed))
             else:
                 found = found.plus(name, size_bytes)
-        if found != self._lying or len(self._unfinished) > 1:
+        if found != self._contents or len(self._unfinished) > 1:
             raise Refused(
-                f"{self._folder} does not hold the {self._lying.files} files that {self._owner} "
+                f"{self._folder} does not hold the {self._contents.files} files that {self._owner} "
                 "delivered as they were: put them back, or give the sink an empty folder"
             )
 
@@ -137,7 +137,7 @@ class FolderTarget:
             text = file.read(RECORD_BYTES_MAX)
         try:
             document = json.loads(text)
-            self._record, self._lying = record_of(document)
+            self._record, self._contents = record_of(document)
             kind = str(document["kind"])
         except (ValueError, KeyError, TypeError, AttributeError, Refused, RecursionError):
             raise Refused(
@@ -156,14 +156,14 @@ class FolderTarget:
     def begin(self, record: TargetRecord) -> TargetRecord:
         """See `Target.begin`."""
         with _errors_of(self._folder):
-            self._write_record(record, self._lying)
+            self._write_record(record, self._contents)
         reached("sink.prepared")
         return record
 
-    def deliver(self, run: Run, rows: Rows) -> TargetRecord:
+    def deliver(self, run: DeliveryRange, rows: Rows) -> TargetRecord:
         """See `Target.deliver`; the numbers are those above."""
         assert self._record is not None, "a new folder is begun first"
-        record, lying = self._record.after(run), self._lying
+        record, contents = self._record.after(run), self._contents
         with _errors_of(self._folder):
             if run.rows:
                 name = file_name(
@@ -180,20 +180,20 @@ class FolderTarget:
                         if other != name:
                             (self._folder / other).unlink(missing_ok=True)
                 reached("sink.renamed")
-                lying = lying.plus(name, size_bytes)
+                contents = contents.plus(name, size_bytes)
             # 4
-            self._write_record(record, lying)
+            self._write_record(record, contents)
             self._unfinished = []
             reached("sink.committed")
         return record
 
-    def _write(self, file: BinaryIO, run: Run, rows: Rows) -> None:
+    def _write(self, file: BinaryIO, run: DeliveryRange, rows: Rows) -> None:
         if self._declared.kind == "parquet":
             self._write_parquet(file, run, rows)
         else:
             self._write_csv(file, rows)
 
-    def _write_parquet(self, file: BinaryIO, run: Run, rows: Rows) -> None:
+    def _write_parquet(self, file: BinaryIO, run: DeliveryRange, rows: Rows) -> None:
         schema = _shown(delivered_schema(self._columns)).with_metadata(
             {
                 "medusa.stream": self._owner.stream,
@@ -214,14 +214,14 @@ class FolderTarget:
             guarded = self._declared.formulas == GUARD
             file.writelines(csv_lines(batch, columns, guarded=guarded))
 
-    def _write_record(self, record: TargetRecord, lying: Lying) -> None:
+    def _write_record(self, record: TargetRecord, contents: FolderContents) -> None:
         document = {
             "kind": self._declared.kind,
             "columns": [[EVENT_TIME, "timestamp"], *([c.name, c.type] for c in self._columns)],
-            **document_of(record, lying),
+            **document_of(record, contents),
         }
         write_atomically(self._folder / RECORD, json.dumps(document, indent=1) + "\n")
-        self._record, self._lying = record, lying
+        self._record, self._contents = record, contents
 
     @property
     def _suffix(self) -> str:

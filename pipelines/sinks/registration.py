@@ -33,31 +33,31 @@ def declare(catalog: DeliveredHome, stream: StreamName, name: str, document: str
     or is new and what it begins with is trimmed.
     """
     check_name("sink", name)
-    wanted = parse_sink(stream, document)
+    declared = parse_sink(stream, document)
     line = _line(catalog, stream)
-    check_sink(stream, wanted, line.stream.columns, line.stream.width_us, line.stream.key)
-    stands = None
+    check_sink(stream, declared, line.stream.columns, line.stream.width_us, line.stream.key)
+    current = None
     for sink in catalog.sinks():
         if (sink.stream, sink.name) == (stream, name):
-            stands = sink
-        elif same_target(parse_sink(sink.stream, sink.document), wanted):
+            current = sink
+        elif same_target(parse_sink(sink.stream, sink.document), declared):
             raise Refused(
-                f"sink {sink.name} of {sink.stream} delivers into {wanted.target} already: give "
+                f"sink {sink.name} of {sink.stream} delivers into {declared.target} already: give "
                 "each sink a target of its own"
             )
-    if stands is not None and stands.document == document:
+    if current is not None and current.document == document:
         return
-    from_us = begins_at_us(wanted.pace, line.stable_through_us, line.stream.width_us)
+    from_us = begins_at_us(declared.pace, line.stable_through_us, line.stream.width_us)
     through_us = None
-    if stands is None:
+    if current is None:
         _check_kept(line, name, from_us)
     else:
-        was = parse_sink(stream, stands.document)
-        if (target_of(was), was.pace.begins) == (target_of(wanted), wanted.pace.begins):
-            from_us, through_us = stands.from_us, stands.through_us
+        was = parse_sink(stream, current.document)
+        if (target_of(was), was.pace.begins) == (target_of(declared), declared.pace.begins):
+            from_us, through_us = current.from_us, current.through_us
     catalog.declare_sink(
         stream, name, document, from_us=from_us, through_us=through_us,
-        limit_ms=wanted.pace.hold_ms,
+        limit_ms=declared.pace.hold_ms,
     )  # fmt: skip
 
 
@@ -68,7 +68,7 @@ def target_of(declaration: SinkDeclaration) -> tuple[str, ...]:
     return ("table", declaration.url, declaration.schema, declaration.table)
 
 
-def sinks_wanted(
+def sinks_declared(
     catalog: Sinks, stream: str | None = None, name: str | None = None
 ) -> tuple[SinkRecord, ...]:
     """The sinks of a home, or those of a stream and name; Refused, with what there is, if none."""

@@ -74,9 +74,9 @@ def _batches(
     root: Path, segments: Sequence[Segment], columns: Sequence[Column], part: Range
 ) -> Iterator[pa.RecordBatch]:
     stored, schema = file_schema(columns), delivered_schema(columns)
-    for file, wanted in _ranges_by_file(segments, part):
+    for file, ranges in _ranges_by_file(segments, part):
         for batch in _read(root, file, stored):
-            masks = [_inside(batch[BUCKET], one) for one in wanted]
+            masks = [_inside(batch[BUCKET], one) for one in ranges]
             mask = masks[0]
             for other in masks[1:]:
                 mask = pc.or_(mask, other)

@@ -109,8 +109,8 @@ class SinkFields(Fields):
     def stream(self) -> StreamName:
         return self._stream
 
-    def refused(self, field: str, value: object, wanted: str) -> Refused:
-        return Refused(f"the sink of {self._stream} has {field} {value!r}: write {wanted}")
+    def refused(self, field: str, value: object, expected: str) -> Refused:
+        return Refused(f"the sink of {self._stream} has {field} {value!r}: write {expected}")
 
     def choice(self, field: str, words: tuple[str, ...]) -> str:
         value = self.take(field)

@@ -47,7 +47,7 @@ def bring_in(
     _copy(cursor, shape, SQL("pg_temp.{}").format(Identifier(staged)), rows)
     if over_us is not None:
         key_of_t = SQL(", ").join([SQL("t.{}").format(Identifier(k)) for k in shape.key])
-        keep = statement("keep_before", before=shape.beside(BEFORE), key_of_t=key_of_t, **parts)
+        keep = statement("keep_before", before=shape.neighbour(BEFORE), key_of_t=key_of_t, **parts)
         cursor.execute(keep, {"target": shape.table, "through": instant_of(over_us)})
     sets = [
         SQL("{0} = excluded.{0}").format(Identifier(name))
@@ -65,7 +65,7 @@ def take_overlay_off(cursor: Any, shape: TableShape, through_us: int) -> None:
     off = statement(
         "take_overlay_off",
         table=shape.name,
-        before=shape.beside(BEFORE),
+        before=shape.neighbour(BEFORE),
         columns=names(columns),
         restored=SQL(", ").join(restored),
     )

@@ -55,9 +55,9 @@ class TableShape:
     @property
     def name(self) -> Composed:
         """The table's, quoted."""
-        return self.beside(self.table)
+        return self.neighbour(self.table)
 
-    def beside(self, table: str) -> Composed:
+    def neighbour(self, table: str) -> Composed:
         """Another table of its schema, quoted."""
         return SQL(".").join([Identifier(self.schema), Identifier(table)])
 

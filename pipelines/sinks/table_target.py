@@ -27,7 +27,7 @@ from medusa_core.columns import Column
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.sinks import Run
+from medusa_core.sinks import DeliveryRange
 from pipelines.base.failpoints import reached
 from pipelines.base.foreign_documents import parse_json
 from pipelines.sinks.addresses import resolve_address
@@ -135,12 +135,12 @@ class TableTarget:
             cursor.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (shape.schema,))
             if cursor.fetchone() is None:
                 self._make(cursor, SQL("CREATE SCHEMA {}").format(Identifier(shape.schema)))
-            self._make_beside(
-                cursor, RECORD, statement("record_table", record=self._shape.beside(RECORD))
+            self._make_staging(
+                cursor, RECORD, statement("record_table", record=self._shape.neighbour(RECORD))
             )
             if shape.is_exact:
-                definition = statement("before_table", before=self._shape.beside(BEFORE))
-                self._make_beside(cursor, BEFORE, definition)
+                definition = statement("before_table", before=self._shape.neighbour(BEFORE))
+                self._make_staging(cursor, BEFORE, definition)
             self._read_record(cursor)
             was_there = is_there(cursor, shape.schema, shape.table)
             if self._record is not None and not was_there:
@@ -162,7 +162,7 @@ class TableTarget:
                         "another table"
                     )
 
-    def _make_beside(self, cursor: Any, table: str, definition: Composed) -> None:
+    def _make_staging(self, cursor: Any, table: str, definition: Composed) -> None:
         if not is_there(cursor, self._shape.schema, table):
             self._make(cursor, definition)
 
@@ -177,14 +177,14 @@ class TableTarget:
 
     def _to_be_made(self, cursor: Any, definition: Composed) -> Refused:
         lines = [ln for ln in definition.as_string(cursor).splitlines() if not ln.startswith("--")]
-        told = " ".join(" ".join(lines).split()).rstrip(";")
+        text = " ".join(" ".join(lines).split()).rstrip(";")
         return Refused(
-            f"this login may not make what {self._where} needs: let its owner run `{told}` and "
+            f"this login may not make what {self._where} needs: let its owner run `{text}` and "
             "grant SELECT, INSERT, UPDATE and DELETE on it"
         )
 
     def _read_record(self, cursor: Any) -> None:
-        read = statement("read_record", record=self._shape.beside(RECORD))
+        read = statement("read_record", record=self._shape.neighbour(RECORD))
         cursor.execute(read, {"target": self._shape.table})
         row = cursor.fetchone()
         if row is None:
@@ -220,7 +220,7 @@ class TableTarget:
                 "stream": record.owner.stream,
                 "sink": record.owner.sink,
             }
-            begun = statement("begin_record", record=self._shape.beside(RECORD))
+            begun = statement("begin_record", record=self._shape.neighbour(RECORD))
             cursor.execute(begun, {**owner, **self._fields(record)})
             if cursor.rowcount != 1:
                 raise Conflict(f"{self._where} was begun by another process meanwhile: look again")
@@ -228,12 +228,12 @@ class TableTarget:
         reached("sink.prepared")
         return record
 
-    def deliver(self, run: Run, rows: Rows) -> TargetRecord:
+    def deliver(self, run: DeliveryRange, rows: Rows) -> TargetRecord:
         """See `Target.deliver`."""
         return self.deliver_over(run, rows, NO_OVERLAY, iter(()))
 
     def deliver_over(
-        self, run: Run | None, rows: Rows, overlay: Overlay, shown: Rows
+        self, run: DeliveryRange | None, rows: Rows, overlay: Overlay, shown: Rows
     ) -> TargetRecord:
         """Deliver a run, if any, and show an overlay over what is final then.
 
@@ -252,7 +252,7 @@ class TableTarget:
                 bring_in(cursor, self._shape, TENTATIVE, shown, over_us=record.through_us)
         return record
 
-    def goes_on(self, run: Run | None, overlay: Overlay) -> bool:
+    def goes_on(self, run: DeliveryRange | None, overlay: Overlay) -> bool:
         """Whether an overlay is the one that is shown, and something behind it."""
         return run is None and overlay.named[: len(self._overlay)] == self._overlay
 
@@ -265,14 +265,14 @@ class TableTarget:
     def _writing(self, record: TargetRecord, overlay: list[list[int]]) -> Iterator[Any]:
         assert self._record is not None
         with self._connection.transaction() as cursor:
-            lock = statement("lock_record", record=self._shape.beside(RECORD))
+            lock = statement("lock_record", record=self._shape.neighbour(RECORD))
             cursor.execute(lock, {"target": self._shape.table})
             row = cursor.fetchone()
             if row is None or row[0] != self._record.deliveries:
                 raise Conflict(f"{self._where} was delivered into by another process: look again")
             yield cursor
             reached("sink.written")
-            written = statement("write_record", record=self._shape.beside(RECORD))
+            written = statement("write_record", record=self._shape.neighbour(RECORD))
             cursor.execute(written, {**self._fields(record), "overlay": json.dumps(overlay)})
         self._record, self._overlay = record, overlay
         reached("sink.committed")

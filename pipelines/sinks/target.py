@@ -17,7 +17,7 @@ from medusa_core.errors import Refused
 from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Segment
-from medusa_core.sinks import Delivered, Run
+from medusa_core.sinks import DeliveryRange, DeliveryState
 
 NOTHING_READ = Version(0)
 
@@ -51,16 +51,16 @@ class TargetRecord:
     last: tuple[Range, str] | None = None
 
     @property
-    def delivered(self) -> Delivered:
+    def delivered(self) -> DeliveryState:
         """As the catalog copies it."""
-        return Delivered(
+        return DeliveryState(
             through_us=self.through_us,
             version=self.version,
             rows=self.rows,
             lost_us=self.lost_us,
         )
 
-    def after(self, run: Run) -> TargetRecord:
+    def after(self, run: DeliveryRange) -> TargetRecord:
         """The record once a run is delivered; what was passed over before it is lost."""
         return replace(
             self,
@@ -77,15 +77,16 @@ class TargetRecord:
         return self.last is not None and self.last[1] == str(digest)
 
 
-def check_owner(where: str, found: Owner, wanted: Owner) -> None:
+def check_owner(where: str, found: Owner, expected: Owner) -> None:
     """Refuse a target of another sink, stream or home."""
-    if found == wanted:
+    if found == expected:
         return
     other = str(found)
-    if other == str(wanted):
+    if other == str(expected):
         other = f"{other} in another home, or in this one before it was made anew"
     raise Refused(
-        f"{where} holds what {other} delivers, and not {wanted}: give each sink a target of its own"
+        f"{where} holds what {other} delivers, and not {expected}: give each sink a target of "
+        "its own"
     )
 
 
@@ -119,7 +120,7 @@ class Target(Protocol):
     def begin(self, record: TargetRecord) -> TargetRecord:
         """Prepare a new target: its record before anything is delivered."""
 
-    def deliver(self, run: Run, rows: Rows) -> TargetRecord:
+    def deliver(self, run: DeliveryRange, rows: Rows) -> TargetRecord:
         """Write a run and the record, in one piece for whoever comes after a crash."""
 
     def close(self) -> None:

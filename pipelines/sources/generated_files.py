@@ -55,15 +55,15 @@ def write_generated(
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for number, path in enumerate(paths):
-            wanted = records * (number + 1) // files - records * number // files
+            count = records * (number + 1) // files - records * number // files
             with _whole(path) as unfinished, _writer(unfinished, format, packed) as writer:
-                while wanted:
+                while count:
                     if not len(rest):
                         rest = next(tables)
-                    part = rest.slice(0, wanted)
+                    part = rest.slice(0, count)
                     rest = rest.slice(len(part))
                     writer.write_table(part)
-                    wanted -= len(part)
+                    count -= len(part)
     except (FileExistsError, NotADirectoryError, PermissionError) as error:
         raise Refused(f"{directory} cannot be written ({error.strerror}): name another") from None
     except OSError as error:

@@ -23,7 +23,7 @@ RESULT_ROWS_IN_DRIVER_MAX = 100_000
 ROWS_OUT_PER_AGGREGATED_RECORD = 0.25
 
 
-class Way(Enum):
+class ExecutionMode(Enum):
     """How a step reads its input and is planned."""
 
     PREPARED = "prepared: a job made before, sent again"
@@ -31,7 +31,7 @@ class Way(Enum):
     SCANNED = "planned anew, records scanned"
 
 
-def way_of(fragment: Fragment, records: int, rows_out: float) -> Way:
+def mode_of(fragment: Fragment, records: int, rows_out: float) -> ExecutionMode:
     """The way for a step over so many records, of which about so many rows come out.
 
     Only plans made anew can call Functions or leave writing to their tasks.
@@ -39,13 +39,15 @@ def way_of(fragment: Fragment, records: int, rows_out: float) -> Way:
     has_function = any(isinstance(box, Function) for box in fragment.boxes)
     comes_to_driver = rows_out <= RESULT_ROWS_IN_DRIVER_MAX
     if comes_to_driver and records <= PREPARED_RECORDS_MAX and not has_function:
-        return Way.PREPARED
-    return way_anew(records)
+        return ExecutionMode.PREPARED
+    return mode_anew(records)
 
 
-def way_anew(records: int) -> Way:
+def mode_anew(records: int) -> ExecutionMode:
     """The way for a step over so many records whose job cannot be prepared."""
-    return Way.HANDED_OVER if records <= HANDED_OVER_RECORDS_MAX else Way.SCANNED
+    return (
+        ExecutionMode.HANDED_OVER if records <= HANDED_OVER_RECORDS_MAX else ExecutionMode.SCANNED
+    )
 
 
 def rows_out_guess(fragment: Fragment) -> float:

@@ -55,19 +55,19 @@ def check_jvm() -> None:
 
 
 @contextmanager
-def jvm_errors(told: Callable[[SparkEnded], None] = lambda error: None) -> Iterator[None]:
+def jvm_errors(on_end: Callable[[SparkEnded], None] = lambda error: None) -> Iterator[None]:
     """Raise SparkEnded instead of whatever the end of the JVM made of the work; tell of it too."""
     try:
         yield
     except Exception as error:
         # Any kind: a library may have wrapped it in an error of its own.
         if isinstance(error, SparkEnded):
-            told(error)
+            on_end(error)
             raise
         if not _is_of_jvms_end(error):
             raise
         ended = _ended()
-        told(ended)
+        on_end(ended)
         raise ended from error
 
 

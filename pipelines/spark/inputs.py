@@ -61,14 +61,14 @@ def input_records(
     reads: Iterable[Read],
 ) -> InputRecords:
     """The parts of live segments that lineage names of one input, each once."""
-    wanted: dict[tuple[object, int], Range] = {}
+    ranges: dict[tuple[object, int], Range] = {}
     for read in reads:
         if read.input == stream:
             key = (read.producer, read.version)
-            wanted[key] = wanted[key].hull(read.range) if key in wanted else read.range
+            ranges[key] = ranges[key].hull(read.range) if key in ranges else read.range
     parts = []
     for segment in segments:
-        range_ = wanted.get((segment.producer, segment.version))
+        range_ = ranges.get((segment.producer, segment.version))
         overlap = range_.intersection(segment.range) if range_ else None
         rows = sum(d.rows for d in segment.within(overlap).values()) if overlap else 0
         if overlap and rows:

@@ -79,11 +79,11 @@ def java_version(home: str) -> str:
 
 def java_release(home: str) -> str:
     """What tells one build of Java from another: its `release`, or what it says of itself."""
-    told = _release_file(Path(home))
-    if not told:
-        said = _told_by(str(Path(home) / "bin" / "java"))
-        told = "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", said))
-    return told
+    program = _release_file(Path(home))
+    if not program:
+        output = _stated_by(str(Path(home) / "bin" / "java"))
+        program = "\n".join(re.findall(r"java\.(?:home|vm\.version) = .+", output))
+    return program
 
 
 def check_memory(
@@ -117,9 +117,9 @@ def _homes_of_this_machine() -> Iterator[Path]:
         if (home / "release").exists():
             yield home
         else:  # a launcher that chooses among several: ask it
-            told = re.search(r"java\.home = (.+)", _told_by(on_path))
-            if told:
-                yield Path(told[1].strip())
+            program = re.search(r"java\.home = (.+)", _stated_by(on_path))
+            if program:
+                yield Path(program[1].strip())
 
 
 def _spark_boots_on(home: Path) -> bool:
@@ -143,13 +143,13 @@ def _release_file(home: Path) -> str:
 def _version_in(home: Path) -> str | None:
     release = _release_file(home)
     version = re.search(r'^JAVA_VERSION="?(\d+)', release, re.MULTILINE)
-    told = str(home / "bin" / "java")
-    version = version or re.search(r"java\.specification\.version = (\d+)", _told_by(told))
+    program = str(home / "bin" / "java")
+    version = version or re.search(r"java\.specification\.version = (\d+)", _stated_by(program))
     return version[1] if version else None
 
 
 @functools.cache
-def _told_by(java: str) -> str:
+def _stated_by(java: str) -> str:
     """Return what a Java says about itself, or nothing if it does not run."""
     try:
         return subprocess.run(

@@ -25,7 +25,7 @@ from pipelines.base.failpoints import reached
 from pipelines.base.phase_times import Phases
 from pipelines.language.check import CheckedNetwork
 from pipelines.spark.compiler import CompiledFragment, Statement, compile_fragment, input_view
-from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, Way
+from pipelines.spark.execution_mode import RESULT_ROWS_IN_DRIVER_MAX, ExecutionMode
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.inputs import InputRecords, handed_over, open_relation, read_table
 from pipelines.spark.job_verification import Contents, Records, Tagged, Verification
@@ -39,7 +39,7 @@ from pipelines.spark.results import (
     write_in_driver,
     write_in_tasks,
 )
-from pipelines.spark.step_panes import PaneKeeper, Saved, keeps_panes
+from pipelines.spark.step_panes import Saved, StepPanes, keeps_panes
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_files import check_file
 
@@ -80,9 +80,9 @@ class FragmentJobs:
         self._fragment = fragment.id
         self.compiled = compile_fragment(fragment, checked)
         if like is not None:
-            told = {f.box: f.expressions for f in like.fallible}
+            expressions = {f.box: f.expressions for f in like.fallible}
             fallible = tuple(
-                replace(f, expressions=told.get(f.box, f.expressions))
+                replace(f, expressions=expressions.get(f.box, f.expressions))
                 for f in self.compiled.fallible
             )
             self.compiled = replace(self.compiled, fallible=fallible)
@@ -91,12 +91,12 @@ class FragmentJobs:
         boxes = keeps_panes(fragment, folded)
         # Outputs lie in the same slots either way.
         self._to_prepare = compile_fragment(fragment, checked, boxes) if boxes else self.compiled
-        self.panes = PaneKeeper(self._to_prepare.panes)
+        self.panes = StepPanes(self._to_prepare.panes)
         self._verifications: dict[str, Verification] = {}
 
     def run_anew(
         self,
-        way: Way,
+        mode: ExecutionMode,
         inputs: Sequence[InputRecords],
         target: Target,
         phases: Phases,
@@ -108,7 +108,7 @@ class FragmentJobs:
         frames = {
             i.stream: partial(
                 open_relation, self.session, self._root, i,
-                hands_over=way is Way.HANDED_OVER, shuffled=shuffled,
+                hands_over=mode is ExecutionMode.HANDED_OVER, shuffled=shuffled,
             )
             for i in inputs
         }  # fmt: skip

@@ -1,7 +1,7 @@
 """Answers that leave panes, and corrections that continue from them without reading all again.
 
 An answer without some inputs runs a plan that also outputs the panes of the final inputs; its
-correction runs one that takes them (`pipelines.language.kept_panes`), so that it reads only the
+correction runs one that takes them (`pipelines.language.pane_fragments`), so that it reads only the
 missing inputs. Both give the same rows as the plan of every other step, which does not depend on
 this and pays nothing for it.
 """
@@ -22,7 +22,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
 from pipelines.language.check import CheckedNetwork
-from pipelines.language.kept_panes import KeptPanes, PanesOf, kept_panes
+from pipelines.language.pane_fragments import PaneFragments, PanesOf, kept_panes
 from pipelines.spark.compiler import CompiledFragment
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import EVERYTHING, FragmentJobs
@@ -48,7 +48,7 @@ ANSWERS_WITHOUT = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Way:
+class PaneStep:
     """A step over panes: its job, what it reads, and the streams by which panes come.
 
     `originals` maps the inputs whose records are kept to the streams that these are of.
@@ -68,7 +68,7 @@ class Way:
         return sum(i.rows for i in self.inputs if i.stream not in self.comes_as_panes)
 
 
-class KeptJobs:
+class PaneCache:
     """The jobs of one fragment that give and take panes, compiled when the first is needed."""
 
     def __init__(
@@ -79,7 +79,7 @@ class KeptJobs:
         self._root = root
         self._columns = {s: checked.columns[p] for p, s in fragment.inputs.items()}
         # Without its only input there is no answer.
-        self._kept: KeptPanes | None = None
+        self._kept: PaneFragments | None = None
         if len(self._columns) > 1:
             self._kept = kept_panes(checked, fragment)
         self._files = PaneFiles(root, fragment.id)
@@ -92,7 +92,7 @@ class KeptJobs:
             self._taking = FragmentJobs(session, root, *self._kept.taking, like=like)
             self._shape = _fingerprint(self._giving.compiled, self._taking.compiled)
 
-    def way(self, step: ComputeStep) -> Way | None:
+    def pane_step_of(self, step: ComputeStep) -> PaneStep | None:
         """How to run an answer or a correction over panes; None if there is nothing in it."""
         self._files.let_go(step)
         if self._kept is None:
@@ -125,10 +125,10 @@ class KeptJobs:
     @property
     def is_verification_due(self) -> bool:
         """Whether an answer came for which the plan of answers was not compared, or long ago."""
-        is_wanted = self._has_answers and self._giving.is_preparable and self._is_verifiable
-        return is_wanted and self._giving.verification().is_trial_due
+        is_desired = self._has_answers and self._giving.is_preparable and self._is_verifiable
+        return is_desired and self._giving.verification().is_trial_due
 
-    def _to_give(self, step: ComputeStep, kept: KeptPanes) -> Way | None:
+    def _to_give(self, step: ComputeStep, kept: PaneFragments) -> PaneStep | None:
         if self._without:
             self._without -= 1
             return None
@@ -153,10 +153,10 @@ class KeptJobs:
                 its_panes = records if name in holds else nothing
                 given.append(replace(its_panes, stream=kept.kept[name]))
         originals = {own: stream for stream, own in kept.kept.items()}
-        return Way(jobs=self._giving, inputs=given, originals=originals, gives=kept.panes,
+        return PaneStep(jobs=self._giving, inputs=given, originals=originals, gives=kept.panes,
                    holds=holds, records_held=held)  # fmt: skip
 
-    def _to_take(self, step: ComputeStep, kept: KeptPanes) -> Way | None:
+    def _to_take(self, step: ComputeStep, kept: PaneFragments) -> PaneStep | None:
         left = self._files.read(step, self._shape)
         taken = taken_of(step, left, kept.panes, lambda one: one.is_there(self._root))
         if taken is None:
@@ -164,7 +164,7 @@ class KeptJobs:
         reads = replace(step, reads=taken.reads)
         inputs = [self._records(reads, name) for name in step.fragment.inputs]
         inputs += [InputRecords(p.taken, p.columns, taken.panes[p.box]) for p in kept.panes]
-        return Way(
+        return PaneStep(
             jobs=self._taking, inputs=inputs, comes_as_panes=frozenset(p.taken for p in kept.panes)
         )
 
@@ -172,43 +172,43 @@ class KeptJobs:
         columns: tuple[Column, ...] = self._columns[name]
         return input_records(name, columns, step.fragment.inputs[name].segments, step.reads)
 
-    def rows_expected(self, way: Way) -> float:
+    def rows_expected(self, pane_step: PaneStep) -> float:
         """How many rows of panes come out."""
-        return self._rows_per_record * way.records_held
+        return self._rows_per_record * pane_step.records_held
 
-    def targeted(self, way: Way, target: Target) -> Target:
+    def targeted(self, pane_step: PaneStep, target: Target) -> Target:
         """The target with a place for panes."""
-        if not way.gives:
+        if not pane_step.gives:
             return target
-        places = {p.given: StreamName(f"{self._files.folder}/{p.box}") for p in way.gives}
-        shapes = [s for s in way.jobs.compiled.outputs if s.stream in places]
+        places = {p.given: StreamName(f"{self._files.folder}/{p.box}") for p in pane_step.gives}
+        shapes = [s for s in pane_step.jobs.compiled.outputs if s.stream in places]
         return replace(
             target,
             shapes=(*target.shapes, *(replace(s, stream=places[s.stream]) for s in shapes)),
-            widths_us={**target.widths_us, **{places[p.given]: p.size_us for p in way.gives}},
+            widths_us={**target.widths_us, **{places[p.given]: p.size_us for p in pane_step.gives}},
             ranges={**target.ranges, **dict.fromkeys(places.values(), EVERYTHING)},
         )
 
     def leave(
-        self, step: ComputeStep, way: Way, target: Target, written: Sequence[Written]
+        self, step: ComputeStep, pane_step: PaneStep, target: Target, written: Sequence[Written]
     ) -> list[Written]:
         """Leave the panes among what was written to the correction, if they are worth it.
 
         Returns the rest, which are the step's own outputs.
         """
-        if not way.gives:
+        if not pane_step.gives:
             return list(written)
         place = f"{self._files.folder}/"
         panes = [w for w in written if w.stream.startswith(place)]
         rows = sum(sum_of(w.buckets.values()).rows for w in panes)
-        self._rows_per_record = rows / way.records_held
-        assert way.holds is not None
-        if rows <= ROWS_PER_RECORD_MAX * way.records_held:
+        self._rows_per_record = rows / pane_step.records_held
+        assert pane_step.holds is not None
+        if rows <= ROWS_PER_RECORD_MAX * pane_step.records_held:
             left = LeftPanes(
                 plan=step.fragment.plan,
                 shape=self._shape,
                 range=step.range,
-                inputs=way.holds,
+                inputs=pane_step.holds,
                 panes={
                     w.stream.removeprefix(place): PaneRows(
                         files=w.files, rows={at: d.rows for at, d in w.buckets.items()}

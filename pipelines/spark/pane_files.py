@@ -25,7 +25,7 @@ from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Read, SegmentFile, content_of
 from pipelines.base.files import write_atomically
 from pipelines.base.foreign_documents import WRONG_FORM
-from pipelines.language.kept_panes import PanesOf
+from pipelines.language.pane_fragments import PanesOf
 from pipelines.spark.inputs import Part
 from pipelines.spark.step_panes import ranges_of
 from pipelines.storage.orphans import remove_file
@@ -111,16 +111,16 @@ def taken_of(
     no pane and no bucket is divided by; what neither covers is read. Where a box can fail, they
     stand for nothing that the step would not read: windows that are there in part may fail too.
     """
-    wanted = ranges_of(step.reads)
+    ranges = ranges_of(step.reads)
     is_fallible = step.fragment.fragment.is_fallible
     parts: dict[str, list[Part]] = {p.box: [] for p in panes}
     covered: dict[StreamName, list[Range]] = {}
     done_us: int | None = None
     for one in sorted(left, key=_from_us):
-        if not any(s in wanted and part.overlaps(wanted[s]) for s, (part, _) in one.inputs.items()):
+        if not any(s in ranges and part.overlaps(ranges[s]) for s, (part, _) in one.inputs.items()):
             continue
         if is_fallible and not all(
-            s in wanted and wanted[s].covers(part) for s, (part, _) in one.inputs.items()
+            s in ranges and ranges[s].covers(part) for s, (part, _) in one.inputs.items()
         ):
             continue
         to_us = max(part.to_us for part, _ in one.inputs.values())
@@ -222,8 +222,8 @@ class PaneFiles:
 
 def _range_of(path: Path) -> Range:
     """The range that an index's name tells; one before all others if it tells none."""
-    told = _NAME.match(path.name)
-    from_us, to_us = (int(told[1]), int(told[2])) if told else (0, 0)
+    match = _NAME.match(path.name)
+    from_us, to_us = (int(match[1]), int(match[2])) if match else (0, 0)
     return Range(from_us, to_us) if from_us < to_us else Range(BEGINNING_US, BEGINNING_US + 1)
 
 
@@ -246,14 +246,14 @@ def _document(left: LeftPanes) -> dict[str, Any]:
     }
 
 
-def _of_document(told: Any) -> LeftPanes:
+def _of_document(document: Any) -> LeftPanes:
     return LeftPanes(
-        plan=PlanId(told["plan"]),
-        shape=told["shape"],
-        range=Range(*told["range"]),
+        plan=PlanId(document["plan"]),
+        shape=document["shape"],
+        range=Range(*document["range"]),
         inputs={
             StreamName(s): (Range(from_us, to_us), content)
-            for s, (from_us, to_us, content) in told["inputs"].items()
+            for s, (from_us, to_us, content) in document["inputs"].items()
         },
         panes={
             box: PaneRows(
@@ -263,6 +263,6 @@ def _of_document(told: Any) -> LeftPanes:
                 ),
                 rows={int(at): int(n) for at, n in panes["rows"]},
             )
-            for box, panes in told["panes"].items()
+            for box, panes in document["panes"].items()
         },
     )

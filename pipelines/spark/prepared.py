@@ -91,10 +91,10 @@ class PreparedFragment:
             fields = ", ".join(f"`{c.name}` {c.type}" for c in columns)
             self._slots[view] = _Slot(folder / f"{view}.parquet", record_schema(columns))
             self._slots[view].offer(own, view, f"{fields}, {STIME} bigint")
-        self._kept: list[_Kept] = []
+        self._kept: list[_CachedRelation] = []
         for statement in compiled.statements:
             assert statement.function is None
-            self._kept.append(_Kept(own, statement.view, own.sql(statement.sql)))
+            self._kept.append(_CachedRelation(own, statement.view, own.sql(statement.sql)))
         self._job = _Job(own.sql(compiled.sql))
         self._dropped: Future[None] | None = None
 
@@ -165,7 +165,7 @@ class _Slot:
             ) from error
 
 
-class _Kept:
+class _CachedRelation:
     """A relation that a run computes once, for all that read it, and keeps in memory."""
 
     def __init__(self, session: SparkSession, view: str, frame: DataFrame) -> None:

@@ -114,13 +114,13 @@ def open_session(
     if is_here:
         # Spark would listen on an address of the network; on a cluster, executors need one.
         conf.set("spark.driver.host", LOOPBACK).set("spark.driver.bindAddress", LOOPBACK)
-    said = directory / "logs" / "jvm.log"
+    jvm_log = directory / "logs" / "jvm.log"
     launch: Callable[..., Any] = launch_gateway
     try:
         if SparkContext._active_spark_context is None:
             # What the JVM says of itself (that it incubates a module, say) is not for the user. It
             # leads a process group of its own: Ctrl-C reaches it through us, in order.
-            with said.open("ab") as words:
+            with jvm_log.open("ab") as words:
                 popen = {"stdout": words, "stderr": words, "start_new_session": True}
                 context: Any = _with_our_interrupt(
                     lambda: SparkContext(conf=conf, gateway=launch(conf, popen))
@@ -134,7 +134,7 @@ def open_session(
         _forget_session()
         _end_gateway()
         raise Unavailable(
-            f"Spark did not start ({reason}): see {said} and {log}, check that "
+            f"Spark did not start ({reason}): see {jvm_log} and {log}, check that "
             "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session

@@ -35,18 +35,17 @@ from pipelines.language.panes import over_panes
 from pipelines.spark.execution_mode import (
     PREPARED_RECORDS_MAX,
     RESULT_ROWS_IN_DRIVER_MAX,
-    Way,
+    ExecutionMode,
+    mode_anew,
+    mode_of,
     rows_out_guess,
-    way_anew,
-    way_of,
 )
 from pipelines.spark.failures import spark_errors
 from pipelines.spark.function_checks import FunctionChecks
 from pipelines.spark.inputs import InputRecords, input_records
 from pipelines.spark.job import FragmentJobs
 from pipelines.spark.job_verification import Tagged
-from pipelines.spark.pane_cache import KeptJobs
-from pipelines.spark.pane_cache import Way as KeptWay
+from pipelines.spark.pane_cache import PaneCache, PaneStep
 from pipelines.spark.prepared import NotPreparable
 from pipelines.spark.prepared_steps import Ordinary, PreparedStep
 from pipelines.spark.results import (
@@ -81,7 +80,7 @@ class StepEngine:
             {f.id: f for f in fragments_of(self._paned.network)} if self._folds else {}
         )
         self._jobs: dict[str, FragmentJobs] = {}
-        self._kept: dict[str, KeptJobs] = {}
+        self._kept: dict[str, PaneCache] = {}
         self._shapes: dict[str, Shape | None] = {}
         self._shaped: dict[str, Shaped | None] = {}
         self._shared_jobs: dict[str, SharedJob | None] = {}
@@ -112,15 +111,15 @@ class StepEngine:
     def _computed_alone(self, step: ComputeStep, phases: Phases, *, shuffled: bool) -> StepResult:
         fragment = step.fragment.fragment
         ratio = self._ratio_of(fragment)
-        kept = None if shuffled else self._kept_way(step, phases)
+        kept = None if shuffled else self._kept_pane_step(step, phases)
         if kept is not None:
             return self._compute_over_panes(step, kept, phases)
         jobs = self._jobs_of(fragment)
         saved = None if shuffled or not _is_next(step) else jobs.panes.saved(step)
         inputs = self._inputs(step, saved)
         records_in = sum(i.rows for i in inputs)
-        way = self._way_of(jobs, step, inputs, ratio * records_in, phases)
-        if way is not Way.PREPARED and saved is not None:
+        mode = self._mode_of(jobs, step, inputs, ratio * records_in, phases)
+        if mode is not ExecutionMode.PREPARED and saved is not None:
             # A plan that is made anew knows of no panes.
             saved, inputs = None, self._inputs(step)
             records_in = sum(i.rows for i in inputs)
@@ -134,7 +133,7 @@ class StepEngine:
                 spark_errors(f"{fragment.id} over {step.range}"),
                 self._grouped(target.attempt, fragment.id) as group,
             ):
-                if way is Way.PREPARED:
+                if mode is ExecutionMode.PREPARED:
                     prepared = PreparedStep(
                         root=self.root, step=step, jobs=jobs, inputs=inputs, target=target,
                         ordinary=self._ordinary(step, jobs, target), phases=phases, saved=saved,
@@ -146,7 +145,7 @@ class StepEngine:
                         jobs.panes.keep(step, saved, result.table)
                 else:
                     written, failed = jobs.run_anew(
-                        way, inputs, target, phases, rows_expected=ratio * records_in,
+                        mode, inputs, target, phases, rows_expected=ratio * records_in,
                         shuffled=shuffled,
                     )  # fmt: skip
                 spark_jobs = group.count()
@@ -156,7 +155,7 @@ class StepEngine:
         return made
 
     def _compute_over_panes(
-        self, step: ComputeStep, kept: tuple[KeptJobs, KeptWay], phases: Phases
+        self, step: ComputeStep, kept: tuple[PaneCache, PaneStep], phases: Phases
     ) -> StepResult:
         """The step by a job that gives or takes panes (`pipelines.spark.pane_cache`)."""
         panes, over = kept
@@ -169,8 +168,8 @@ class StepEngine:
             self._grouped(target.attempt, fragment.id) as group,
             spark_errors(f"{fragment.id} over {step.range}"),
         ):
-            way = self._way_of(over.jobs, step, over.inputs, rows, phases)
-            if way is Way.PREPARED:
+            mode = self._mode_of(over.jobs, step, over.inputs, rows, phases)
+            if mode is ExecutionMode.PREPARED:
                 jobs = self._jobs_of(fragment)
                 prepared = PreparedStep(
                     root=self.root, step=step, jobs=over.jobs, inputs=over.inputs, target=target,
@@ -182,7 +181,7 @@ class StepEngine:
                     written, failed = write_in_driver(result.target, result.table)
             else:
                 written, failed = over.jobs.run_anew(
-                    way, over.inputs, target, phases, rows_expected=rows
+                    mode, over.inputs, target, phases, rows_expected=rows
                 )
             spark_jobs = group.count()
         if verified is None or verified.difference is None:
@@ -217,10 +216,10 @@ class StepEngine:
             written=tuple(written), quarantine=tuple(failed), metrics=metrics, verified=verified
         )
 
-    def _way_of(
+    def _mode_of(
         self, jobs: FragmentJobs, step: ComputeStep, inputs: Sequence[InputRecords],
         rows_out: float, phases: Phases,
-    ) -> Way:  # fmt: skip
+    ) -> ExecutionMode:  # fmt: skip
         """The way for a step over these inputs.
 
         A job that cannot be prepared is planned anew, and so is an answer whose job was not
@@ -228,17 +227,17 @@ class StepEngine:
         """
         fragment = step.fragment.fragment
         records = sum(i.rows for i in inputs)
-        way = way_of(fragment, records, rows_out)
-        if way is not Way.PREPARED:
-            return way
+        mode = mode_of(fragment, records, rows_out)
+        if mode is not ExecutionMode.PREPARED:
+            return mode
         is_answer = step.cause is Cause.TENTATIVE
         if fragment.id in self._planned_anew or (is_answer and not jobs.verification().may_answer):
-            return way_anew(records)
+            return mode_anew(records)
         if jobs.is_prepared:
-            return way
+            return mode
         with phases.phase("plan"):
             is_prepared = jobs.prepare({i.stream: i.columns for i in inputs})
-        return way if is_prepared else way_anew(records)
+        return mode if is_prepared else mode_anew(records)
 
     def _target_of(self, step: ComputeStep, jobs: FragmentJobs) -> Target:
         return target_of(
@@ -248,7 +247,9 @@ class StepEngine:
             dict.fromkeys(step.outputs, step.range),
         )
 
-    def _kept_way(self, step: ComputeStep, phases: Phases) -> tuple[KeptJobs, KeptWay] | None:
+    def _kept_pane_step(
+        self, step: ComputeStep, phases: Phases
+    ) -> tuple[PaneCache, PaneStep] | None:
         """How to compute an answer or a correction over panes, if that is possible and pays."""
         id_ = step.fragment.fragment.id
         if step.cause is Cause.NORMAL and id_ not in self._kept:
@@ -257,13 +258,13 @@ class StepEngine:
             return None
         with phases.phase("panes"):
             panes = self._kept_jobs_of(step.fragment.fragment)
-            way = panes.way(step)
-        return None if way is None else (panes, way)
+            pane_step = panes.pane_step_of(step)
+        return None if pane_step is None else (panes, pane_step)
 
-    def _kept_jobs_of(self, fragment: Fragment) -> KeptJobs:
+    def _kept_jobs_of(self, fragment: Fragment) -> PaneCache:
         if fragment.id not in self._kept:
             like = self._jobs_of(fragment).compiled
-            self._kept[fragment.id] = KeptJobs(
+            self._kept[fragment.id] = PaneCache(
                 self.session, self.root, self.checked, fragment, like
             )
         return self._kept[fragment.id]
@@ -278,10 +279,10 @@ class StepEngine:
             shaped_as = self._shaped_as(step.fragment.fragment)
             is_alone = set(step.outputs) != set(step.fragment.outputs)
             if step.cause is Cause.CORRECTION and shaped_as is not None and not is_alone:
-                is_alone = self._kept_way(step, Phases()) is not None
+                is_alone = self._kept_pane_step(step, Phases()) is not None
             if shaped_as is None or is_alone:
                 result = self.compute(step)
-                self.swear_in(step, result)
+                self.check_deterministic(step, result)
                 yield [(step, result)]
                 continue
             together = Together(step=step, shaped=shaped_as, inputs=self._inputs(step))
@@ -349,7 +350,7 @@ class StepEngine:
         """
         by_stream = {stream: port for port, stream in fragment.inputs.items()}
         columns = {stream: self.checked.columns[port] for stream, port in by_stream.items()}
-        if way_of(fragment, 0, 0) is not Way.PREPARED:
+        if mode_of(fragment, 0, 0) is not ExecutionMode.PREPARED:
             return
         jobs = self._jobs_of(fragment)
         self._note(jobs.warm_up(columns))
@@ -371,7 +372,7 @@ class StepEngine:
             self._planned_anew.add(verified.fragment)
             self._untold[verified.fragment] = verified
 
-    def swear_in(self, step: ComputeStep, result: StepResult) -> None:
+    def check_deterministic(self, step: ComputeStep, result: StepResult) -> None:
         """Check that the step's Functions are deterministic (`FunctionChecks`)."""
         self._functions.check(step, result)
 

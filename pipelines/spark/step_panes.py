@@ -60,14 +60,14 @@ class Panes:
     pieces: Mapping[StreamName, Pieces]
     rows: Mapping[str, pa.Table]
 
-    def cover(self, step: ComputeStep, wanted: Mapping[StreamName, Range]) -> bool:
+    def cover(self, step: ComputeStep, ranges: Mapping[StreamName, Range]) -> bool:
         """Whether they begin no later than what is wanted, and are of what is there now."""
-        if not wanted or not wanted.keys() <= self.ranges.keys():
+        if not ranges or not ranges.keys() <= self.ranges.keys():
             return False
-        first_us = min(part.from_us for part in wanted.values())
+        first_us = min(part.from_us for part in ranges.values())
         now = pieces_of(step)
         for stream, before in self.ranges.items():
-            part = wanted.get(stream, Range(first_us, step.range.to_us))
+            part = ranges.get(stream, Range(first_us, step.range.to_us))
             # Beside windows, a step needs all records of its own range, such as those to put aside.
             if not before.from_us <= part.from_us or not before.to_us <= step.range.from_us:
                 return False
@@ -75,7 +75,7 @@ class Panes:
                 overlap = Range(part.from_us, before.to_us)
                 if self.pieces[stream].within(overlap) != now.get(stream, Pieces()).within(overlap):
                     return False
-            elif part.from_us > before.to_us and stream in wanted:
+            elif part.from_us > before.to_us and stream in ranges:
                 return False
         return True
 
@@ -119,7 +119,7 @@ class Saved:
         return sum(table.num_rows for table in self.panes.values())
 
 
-class PaneKeeper:
+class StepPanes:
     """The panes of one fragment from step to step."""
 
     def __init__(self, shapes: Sequence[PaneShape]) -> None:
@@ -134,8 +134,8 @@ class PaneKeeper:
     def saved(self, step: ComputeStep) -> Saved:
         """What of the step's reads the panes of the step before stand for."""
         kept = self._panes
-        wanted = ranges_of(step.reads)
-        if kept is None or not kept.rows or not kept.cover(step, wanted):
+        ranges = ranges_of(step.reads)
+        if kept is None or not kept.rows or not kept.cover(step, ranges):
             return self.nothing(step.reads)
         reads = []
         for read in step.reads:
@@ -143,7 +143,7 @@ class PaneKeeper:
             if read.range.to_us > done_us:
                 from_us = max(read.range.from_us, done_us)
                 reads.append(replace(read, range=Range(from_us, read.range.to_us)))
-        from_us = min(r.from_us for r in wanted.values())
+        from_us = min(r.from_us for r in ranges.values())
         rows = {
             box: table.filter(pc.greater_equal(table[STIME], from_us))
             for box, table in kept.rows.items()

@@ -131,8 +131,8 @@ def _rows_of(
             )
             parts.append(whole.filter(inside))
     table = pa.concat_tables(parts).combine_chunks()
-    told = {at: digest for segment in run for at, digest in segment.buckets.items()}
-    if dict(digests_by_bucket(table, columns, table[BUCKET].to_numpy())) != told:
+    digests = {at: digest for segment in run for at, digest in segment.buckets.items()}
+    if dict(digests_by_bucket(table, columns, table[BUCKET].to_numpy())) != digests:
         raise Diverged(
             f"the files of {stream} from {run[0].range.from_us} to {run[-1].range.to_us} hold "
             "other rows than their digests tell: nothing was compacted; call its operator"

@@ -24,9 +24,9 @@ from pipelines.base.files import rename_within
 GRACE_S = 3_600.0
 GRACE_S_MIN = 60.0
 """How old an orphan is at least, unless somebody says otherwise."""
-SET_ASIDE = ".orphan"
+ORPHAN_SUFFIX = ".orphan"
 _OWN = (".parquet", ".parquet.part", ".panes", ".panes.part")
-SUFFIXES = (*_OWN, *(f"{suffix}{SET_ASIDE}" for suffix in _OWN))
+SUFFIXES = (*_OWN, *(f"{suffix}{ORPHAN_SUFFIX}" for suffix in _OWN))
 PATHS_PER_LOOK = 1_000
 
 Named = Callable[[Collection[str]], frozenset[str]]
@@ -55,7 +55,7 @@ def find_orphans(root: Path, named: Named, now_s: float, grace_s: float) -> tupl
         for found in page:
             if _given_name(found.path) not in known:
                 orphans.append(found)
-            elif found.path.endswith(SET_ASIDE):
+            elif found.path.endswith(ORPHAN_SUFFIX):
                 _put_back(root, found.path)  # a crash came between; it is somebody's after all
     return tuple(sorted(orphans))
 
@@ -83,27 +83,27 @@ def remove_file(root: Path, path: str) -> bool:
 
 def _remove_if_old(root: Path, path: str, before_s: float) -> bool:
     with suppress(OSError), _folder_of(root, path) as (folder, name):
-        aside = name if name.endswith(SET_ASIDE) else name + SET_ASIDE
-        rename_within(folder, name, aside)
+        quarantined = name if name.endswith(ORPHAN_SUFFIX) else name + ORPHAN_SUFFIX
+        rename_within(folder, name, quarantined)
         reached("orphans.aside")
-        if os.stat(aside, dir_fd=folder, follow_symlinks=False).st_mtime > before_s:
-            rename_within(folder, aside, name)
+        if os.stat(quarantined, dir_fd=folder, follow_symlinks=False).st_mtime > before_s:
+            rename_within(folder, quarantined, name)
             return False
-        os.unlink(aside, dir_fd=folder)
+        os.unlink(quarantined, dir_fd=folder)
         return True
     return False
 
 
 def _put_back(root: Path, path: str) -> None:
     with suppress(OSError), _folder_of(root, path) as (folder, name):
-        original = name.removesuffix(SET_ASIDE)
+        original = name.removesuffix(ORPHAN_SUFFIX)
         # Not over one that is there: it was fetched again meanwhile.
         os.link(name, original, src_dir_fd=folder, dst_dir_fd=folder)
         os.unlink(name, dir_fd=folder)
 
 
 def _given_name(path: str) -> str:
-    return path.removesuffix(SET_ASIDE)
+    return path.removesuffix(ORPHAN_SUFFIX)
 
 
 def _files(root: Path) -> Iterator[tuple[Orphan, float]]:

@@ -163,10 +163,10 @@ def _pages(
     stream: BufferedReader, metadata: pq.FileMetaData, columns: Collection[str]
 ) -> Iterator[tuple[str, Page]]:
     paths = [metadata.schema.column(number).path for number in range(metadata.num_columns)]
-    wanted = [number for number, path in enumerate(paths) if path in columns]
+    expected = [number for number, path in enumerate(paths) if path in columns]
     for group in range(metadata.num_row_groups):
         found = metadata.row_group(group)
-        for number in wanted:
+        for number in expected:
             if number >= found.num_columns:
                 raise WrongPages(f"row group {group} lacks column {paths[number]}")
             chunk = found.column(number)

@@ -232,10 +232,10 @@ class CheckedFiles:
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
     try:
-        told = path.stat()
+        found = path.stat()
     except OSError:
         return None
-    return told.st_size, told.st_mtime_ns, told.st_ino
+    return found.st_size, found.st_mtime_ns, found.st_ino
 
 
 _CHECKED = CheckedFiles()

@@ -61,26 +61,26 @@ def read_rows(
 ) -> Rows:
     """The first `limit` rows with event time in `part`, from segments that are all final."""
     found: list[pa.Table] = []
-    wanted = limit + 1
+    rows_needed = limit + 1
     for segment in segments:
         span = segment.range.intersection(part)
-        while span is not None and wanted > 0:
-            upto_us = _enough(segment, span, wanted)
+        while span is not None and rows_needed > 0:
+            upto_us = _enough(segment, span, rows_needed)
             table = _sorted_rows(root, segment, columns, Range(span.from_us, upto_us))
-            found.append(table.slice(0, wanted))
-            wanted -= found[-1].num_rows
+            found.append(table.slice(0, rows_needed))
+            rows_needed -= found[-1].num_rows
             span = Range(upto_us, span.to_us) if upto_us < span.to_us else None
     return _rows(found, columns, limit)
 
 
-def _enough(segment: Segment, span: Range, wanted: int) -> int:
+def _enough(segment: Segment, span: Range, rows_needed: int) -> int:
     """The end of the first buckets of a span that surely hold as many rows as are wanted."""
     starts = sorted(at for at in segment.buckets if at < span.to_us)
     rows = 0
     for position, at in enumerate(starts):
         # A bucket that the span cuts, at its start, may lose any of its rows.
         rows += segment.buckets[at].rows if at >= span.from_us else 0
-        if rows >= wanted and position + 1 < len(starts):
+        if rows >= rows_needed and position + 1 < len(starts):
             return max(starts[position + 1], span.from_us + 1)
     return span.to_us
 

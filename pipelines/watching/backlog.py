@@ -26,14 +26,14 @@ WRITE_AFTER_S = 1.0
 
 
 @dataclass(slots=True)
-class _Standing:
+class _SourceStatus:
     """What was last told of a source, and since when something has been waiting there.
 
     `unclaimed` records were none of its feed's streams', since this process began.
     """
 
     polled: Polled
-    told_at_s: float
+    reported_at_s: float
     waiting_since_s: float | None
     unclaimed: int = 0
 
@@ -43,21 +43,21 @@ class BacklogFile:
 
     def __init__(self, directory: Path, participant: Participant) -> None:
         self._path = _path(directory, participant)
-        self._standings: dict[StreamName, _Standing] = {}
+        self._statuses: dict[StreamName, _SourceStatus] = {}
         self._written_at_s = 0.0
 
-    def tell(self, stream: StreamName, polled: Polled, now_s: float) -> float:
+    def show_progress(self, stream: StreamName, polled: Polled, now_s: float) -> float:
         """Note what a poll found; for how many seconds the source has not caught up by now."""
-        return self.tell_all({stream: polled}, now_s)[stream]
+        return self.record_all({stream: polled}, now_s)[stream]
 
-    def tell_all(
+    def record_all(
         self, polled: Mapping[StreamName, Polled], now_s: float
     ) -> dict[StreamName, float]:
         """The like for all streams that were fed by one poll."""
         is_news = False
         behind_s: dict[StreamName, float] = {}
         for stream, found in polled.items():
-            last = self._standings.get(stream)
+            last = self._statuses.get(stream)
             since_s = last.waiting_since_s if last else None
             if not found.has_waiting:
                 since_s = None
@@ -65,7 +65,7 @@ class BacklogFile:
                 since_s = now_s
             is_news |= last is None or last.polled.has_waiting != found.has_waiting
             unclaimed = found.unclaimed + (last.unclaimed if last else 0)
-            self._standings[stream] = _Standing(found, now_s, since_s, unclaimed)
+            self._statuses[stream] = _SourceStatus(found, now_s, since_s, unclaimed)
             behind_s[stream] = 0.0 if since_s is None else max(now_s - since_s, 0.0)
         if is_news or not 0 <= now_s - self._written_at_s < WRITE_AFTER_S:
             self._written_at_s = now_s
@@ -75,16 +75,16 @@ class BacklogFile:
     def _write(self) -> None:
         document = {
             stream: {
-                "waiting_files": standing.polled.waiting_files,
-                "waiting_records": standing.polled.waiting_records,
-                "has_waiting": standing.polled.has_waiting,
-                "waiting_since_s": standing.waiting_since_s,
-                "told_at_s": standing.told_at_s,
-                "boundary_us": standing.polled.boundary_us,
-                "because": standing.polled.because,
-                "unclaimed": standing.unclaimed,
+                "waiting_files": status.polled.waiting_files,
+                "waiting_records": status.polled.waiting_records,
+                "has_waiting": status.polled.has_waiting,
+                "waiting_since_s": status.waiting_since_s,
+                "reported_at_s": status.reported_at_s,
+                "boundary_us": status.polled.boundary_us,
+                "because": status.polled.because,
+                "unclaimed": status.unclaimed,
             }
-            for stream, standing in self._standings.items()
+            for stream, status in self._statuses.items()
         }
         unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}.tmp")
         with suppress(OSError):
@@ -101,16 +101,16 @@ def backlog_facts(
 ) -> list[dict[str, Any]]:
     """How each declared source stands, by stream; what no driver has told is None."""
     now_s = clock.wall_s() if now_s is None else now_s
-    told = _read(_path(directory, participant))
+    text = _read(_path(directory, participant))
     return [
-        {"stream": stream, "kind": _kind(document), **_facts(told.get(stream), now_s)}
+        {"stream": stream, "kind": _kind(document), **_facts(text.get(stream), now_s)}
         for stream, document in sorted(declared.items())
     ]
 
 
-def _facts(told: Any, now_s: float) -> dict[str, Any]:
-    found = told if isinstance(told, Mapping) else {}
-    told_at_s, since_s = found.get("told_at_s"), found.get("waiting_since_s")
+def _facts(document: Any, now_s: float) -> dict[str, Any]:
+    found = document if isinstance(document, Mapping) else {}
+    reported_at_s, since_s = found.get("reported_at_s"), found.get("waiting_since_s")
     has_waiting = bool(found.get("has_waiting"))
     behind_ms = _ago_ms(since_s, now_s) if has_waiting else 0
     return {
@@ -118,7 +118,7 @@ def _facts(told: Any, now_s: float) -> dict[str, Any]:
         "waiting_records": _whole(found.get("waiting_records")),
         "has_waiting": has_waiting,
         "behind_ms": behind_ms if found else None,
-        "told_ago_ms": _ago_ms(told_at_s, now_s),
+        "told_ago_ms": _ago_ms(reported_at_s, now_s),
         "boundary_us": _whole(found.get("boundary_us")),
         "because": str(found.get("because", "")),
         "unclaimed": _whole(found.get("unclaimed")) or 0,

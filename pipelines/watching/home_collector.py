@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from medusa_core.errors import MedusaError
-from medusa_core.loads import WINDOW_MS, Kind, Load, Recorded, load_of
+from medusa_core.loads import WINDOW_MS, ActivityKind, Load, RecordedSample, load_of
 from medusa_core.segments import Producer
 from medusa_core.sinks import SinkRecord
 from medusa_core.states import State, Transition
@@ -32,7 +32,7 @@ from pipelines.watching.home_status import (
 LINE = ("participant", "stream", "producer")
 STATE = ("participant", "fragment", "producer", "partition", "state")
 SINK = ("participant", "stream", "sink")
-WORK = ("participant", "fragment", "partition", "cause")
+FRAGMENT = ("participant", "fragment", "partition", "cause")
 
 
 class WatchedHome(Deployments, Protocol):
@@ -42,7 +42,7 @@ class WatchedHome(Deployments, Protocol):
     def streams(self) -> tuple[StreamStatus, ...]: ...
     def sinks(self) -> tuple[SinkRecord, ...]: ...
     def states(self) -> tuple[Transition, ...]: ...
-    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]: ...
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[RecordedSample, ...]: ...
 
 
 class HomeCollector(Collector):
@@ -144,16 +144,16 @@ class HomeCollector(Collector):
 
     def _loads(self, load: Load) -> Iterator[GaugeMetricFamily]:
         """What costs it, and above what it is too much, is not for all who reach the port."""
-        works = self._gauge("load", "CPU seconds per second on a fragment, by cause.", WORK)
+        gauge = self._gauge("load", "CPU seconds per second on a fragment, by cause.", FRAGMENT)
         other = self._gauge(
             "other_load", "CPU seconds per second on no fragment, by kind.", ("participant", "kind")
         )
-        for key, cores in load.works.items():
+        for key, cores in load.by_key.items():
             labels = (self._safe(key.fragment), str(key.partition), key.cause.value)
-            works.add_metric((self._participant, *labels), cores)
-        for kind in Kind:
+            gauge.add_metric((self._participant, *labels), cores)
+        for kind in ActivityKind:
             other.add_metric((self._participant, kind.value), load.kinds.get(kind, 0.0))
-        yield from (works, other)
+        yield from (gauge, other)
 
     def _labels(self, stream: str, producer: Producer) -> tuple[str, str, str]:
         return (self._participant, self._safe(stream), self._safe(producer))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.loads import Kind, Load, load_of
+from medusa_core.loads import ActivityKind, Load, load_of
 from pipelines.catalog.reading_roles import LoadLog
 
 if TYPE_CHECKING:
@@ -28,14 +28,16 @@ def load_facts(catalog: LoadLog, clock_ms: int) -> Mapping[str, Any] | None:
         return None
     declared = catalog.declared_cost()
     costs = {} if declared is None else marginal_costs(declared, load)
-    unattributed = load.kinds.get(Kind.UNATTRIBUTED, 0.0)
+    unattributed = load.kinds.get(ActivityKind.UNATTRIBUTED, 0.0)
     return {
         "window_ms": load.window_ms,
         "total": round(load.total, 6),
         "carried": round(load.carried, 6),
         "corrections": round(load.corrections, 6),
         "unattributed_percent": round(100 * unattributed / load.total, 2) if load.total else 0.0,
-        "kinds": {kind.value: round(load.kinds[kind], 6) for kind in Kind if kind in load.kinds},
+        "kinds": {
+            kind.value: round(load.kinds[kind], 6) for kind in ActivityKind if kind in load.kinds
+        },
         "fragments": [
             {
                 "fragment": fragment,
@@ -43,12 +45,12 @@ def load_facts(catalog: LoadLog, clock_ms: int) -> Mapping[str, Any] | None:
                 "load": round(load.of(fragment, partition), 6),
                 "by_cause": {
                     key.cause.value: round(cores, 6)
-                    for key, cores in sorted(load.works.items(), key=lambda i: i[0].cause.value)
+                    for key, cores in sorted(load.by_key.items(), key=lambda i: i[0].cause.value)
                     if (key.fragment, key.partition) == (fragment, partition)
                 },
                 "marginal_cost": costs.get((fragment, partition)),
             }
-            for fragment, partition in sorted({(k.fragment, k.partition) for k in load.works})
+            for fragment, partition in sorted({(k.fragment, k.partition) for k in load.by_key})
         ],
         "declared": None if declared is None else _declared(declared, load),
     }

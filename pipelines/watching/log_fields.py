@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, assert_never
 
-from medusa_core.decide import Because, CloseBuckets, ComputeStep, Decision, Promote, Wait
+from medusa_core.decide import CloseBuckets, ComputeStep, Decision, DecisionReason, Promote, Wait
 from medusa_core.fragments import landing_fragment
 from medusa_core.grid import Range
 from medusa_core.segments import Stability
@@ -81,7 +81,7 @@ def applied_fields(applied: Applied) -> Fields:
     }
 
 
-def because_fields(because: Because) -> Fields:
+def because_fields(because: DecisionReason) -> Fields:
     """The reason and the numbers that it was decided by."""
     return {"reason": because.reason, **because.numbers}
 

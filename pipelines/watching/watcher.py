@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pipelines.exchange.importer import Imported
     from pipelines.participant.driver import Applied
     from pipelines.participant.housekeeper import TrimmedLine
-    from pipelines.sinks.delivery import Turn
+    from pipelines.sinks.delivery import DeliveryResult
     from pipelines.sources.live.live_source import Polled
     from pipelines.spark.results import Verified
     from pipelines.watching.home_collector import WatchedHome
@@ -85,7 +85,7 @@ class _Span:
 class _Problem:
     """A problem that comes again and again: when it was last told, how often it came since."""
 
-    told_at_s: float
+    reported_at_s: float
     times: int = 0
 
 
@@ -175,14 +175,14 @@ class Watcher:
             reason = decision.because.reason
             if self._waits.get(fragment) != reason:
                 self._waits[fragment] = reason
-                self._tell({**decision_fields(decision), "fragment": fragment})
+                self._show_progress({**decision_fields(decision), "fragment": fragment})
 
     def applied(self, applied: Applied) -> None:
         """A decision was carried out and committed, at the latest when the next one was made."""
         fields, commit = applied_fields(applied), applied.commit
         with self._guard:
             ms = self._ms_of(applied.decision)
-            self._tell({**fields, "ms": None if ms is None else round(ms, 1)})
+            self._show_progress({**fields, "ms": None if ms is None else round(ms, 1)})
             if self._metrics is None:
                 return
             fragment, again = fields["fragment"], applied.committed.again
@@ -197,7 +197,7 @@ class Watcher:
     def transitioned(self, transition: Transition) -> None:
         """A fragment came into another state of the protocol."""
         with self._guard:
-            self._tell(
+            self._show_progress(
                 {
                     "fragment": transition.fragment,
                     "event": "state",
@@ -210,7 +210,7 @@ class Watcher:
         """A prepared job was compared with the ordinary plan; that they differ is an alarm."""
         result = "agreed" if verified.difference is None else "differed"
         with self._guard:
-            self._tell(
+            self._show_progress(
                 {
                     "fragment": verified.fragment,
                     "event": "verify",
@@ -235,15 +235,15 @@ class Watcher:
             first = min(members)
             members[first] = replace(members[first], unclaimed=polled.unclaimed)
         with self._guard:
-            behind_s = self._backlog.tell_all(members, self._wall())
+            behind_s = self._backlog.record_all(members, self._wall())
             if self._metrics:
-                for member, told in members.items():
-                    self._metrics.landed(member, told.landed)
-                    self._metrics.quarantined(member, told.quarantined)
-                    self._metrics.waiting(member, told, behind_s[member])
+                for member, poll in members.items():
+                    self._metrics.landed(member, poll.landed)
+                    self._metrics.quarantined(member, poll.quarantined)
+                    self._metrics.waiting(member, poll, behind_s[member])
                 self._metrics.unclaimed(stream, polled.unclaimed)
             if polled.batches or polled.quarantined or polled.unclaimed:
-                self._tell(
+                self._show_progress(
                     {
                         "fragment": landing_fragment(stream),
                         "event": "land",
@@ -277,34 +277,34 @@ class Watcher:
             of = f"{fragment} of {imported.producer}"
             if imported.problem is None:
                 self._problems = {k: p for k, p in self._problems.items() if k[0] != of}
-                self._tell(fields)
+                self._show_progress(fields)
                 self._set_alarm(of, None)
             else:
                 problem = self._safe(imported.problem)
-                self._tell_problem(of, problem, {**fields, "message": problem})
+                self._report_problem(of, problem, {**fields, "message": problem})
                 self._set_alarm(of, problem)
             if self._metrics and imported.problem is None:
                 self._metrics.imported(imported.stream, imported.segments)
             elif self._metrics:
                 self._metrics.not_imported(imported.stream)
 
-    def delivered(self, turn: Turn) -> None:
+    def delivered(self, result: DeliveryResult) -> None:
         """A sink was delivered into, or what was tentative in it was corrected."""
         with self._guard:
             fields: dict[str, Any] = {
                 "fragment": None,
                 "event": "deliver",
-                "streams": [turn.sink.stream],
-                "sink": turn.sink.name,
+                "streams": [result.sink.stream],
+                "sink": result.sink.name,
             }
-            if turn.run is not None:
-                fields |= {**range_fields(turn.run.range), "records_out": turn.run.rows}
-            self._tell(fields | {"corrected": turn.corrected})
+            if result.run is not None:
+                fields |= {**range_fields(result.run.range), "records_out": result.run.rows}
+            self._show_progress(fields | {"corrected": result.corrected})
 
     def trimmed(self, line: TrimmedLine) -> None:
         """Housekeeping let something of a line go."""
         with self._guard:
-            self._tell(
+            self._show_progress(
                 {
                     "fragment": None,
                     "event": "trim",
@@ -335,7 +335,7 @@ class Watcher:
                 self._short ^= {found.fragment}
                 fact = fact_of(found)
                 message = headroom_sentence(fact) if is_short else "the bound can be kept again"
-                self._tell({**fact, "event": "headroom", "message": message})
+                self._show_progress({**fact, "event": "headroom", "message": message})
 
     def error(self, error: BaseException, decision: Decision | None = None) -> None:
         """Something went wrong, while a decision was carried out or between."""
@@ -350,8 +350,8 @@ class Watcher:
             self._latest = None
             if self._metrics:
                 self._metrics.error(kind, is_conflict=isinstance(error, Conflict))
-            said = {**fields, "error": kind, "message": text}
-            self._tell_problem(str(fields["fragment"]), f"{kind}: {text}", said)
+            sentence = {**fields, "error": kind, "message": text}
+            self._report_problem(str(fields["fragment"]), f"{kind}: {text}", sentence)
 
     def alarm(self, of: str, because: str | None) -> None:
         """Something is kept from going on by this; None: it goes on."""
@@ -366,10 +366,10 @@ class Watcher:
         fields: dict[str, Any] = {"fragment": None, "event": "alarm", "of": of}
         if because is not None:
             if self._alarms.raise_(of, because, now_s):
-                self._tell({**fields, "is_raised": True, "message": because})
+                self._show_progress({**fields, "is_raised": True, "message": because})
         elif (ended := self._alarms.end(of)) is not None:
             ms = max(round((now_s - ended.since_s) * 1_000), 0)
-            self._tell({**fields, "is_raised": False, "message": ended.because, "ms": ms})
+            self._show_progress({**fields, "is_raised": False, "message": ended.because, "ms": ms})
         else:
             return
         if self._metrics:
@@ -385,18 +385,18 @@ class Watcher:
         ended_s = self._monotonic() if span.ended_s is None else span.ended_s
         return (ended_s - span.begun_s) * 1_000
 
-    def _tell_problem(self, of: str, text: str, fields: Mapping[str, Any]) -> None:
+    def _report_problem(self, of: str, text: str, fields: Mapping[str, Any]) -> None:
         now_s, last = self._monotonic(), self._problems.pop((of, text), None)
-        if last and now_s - last.told_at_s < REPEATED_AFTER_S:
+        if last and now_s - last.reported_at_s < REPEATED_AFTER_S:
             last.times += 1
             self._problems[of, text] = last
             return
-        self._problems[of, text] = _Problem(told_at_s=now_s)
+        self._problems[of, text] = _Problem(reported_at_s=now_s)
         while len(self._problems) > PROBLEMS_MAX:
             del self._problems[next(iter(self._problems))]  # the one that was longest away
-        self._tell({**fields, "times": last.times + 1 if last else 1})
+        self._show_progress({**fields, "times": last.times + 1 if last else 1})
 
-    def _tell(self, fields: Mapping[str, Any]) -> None:
+    def _show_progress(self, fields: Mapping[str, Any]) -> None:
         now = datetime.fromtimestamp(self._wall(), UTC)
         head = {
             "ts": now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),

@@ -24,7 +24,7 @@ GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.a
     medusa_market.offer_lapse, medusa_market.open_item, medusa_market.open_offer,
     medusa_market.outbox, medusa_market.partner_home, medusa_market.partner_share,
     medusa_market.party_key, medusa_market.round, medusa_market.silent_partner,
-    medusa_market.statement, medusa_market.statement_due, medusa_market.wanted_load TO :"role";
+    medusa_market.statement, medusa_market.statement_due, medusa_market.requested_load TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.acknowledge_message, medusa_market.apply_round,
     medusa_market.audit_hash, medusa_market.ends_at, medusa_market.expire_market,
     medusa_market.expire_proposals, medusa_market.handle_envelope, medusa_market.held_agreement,
@@ -35,8 +35,8 @@ GRANT EXECUTE ON FUNCTION medusa_market.acknowledge_message, medusa_market.apply
     medusa_market.round_is_due, medusa_market.seal_message, medusa_market.sign_contract,
     medusa_market.state, medusa_market.take_answer, medusa_market.take_document,
     medusa_market.take_holdings, medusa_market.take_let_go, medusa_market.take_notice,
-    medusa_market.take_offer, medusa_market.take_refusal, medusa_market.take_standing,
-    medusa_market.take_want, medusa_market.take_withdrawal, medusa_market.tell_standings,
+    medusa_market.take_offer, medusa_market.take_refusal, medusa_market.take_status,
+    medusa_market.take_want, medusa_market.take_withdrawal, medusa_market.send_statuses,
     medusa_market.tidy_partners, medusa_market.trim_loads, medusa_market.verify_audit,
     medusa_market.verify_envelope, medusa_market.what_if_document, medusa_market.what_if_edited TO
     :"role";

@@ -22,14 +22,14 @@ GRANT EXECUTE ON FUNCTION medusa.acknowledge, medusa.acquire_lease, medusa.acqui
     medusa.desire_job, medusa.drop_cursor, medusa.end_job, medusa.follow_recalls,
     medusa.import_line, medusa.intend_job, medusa.is_held, medusa.kept_from, medusa.key_now,
     medusa.land, medusa.land_many, medusa.line_news, medusa.lock_leases, medusa.lock_lines,
-    medusa.lock_own_lines, medusa.move_cursor, medusa.note_retries, medusa.note_standing,
-    medusa.place_cursor, medusa.place_hold, medusa.promise, medusa.promise_many, medusa.put_aside,
+    medusa.lock_own_lines, medusa.move_cursor, medusa.note_retries, medusa.note_stable_prefix,
+    medusa.place_cursor, medusa.place_hold, medusa.promise, medusa.promise_many, medusa.write_quarantine,
     medusa.recall, medusa.recall_closure, medusa.recall_line, medusa.record_certificate,
     medusa.record_delivery, medusa.record_files, medusa.record_sink_problem,
     medusa.record_transition, medusa.refuse_without_line, medusa.release_hold, medusa.release_lease,
     medusa.release_leases, medusa.remove_trimmed, medusa.renew_lease, medusa.renew_leases,
     medusa.settle, medusa.stop_job, medusa.supersede, medusa.take_up_job, medusa.to_ms,
-    medusa.told_recall, medusa.total, medusa.trim_line, medusa.withdraw_sink TO :"role";
+    medusa.recall_document, medusa.total, medusa.trim_line, medusa.withdraw_sink TO :"role";
 
 GRANT SELECT, INSERT, UPDATE, DELETE, TRUNCATE ON medusa_market.cost_function,
     medusa_market.load_part, medusa_market.load_retention, medusa_market.load_sample,
@@ -44,7 +44,7 @@ GRANT SELECT ON medusa_market.agreed_move, medusa_market.answer, medusa_market.a
     medusa_market.open_item, medusa_market.open_offer, medusa_market.outbox,
     medusa_market.partner_home, medusa_market.partner_share, medusa_market.party_key,
     medusa_market.round, medusa_market.silent_partner, medusa_market.statement,
-    medusa_market.statement_due, medusa_market.wanted_load TO :"role";
+    medusa_market.statement_due, medusa_market.requested_load TO :"role";
 GRANT EXECUTE ON FUNCTION medusa_market.agreed_revision, medusa_market.at_ms,
     medusa_market.audit_hash, medusa_market.check_amount, medusa_market.check_fragments,
     medusa_market.check_length, medusa_market.check_names, medusa_market.check_points,

@@ -72,4 +72,4 @@ SELECT json_build_object(
                     ORDER BY t.to_us LIMIT :segments_max
                 ) AS t)
         ) ORDER BY i.stream) FROM import AS i)
-) AS standing;
+) AS knowledge;

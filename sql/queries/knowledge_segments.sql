@@ -12,30 +12,30 @@ SELECT s.request, s.next_from_us, s.line_id, s.from_us, s.to_us, s.stability::te
      JOIN medusa.file AS f ON f.file_id = u.file_id) AS files
 FROM unnest(CAST(:requests AS integer[]), CAST(:line_ids AS integer[]), CAST(:from_us AS bigint[]),
     CAST(:need_us AS bigint[]), CAST(:beyond AS integer[]))
-    AS wanted (request, line_id, from_us, need_us, beyond)
+    AS requested (request, line_id, from_us, need_us, beyond)
 CROSS JOIN LATERAL (
-    SELECT wanted.request, wanted.need_us, found.*,
+    SELECT requested.request, requested.need_us, found.*,
         lead(found.from_us) OVER in_order AS next_from_us,
-        count(*) FILTER (WHERE found.from_us >= wanted.need_us) OVER in_order AS segments_beyond,
+        count(*) FILTER (WHERE found.from_us >= requested.need_us) OVER in_order AS segments_beyond,
         -- What windows that reach back read again is no part of the step's limits.
-        sum(found.row_count) FILTER (WHERE found.from_us >= wanted.need_us) OVER in_order
+        sum(found.row_count) FILTER (WHERE found.from_us >= requested.need_us) OVER in_order
             - found.row_count AS rows_before,
-        sum(found.bucket_count) FILTER (WHERE found.from_us >= wanted.need_us) OVER in_order
+        sum(found.bucket_count) FILTER (WHERE found.from_us >= requested.need_us) OVER in_order
             - found.bucket_count AS buckets_before
     FROM (
         SELECT * FROM medusa.segment AS t
-        WHERE t.line_id = wanted.line_id AND t.end_version IS NULL
-            AND t.to_us > wanted.from_us AND t.to_us <= wanted.need_us
+        WHERE t.line_id = requested.line_id AND t.end_version IS NULL
+            AND t.to_us > requested.from_us AND t.to_us <= requested.need_us
         UNION ALL (
             SELECT * FROM medusa.segment AS t
-            WHERE t.line_id = wanted.line_id AND t.end_version IS NULL
-                AND t.to_us > greatest(wanted.from_us, wanted.need_us)
-            ORDER BY t.to_us LIMIT wanted.beyond + 2
+            WHERE t.line_id = requested.line_id AND t.end_version IS NULL
+                AND t.to_us > greatest(requested.from_us, requested.need_us)
+            ORDER BY t.to_us LIMIT requested.beyond + 2
         )
     ) AS found
     WINDOW in_order AS (ORDER BY found.to_us)
 ) AS s
 WHERE s.from_us < s.need_us
-    OR (s.segments_beyond <= wanted.beyond
+    OR (s.segments_beyond <= requested.beyond
         AND s.rows_before <= :records_max AND s.buckets_before <= :buckets_max)
 ORDER BY s.request, s.to_us;

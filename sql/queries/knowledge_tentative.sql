@@ -11,16 +11,16 @@ SELECT s.line_id, s.from_us, s.to_us, s.stability::text AS stability, s.version,
     (SELECT json_agg(json_build_array(f.path, f.size_bytes, f.sha256, f.rows) ORDER BY u.i)
      FROM unnest(s.file_ids) WITH ORDINALITY AS u (file_id, i)
      JOIN medusa.file AS f ON f.file_id = u.file_id) AS files
-FROM unnest(CAST(:line_ids AS integer[])) AS wanted (line_id)
+FROM unnest(CAST(:line_ids AS integer[])) AS requested (line_id)
 CROSS JOIN LATERAL (
     SELECT * FROM medusa.segment AS t
-    WHERE t.line_id = wanted.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
+    WHERE t.line_id = requested.line_id AND t.end_version IS NULL AND t.stability = 'tentative'
         AND NOT EXISTS (
             SELECT FROM unnest(t.missing) AS m
             WHERE CAST(CAST(:reach AS jsonb)->>m AS bigint) <= t.from_us)
         AND NOT EXISTS (
             SELECT FROM jsonb_array_elements_text(
-                CAST(:inputs AS jsonb)->CAST(wanted.line_id AS text)) AS i
+                CAST(:inputs AS jsonb)->CAST(requested.line_id AS text)) AS i
             CROSS JOIN LATERAL (
                 SELECT u.from_us FROM medusa.segment AS u
                 WHERE u.line_id = CAST(i AS integer) AND u.end_version IS NULL

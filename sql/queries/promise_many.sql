@@ -1,2 +1,2 @@
 -- Several sources promise that no later record lies before their boundaries.
-SELECT medusa.promise_many(CAST(:asked AS jsonb));
+SELECT medusa.promise_many(CAST(:requests AS jsonb));

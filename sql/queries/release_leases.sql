@@ -1,2 +1,2 @@
 -- Give several leases back; nothing for those that are no longer ours.
-SELECT medusa.release_leases(CAST(:asked AS jsonb));
+SELECT medusa.release_leases(CAST(:requests AS jsonb));

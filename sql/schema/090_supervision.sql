@@ -7,11 +7,11 @@
 CREATE TABLE medusa.desired_job (
     number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     lane       medusa.lane NOT NULL,
-    is_wanted  boolean NOT NULL,
+    is_desired  boolean NOT NULL,
     is_lasting boolean NOT NULL,
     because    text NOT NULL,
     who        text NOT NULL,
-    said_by    text NOT NULL DEFAULT session_user,
+    login    text NOT NULL DEFAULT session_user,
     since      timestamptz NOT NULL DEFAULT clock_timestamp(),
     CONSTRAINT desired_job_says_why CHECK (
         char_length(because) BETWEEN 1 AND 1000 AND char_length(who) BETWEEN 1 AND 200),
@@ -38,7 +38,7 @@ CREATE TABLE medusa.job (
     started       text CHECK (char_length(started) BETWEEN 1 AND 100),
     begun_at      timestamptz,
     heard_at      timestamptz,
-    stop_asked_at timestamptz,
+    stop_requested_at timestamptz,
     ended_at      timestamptz,
     exit_code     integer,
     because       text,

@@ -159,7 +159,7 @@ CREATE TABLE medusa_market.contract_proposal (
         CHECK (state IN ('open', 'agreed', 'withdrawn', 'superseded', 'expired')),
     ended_at    timestamptz,
     let_go_at   timestamptz,
-    told_as     bigint,
+    partner_number     bigint,
     CONSTRAINT proposal_ends_once CHECK ((state = 'open') = (ended_at IS NULL)),
     CONSTRAINT proposal_is_let_go_when_ended CHECK (let_go_at IS NULL OR state <> 'open')
 );
@@ -169,7 +169,7 @@ COMMENT ON TABLE medusa_market.contract_proposal IS
 COMMENT ON COLUMN medusa_market.contract_proposal.let_go_at IS
     'Since when the payer is known not to sign it any more; until then an agreement may still '
     'come.';
-COMMENT ON COLUMN medusa_market.contract_proposal.told_as IS
+COMMENT ON COLUMN medusa_market.contract_proposal.partner_number IS
     'The number of a partner''s proposal in its own home; NULL for this home''s.';
 CREATE UNIQUE INDEX contract_proposal_open
     ON medusa_market.contract_proposal (contract, proposed_by)
@@ -198,7 +198,7 @@ CREATE TABLE medusa_market.contract_notice (
     notice_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     contract  text COLLATE "C" NOT NULL REFERENCES medusa_market.contract_order,
     given_by  text COLLATE "C" NOT NULL,
-    told_by   text COLLATE "C" NOT NULL,
+    stated_by   text COLLATE "C" NOT NULL,
     ends_at   timestamptz NOT NULL CHECK (isfinite(ends_at)),
     who       text NOT NULL DEFAULT session_user,
     noted_at  timestamptz NOT NULL DEFAULT clock_timestamp()

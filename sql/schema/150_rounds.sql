@@ -40,7 +40,7 @@ CREATE TABLE medusa_market.offer (
     contract     text COLLATE "C" NOT NULL,
     revision     text COLLATE "C" NOT NULL,
     nonce        text COLLATE "C" NOT NULL CHECK (nonce ~ '^[0-9a-f]{32}$'),
-    said_round   bigint NOT NULL,
+    sender_round   bigint NOT NULL,
     level        integer NOT NULL CHECK (level >= 0),
     price        numeric,
     items        integer NOT NULL CHECK (items > 0),
@@ -59,14 +59,14 @@ CREATE TABLE medusa_market.offer (
 COMMENT ON TABLE medusa_market.offer IS
     'Offers of load that this home made (is_own, then the partner is the provider) or was made; '
     'insert-only.';
-COMMENT ON COLUMN medusa_market.offer.said_round IS 'The round of the payer, by its own count.';
+COMMENT ON COLUMN medusa_market.offer.sender_round IS 'The round of the payer, by its own count.';
 COMMENT ON COLUMN medusa_market.offer.round IS
     'The round of this home in which it was made or arrived.';
 COMMENT ON COLUMN medusa_market.offer.price IS
     'Of its level, in the active revision; NULL: it quotes another, or none of its levels.';
 COMMENT ON COLUMN medusa_market.offer.relays IS 'On behalf of an offer that is kept open here.';
 COMMENT ON COLUMN medusa_market.offer.because IS 'Why, in numbers that no partner sees.';
-CREATE INDEX offer_of_partner ON medusa_market.offer (is_own, partner, contract, said_round);
+CREATE INDEX offer_of_partner ON medusa_market.offer (is_own, partner, contract, sender_round);
 COMMENT ON INDEX medusa_market.offer_of_partner IS 'The last offer of a partner under a contract.';
 CREATE INDEX offer_of_round ON medusa_market.offer (round, partner);
 COMMENT ON INDEX medusa_market.offer_of_round IS
@@ -113,7 +113,7 @@ CREATE TABLE medusa_market.answer (
     offer_id   bigint NOT NULL REFERENCES medusa_market.offer,
     is_own     boolean NOT NULL,
     is_more    boolean NOT NULL,
-    said_round bigint NOT NULL,
+    sender_round bigint NOT NULL,
     reason     text COLLATE "C" NOT NULL
         CHECK (reason IN ('taken', 'full', 'load_max', 'revision', 'terms', 'stale', 'unweighed')),
     accepted   integer NOT NULL CHECK (accepted >= 0),
@@ -182,19 +182,19 @@ CREATE INDEX agreed_move_of_answer ON medusa_market.agreed_move (answer_id);
 COMMENT ON INDEX medusa_market.agreed_move_of_answer IS
     'The moves agreed by an answer.';
 
-CREATE TABLE medusa_market.wanted_load (
+CREATE TABLE medusa_market.requested_load (
     contract     text COLLATE "C" PRIMARY KEY,
     revision     text COLLATE "C" NOT NULL,
     nonce        text COLLATE "C" NOT NULL,
     load         double precision NOT NULL,
     smallest     double precision NOT NULL,
     for_overload boolean NOT NULL,
-    told_level   integer
+    reported_level   integer
 );
-COMMENT ON TABLE medusa_market.wanted_load IS
+COMMENT ON TABLE medusa_market.requested_load IS
     'The load that a payer offered last without success, so that headroom can be reported to '
     'it.';
-COMMENT ON COLUMN medusa_market.wanted_load.told_level IS
+COMMENT ON COLUMN medusa_market.requested_load.reported_level IS
     'The lowest level of the headroom that was reported to it; NULL: none was reported.';
 
 CREATE TABLE medusa_market.last_word (

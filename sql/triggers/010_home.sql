@@ -27,8 +27,8 @@ CREATE TRIGGER no_delete BEFORE DELETE OR TRUNCATE ON medusa.stream_producer
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER guard BEFORE UPDATE ON medusa.stream_producer
     FOR EACH ROW EXECUTE FUNCTION medusa.guard_line();
-CREATE TRIGGER note_standing BEFORE INSERT ON medusa.line_version
-    FOR EACH ROW EXECUTE FUNCTION medusa.note_standing();
+CREATE TRIGGER note_stable_prefix BEFORE INSERT ON medusa.line_version
+    FOR EACH ROW EXECUTE FUNCTION medusa.note_stable_prefix();
 CREATE TRIGGER insert_only BEFORE UPDATE OR TRUNCATE ON medusa.file
     FOR EACH STATEMENT EXECUTE FUNCTION medusa.guard_insert_only();
 CREATE TRIGGER guard_removal BEFORE DELETE ON medusa.file

@@ -13,7 +13,7 @@ CREATE VIEW medusa_api.contract WITH (security_invoker = true) AS
         ORDER BY c.contract, c.place, c.number DESC
     )
     SELECT c.contract,
-        CASE c.place WHEN 1 THEN 'proposed' WHEN 3 THEN 'asked' ELSE
+        CASE c.place WHEN 1 THEN 'proposed' WHEN 3 THEN 'requested' ELSE
             CASE WHEN least(upper(r.validity), n.ends_at) <= clock_timestamp() THEN 'ended'
                 WHEN v.revision = c.revision AND lower(r.validity) <= clock_timestamp()
                     THEN 'in force'
@@ -35,7 +35,7 @@ CREATE VIEW medusa_api.contract WITH (security_invoker = true) AS
 COMMENT ON VIEW medusa_api.contract IS
     'This home''s copy of each contract, which its owner edits: its own proposal (state '
     'proposed), else the agreement (agreed, in force from the next round on, or ended), else '
-    'the partner''s proposal (asked). UPDATE proposes, INSERT proposes a new one, DELETE '
+    'the partner''s proposal (requested). UPDATE proposes, INSERT proposes a new one, DELETE '
     'withdraws or gives notice.';
 
 CREATE VIEW medusa_api.contract_in_force WITH (security_invoker = true) AS
@@ -84,7 +84,7 @@ COMMENT ON VIEW medusa_api.contract_history IS
     'Every agreed revision of every contract, and from which round on it was active here.';
 
 CREATE VIEW medusa_api.contract_notices WITH (security_invoker = true) AS
-    SELECT contract, given_by, told_by, ends_at, noted_at FROM medusa_market.contract_notice;
+    SELECT contract, given_by, stated_by, ends_at, noted_at FROM medusa_market.contract_notice;
 COMMENT ON VIEW medusa_api.contract_notices IS
     'Notices that end contracts, as stated by either party; medusa_api.contract shows when a '
     'contract ends.';

@@ -4,7 +4,7 @@ CREATE VIEW medusa_api.offers WITH (security_invoker = true) AS
             ELSE 'answered' END AS state,
         o.level, o.price, o.items, o.load, a.accepted, a.load AS accepted_load, a.reason,
         o.for_overload, o.relays, o.because, o.made_at, w.expires_at, l.because AS lapsed_because,
-        o.nonce, o.revision, o.said_round
+        o.nonce, o.revision, o.sender_round
     FROM medusa_market.offer AS o
     LEFT JOIN medusa_market.open_offer AS w ON w.offer_id = o.offer_id
     LEFT JOIN medusa_market.offer_lapse AS l ON l.offer_id = o.offer_id
@@ -14,7 +14,7 @@ COMMENT ON VIEW medusa_api.offers IS
 
 CREATE VIEW medusa_api.answers WITH (security_invoker = true) AS
     SELECT a.answer_id, a.round, a.is_own, o.partner, o.contract, a.reason, a.accepted, a.load,
-        a.rooms, a.is_more, a.because, a.made_at, o.offer_id, o.nonce, a.said_round
+        a.rooms, a.is_more, a.because, a.made_at, o.offer_id, o.nonce, a.sender_round
     FROM medusa_market.answer AS a JOIN medusa_market.offer AS o ON o.offer_id = a.offer_id;
 COMMENT ON VIEW medusa_api.answers IS
     'Answers that this home gave and got, why, and how much more would be taken.';

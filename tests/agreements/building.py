@@ -15,11 +15,11 @@ from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.market.terms import (
     Availability,
+    BillingUnit,
     Content,
     ContractName,
     Method,
     Movement,
-    Per,
     PriceRange,
     Recovery,
     Suggested,
@@ -30,7 +30,7 @@ from pipelines.catalog.postgres.agreements import PostgresAgreements
 from pipelines.catalog.postgres.database_errors import error_of
 from pipelines.catalog.server.home_databases import HomeUrls
 from pipelines.exchange.in_process import LocalExchange, Partner
-from pipelines.market.sync.contract_sync import AgreementDesk, settle
+from pipelines.market.sync.contract_sync import ContractSync, settle
 from pipelines.market.sync.signatures import SigningKey, signing_key
 
 ALPHA, BETA, GAMMA = Participant("alpha"), Participant("beta"), Participant("gamma")
@@ -61,7 +61,7 @@ def a_content(**changes: Any) -> Content:
     content = Content(
         stream=StreamName("sums"),
         price=Decimal("0.001"),
-        per=Per.RECORD,
+        per=BillingUnit.RECORD,
         availability=Availability(
             recovery=Recovery.PRECISE, method=Method.ACTIVE_STANDBY, replicas=2, bound_ms=5_000
         ),
@@ -162,16 +162,16 @@ class Party:
         self.name = self.urls.participant
         self.agreements = PostgresAgreements(self.urls.job, self.name)
         self.post = Post(LocalExchange(self.name, self.partners))
-        self.desk = self.a_desk()
+        self.contract_sync = self.a_desk()
 
-    def a_desk(self, **settings: Any) -> AgreementDesk:
+    def a_desk(self, **settings: Any) -> ContractSync:
         """Another program of the same participant, as after a restart.
 
         It is a command's, which sends to everybody, unless `to_all` is False here or for the party:
         a loop leaves partners that were away alone for a while.
         """
         settings = {"to_all": self.to_all} | settings
-        return AgreementDesk(self.agreements, self.key, self.post, self.told.append, **settings)
+        return ContractSync(self.agreements, self.key, self.post, self.told.append, **settings)
 
     def sql(self, statement: str, *values: object, role: str = "owner") -> list[tuple[Any, ...]]:
         """What the owner (or another role) gets in psql."""
@@ -220,6 +220,6 @@ def agree(*parties: Party) -> None:
     """The first contract between alpha and beta, edited in both homes, and active in both."""
     for party in parties[:2]:
         party.sql(INSERT)
-    settle(party.desk for party in parties)
+    settle(party.contract_sync for party in parties)
     for party in parties[:2]:
         party.agreements.open_round(0, "a test")

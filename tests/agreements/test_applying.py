@@ -21,10 +21,10 @@ from pipelines.contracts.public_keys import public_key_text
 from pipelines.homes.home import known_homes
 from pipelines.market.sync.contract_proposals import (
     APPLIED,
-    AgreementStanding,
+    AgreementStatus,
     decide_agreements,
     propose_agreements,
-    read_agreement_standing,
+    read_agreement_status,
 )
 from pipelines.market.sync.contract_sync import settle
 from pipelines.market.sync.signing_keys import key_path
@@ -38,12 +38,12 @@ NEW, CHANGED, SAME, LEFT = Mark.NEW, Mark.CHANGED, Mark.SAME, Mark.LEFT
 def applied(terms: Terms, *parties: Party) -> list[tuple[Mark, str]]:
     """Apply a file in these homes; how it stood in each."""
     homes = {party.name: party.agreements for party in parties}
-    standings = {name: read_agreement_standing(home) for name, home in homes.items()}
-    changes = decide_agreements([terms], standings, ())
+    statuses = {name: read_agreement_status(home) for name, home in homes.items()}
+    changes = decide_agreements([terms], statuses, ())
     assert [error for _, error in propose_agreements(changes, homes)].count(None) == sum(
         change.proposes is not None for change in changes
     )
-    settle(party.desk for party in parties)
+    settle(party.contract_sync for party in parties)
     return [(change.change.mark, change.change.detail) for change in changes]
 
 
@@ -74,20 +74,20 @@ def test_a_file_applied_in_one_home_waits_for_the_other(alpha: Party, beta: Part
     assert marks(some_terms(), alpha) == [NEW]
     assert applied(some_terms(), alpha) == [(SAME, "proposed, beta has not agreed yet")]
     assert marks(some_terms(), beta) == [NEW]
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert alpha.agreements.agreed() == beta.agreements.agreed() == {"spare_load": some_terms()}
 
 
 def test_a_file_that_has_changed_is_an_edit(alpha: Party, beta: Party) -> None:
     applied(some_terms(), alpha, beta)
-    wanted = dearer(some_terms())
-    assert applied(wanted, alpha) == [(CHANGED, "number 2, proposed to beta")]
-    settle((alpha.desk, beta.desk))
+    expected = dearer(some_terms())
+    assert applied(expected, alpha) == [(CHANGED, "number 2, proposed to beta")]
+    settle((alpha.contract_sync, beta.contract_sync))
     assert alpha.shows(columns="state, number") == ("proposed", 2)
-    assert marks(wanted, alpha, beta) == [SAME, CHANGED]
-    assert marks(wanted, alpha, beta) == [SAME, SAME]
+    assert marks(expected, alpha, beta) == [SAME, CHANGED]
+    assert marks(expected, alpha, beta) == [SAME, SAME]
     (agreed,) = beta.agreements.agreed().values()
-    assert agreed == replace(wanted, number=2, supersedes=revision_of(some_terms()))
+    assert agreed == replace(expected, number=2, supersedes=revision_of(some_terms()))
 
 
 def test_what_was_edited_in_sql_since_is_shown_and_never_overwritten(
@@ -95,13 +95,13 @@ def test_what_was_edited_in_sql_since_is_shown_and_never_overwritten(
 ) -> None:
     applied(some_terms(), alpha, beta)
     alpha.sql(RAISE_PRICE, 1.4)
-    said = ": edit it in SQL, or make its file say the same"
-    edited = (LEFT, f"edited in SQL since{said}")
+    output = ": edit it in SQL, or make its file say the same"
+    edited = (LEFT, f"edited in SQL since{output}")
     assert applied(some_terms(), alpha, beta)[0] == edited
     beta.sql(RAISE_PRICE, 1.4)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert applied(some_terms(), alpha, beta) == [edited, edited]
-    changed = (LEFT, f"edited in SQL and in its file{said}")
+    changed = (LEFT, f"edited in SQL and in its file{output}")
     assert applied(dearer(some_terms()), alpha, beta) == [changed, changed]
     assert alpha.shows(columns="number") == beta.shows(columns="number") == (2,)
     same = dearer(dearer(some_terms()))
@@ -117,7 +117,7 @@ def test_what_was_withdrawn_by_hand_is_not_proposed_again(alpha: Party, beta: Pa
 def test_a_contract_that_ends_is_left_alone(alpha: Party, beta: Party) -> None:
     applied(some_terms(), alpha, beta)
     alpha.sql("DELETE FROM medusa_api.contract")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert marks(dearer(some_terms()), alpha, beta) == [LEFT, LEFT]
 
 
@@ -129,7 +129,7 @@ def test_a_partner_with_an_unknown_key_is_named(alpha: Party) -> None:
 
 
 def test_in_a_home_that_is_not_made_everything_is_new() -> None:
-    nothing = {name: AgreementStanding() for name in (ALPHA, BETA)}
+    nothing = {name: AgreementStatus() for name in (ALPHA, BETA)}
     changes = decide_agreements([some_terms()], nothing, (ALPHA, BETA))
     assert [(c.participant, c.change.mark) for c in changes] == [(ALPHA, NEW), (BETA, NEW)]
     assert all(change.proposes == some_terms() for change in changes)

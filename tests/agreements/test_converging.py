@@ -41,7 +41,7 @@ def a_step(random: Random, party: Party, partner: Party) -> None:
             with suppress(SqlRefused):  # after notice
                 party.sql(RAISE_PRICE, random.choice((1.2, 1.3, 1.4)))
         case 5 | 6 | 7:
-            party.desk.turn()
+            party.contract_sync.tick()
         case 8:
             point, passes = (
                 random.choice(AGREEMENT_POINTS),
@@ -53,8 +53,8 @@ def a_step(random: Random, party: Party, partner: Party) -> None:
                     raise Killed
 
             with visited_by(visit), suppress(Killed):
-                party.desk.turn()
-            party.desk = party.a_desk()
+                party.contract_sync.tick()
+            party.contract_sync = party.a_desk()
         case _:
             cut = party.post.cut
             (cut.discard if cut else cut.add)(partner.name)
@@ -77,7 +77,7 @@ def something_is_lost(
             backups.back_up(party.name)
         case 2:
             backups.restore(party.name)
-            party.desk = party.a_desk()
+            party.contract_sync = party.a_desk()
         case 3:
             in_time(
                 watchers[party.name],
@@ -99,7 +99,7 @@ def test_two_homes_hold_the_same_in_the_end_whatever_was_lost_doubled_or_set_bac
     left_alone = 0
     for party in (alpha, beta):
         party.to_all = to_all
-        party.desk = party.a_desk()
+        party.contract_sync = party.a_desk()
     for _ in range(STEPS):
         party, partner = (alpha, beta) if random.random() < 0.5 else (beta, alpha)
         if random.random() < 0.2:
@@ -113,8 +113,8 @@ def test_two_homes_hold_the_same_in_the_end_whatever_was_lost_doubled_or_set_bac
         in_time(watchers[party.name], PAUSES_ARE_OVER)
     for _ in range(4):
         for party in (alpha, beta):
-            party.agreements.tell_standings()
-        settle((alpha.desk, beta.desk), turns_max=40)
+            party.agreements.send_statuses()
+        settle((alpha.contract_sync, beta.contract_sync), ticks_max=40)
     assert alpha.sql(NOT_GONE) == beta.sql(NOT_GONE)
     assert alpha.sql(ENDS) == beta.sql(ENDS)
     for party in (alpha, beta):
@@ -139,7 +139,7 @@ def test_two_homes_reach_the_same_agreements(alpha: Party, beta: Party, seed: in
         )
     for party in (alpha, beta):
         party.post.cut.clear()
-    settle((alpha.desk, beta.desk), turns_max=40)
+    settle((alpha.contract_sync, beta.contract_sync), ticks_max=40)
     assert alpha.sql(HISTORY) == beta.sql(HISTORY)
     ends = "SELECT max(ends_at) FROM medusa_api.contract_notices"
     assert alpha.sql(ends) == beta.sql(ends)

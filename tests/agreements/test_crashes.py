@@ -31,10 +31,10 @@ def made_until_quiet(alpha: Party, beta: Party, point: str, passes: int) -> int:
         for _ in range(12):
             for party in (alpha, beta):
                 try:
-                    party.desk.turn()
+                    party.contract_sync.tick()
                 except Killed:
-                    party.desk = party.a_desk()
-    settle((alpha.desk, beta.desk))
+                    party.contract_sync = party.a_desk()
+    settle((alpha.contract_sync, beta.contract_sync))
     return reached
 
 
@@ -72,30 +72,30 @@ def test_a_partner_that_is_away_is_waited_for_and_holds_up_no_other(
     alpha.sql(INSERT)
     alpha.sql(INSERT.replace("'beta'", "'gamma'").replace("'spare_load'", "'other'"))
     beta.sql(INSERT)
-    settle((alpha.desk, gamma.desk))
-    assert gamma.shows("other")[0] == "asked"
+    settle((alpha.contract_sync, gamma.contract_sync))
+    assert gamma.shows("other")[0] == "requested"
     ((problem,),) = alpha.sql("SELECT problem FROM medusa_api.outbox WHERE receiver = 'beta'")
     assert problem == "beta is cut off"
-    turn = alpha.desk.turn()
-    assert (turn.is_idle, turn.waiting) == (True, 1)
+    result = alpha.contract_sync.tick()
+    assert (result.is_idle, result.waiting) == (True, 1)
     alpha.post.cut.clear()
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert alpha.shows()[0] == beta.shows()[0] == "agreed"
 
 
 def test_a_message_that_expired_unsent_is_sealed_again(alpha: Party, beta: Party) -> None:
     alpha.post.cut.add(beta.name)
-    alpha.desk = alpha.a_desk(lasts_ms=1)
+    alpha.contract_sync = alpha.a_desk(lasts_ms=1)
     alpha.sql(INSERT)
     nonces = {alpha.sql("SELECT nonce FROM medusa_market.outbox")[0][0] for _ in range(2) if (
-        alpha.desk.turn())}  # fmt: skip
+        alpha.contract_sync.tick())}  # fmt: skip
     assert len(nonces) == 2
-    alpha.desk = alpha.a_desk()
+    alpha.contract_sync = alpha.a_desk()
     alpha.post.cut.clear()
-    settle((alpha.desk, beta.desk))
-    assert beta.shows()[0] == "asked"
+    settle((alpha.contract_sync, beta.contract_sync))
+    assert beta.shows()[0] == "requested"
 
 
 def test_an_idle_tick_is_one_query(alpha: Party) -> None:
-    assert not alpha.agreements.has_work()
-    assert alpha.desk.turn().is_idle
+    assert not alpha.agreements.has_due()
+    assert alpha.contract_sync.tick().is_idle

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import CLOCK_MS_MAX, Envelope, EnvelopeKind
 from medusa_core.names import Participant
-from pipelines.market.sync.contract_sync import LASTS_MS, AgreementDesk
+from pipelines.market.sync.contract_sync import LASTS_MS, ContractSync
 from tests.agreements.building import ALPHA, INSERT, Party
 
 PAUSES = "SELECT partner, failed, problem FROM medusa_market.delivery_pause"
@@ -44,19 +44,19 @@ def test_partners_are_sent_to_side_by_side(asked: Party, beta: Party, gamma: Par
         def close(self) -> None:
             pass
 
-    desk = AgreementDesk(asked.agreements, asked.key, Slow(), asked.told.append)
-    assert (desk.turn().sent, asked.told) == (2, [])
+    contract_sync = ContractSync(asked.agreements, asked.key, Slow(), asked.told.append)
+    assert (contract_sync.tick().sent, asked.told) == (2, [])
 
 
 def test_who_is_away_is_left_alone_for_twice_as_long_each_time_and_others_are_sent_to(
     asked: Party, beta: Party, gamma: Party, watchers: dict[Participant, Engine]
 ) -> None:
     asked.post.cut.add(beta.name)
-    desk = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
-    turn = desk.turn()
-    assert (turn.sent, turn.waiting) == (1, 1)
-    gamma.desk.turn()
-    assert gamma.shows("other")[0] == "asked"
+    contract_sync = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
+    result = contract_sync.tick()
+    assert (result.sent, result.waiting) == (1, 1)
+    gamma.contract_sync.tick()
+    assert gamma.shows("other")[0] == "requested"
     waits = []
     for failed in range(1, 9):
         assert asked.sql(PAUSES) == [("beta", failed, "beta is cut off")]
@@ -64,34 +64,34 @@ def test_who_is_away_is_left_alone_for_twice_as_long_each_time_and_others_are_se
         waits.append(left_ms)
         with watchers[ALPHA].connect() as connection:
             connection.execute(text("UPDATE medusa_market.delivery_pause SET tries_at = now()"))
-        desk = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
-        desk.turn()
+        contract_sync = asked.a_desk(to_all=False, draw_jitter=lambda: 0.5)
+        contract_sync.tick()
     for failed, left_ms in enumerate(waits):
         assert min(2**failed, 60) * 1_000 - 5_000 < left_ms <= min(2**failed, 60) * 1_000
 
     tried = len(asked.told)
     assert asked.sql(LEFT_MS)[0][0] > 30_000
-    assert desk.turn().is_idle
+    assert contract_sync.tick().is_idle
     assert len(asked.told) == tried, "it is not tried before"
     asked.post.cut.clear()
     beta.agreements.put(asked.name, EnvelopeKind.OFFER, "a sign of life", b"{}")
-    beta.desk.turn()
-    desk.turn()
+    beta.contract_sync.tick()
+    contract_sync.tick()
     assert asked.sql(PAUSES) == [], "who is heard of is sent to again"
-    beta.desk.turn()
-    assert beta.shows()[0] == "asked"
+    beta.contract_sync.tick()
+    assert beta.shows()[0] == "requested"
 
 
 def test_offers_are_good_for_some_rounds_and_documents_for_days(alpha: Party, beta: Party) -> None:
     alpha.sql(INSERT)
     alpha.agreements.put(beta.name, EnvelopeKind.OFFER, "an offer", b"{}")
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     lasts = {e.kind: e.expires_at_ms - e.sent_at_ms for e in alpha.post.seen}
     assert lasts == {
         EnvelopeKind.DOCUMENT: LASTS_MS,
         EnvelopeKind.OFFER: CLOCK_MS_MAX + 4 * 60_000,
     }
-    beta.desk.turn()
+    beta.contract_sync.tick()
     kept = "SELECT count(*) FROM medusa_api.inbox WHERE kind = 'offer'"
     assert beta.sql(kept) == [(1,)]
 
@@ -101,7 +101,7 @@ def test_what_has_arrived_is_not_kept_twice(
 ) -> None:
     alpha.sql(INSERT)
     alpha.agreements.put(beta.name, EnvelopeKind.OFFER, "an offer", b"{}")
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     kept = "SELECT kind, length(body) FROM medusa_market.outbox ORDER BY kind"
     assert alpha.sql(kept) == [("document", 0), ("offer", 0)]
     with watchers[ALPHA].connect() as connection:

@@ -16,11 +16,11 @@ from medusa_core.commits import Cause
 from medusa_core.market.documents import document_of, revision_of
 from medusa_core.market.terms import (
     Availability,
+    BillingUnit,
     Content,
     ContractName,
     Method,
     Movement,
-    Per,
     PriceRange,
     Recovery,
     Revision,
@@ -71,7 +71,7 @@ SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
         Content,
         stream=NAMES.map(StreamName),
         price=MONEY,
-        per=st.sampled_from(Per),
+        per=st.sampled_from(BillingUnit),
         availability=AVAILABILITIES,
         penalty=MONEY,
         hold_ms_max=LENGTHS,

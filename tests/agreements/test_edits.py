@@ -24,7 +24,7 @@ ONE_TWENTY, ONE_THIRTY, ONE_FORTY = Decimal("1.20"), Decimal("1.3"), Decimal("1.
 
 
 def both(alpha: Party, beta: Party) -> None:
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
 
 
 def test_the_same_edit_in_both_homes_is_an_agreement_that_the_next_round_makes_active(
@@ -33,7 +33,7 @@ def test_the_same_edit_in_both_homes_is_an_agreement_that_the_next_round_makes_a
     alpha.sql(INSERT)
     assert alpha.shows() == ("proposed", ONE_TWENTY)
     both(alpha, beta)
-    assert beta.shows() == ("asked", ONE_TWENTY)
+    assert beta.shows() == ("requested", ONE_TWENTY)
     assert beta.agreements.in_force() == ()
 
     beta.sql(INSERT)
@@ -98,8 +98,8 @@ def test_edits_of_one_home_add_up_until_they_are_agreed(alpha: Party, beta: Part
     both(alpha, beta)
     beta.sql("SELECT medusa_api.accept_contract('spare_load')")
     both(alpha, beta)
-    wanted = "number, price_high, load_max"
-    assert alpha.shows(columns=wanted) == beta.shows(columns=wanted) == (2, ONE_THIRTY, 3)
+    expected = "number, price_high, load_max"
+    assert alpha.shows(columns=expected) == beta.shows(columns=expected) == (2, ONE_THIRTY, 3)
     states = [state for _, _, state in beta.proposals()]
     assert states == ["agreed", "agreed", "withdrawn", "agreed", "agreed"]
 
@@ -132,7 +132,7 @@ def test_what_is_withdrawn_can_be_accepted_no_more(
     other.sql(RAISE_PRICE, ONE_THIRTY)
     both(alpha, beta)
     assert one.shows() == ("in force", ONE_TWENTY), "nobody has signed it again"
-    assert not any(party.agreements.has_work() for party in (one, other))
+    assert not any(party.agreements.has_due() for party in (one, other))
 
 
 def test_what_was_withdrawn_may_be_proposed_again(alpha: Party, beta: Party) -> None:
@@ -174,8 +174,8 @@ def test_unequal_proposals_both_stand_until_one_gives_in(
     giving = alpha if settles == "alpha" else beta
     giving.sql("SELECT medusa_api.accept_contract('spare_load')")
     both(alpha, beta)
-    wanted = ("agreed", ONE_FORTY if settles == "alpha" else ONE_THIRTY)
-    assert alpha.shows() == beta.shows() == wanted
+    expected = ("agreed", ONE_FORTY if settles == "alpha" else ONE_THIRTY)
+    assert alpha.shows() == beta.shows() == expected
 
 
 def test_two_that_give_in_at_once_agree_on_one_thing(alpha: Party, beta: Party) -> None:
@@ -200,9 +200,9 @@ def test_a_provider_that_takes_back_what_the_payer_has_just_signed_has_agreed(
     both(alpha, beta)
     alpha.sql("SELECT medusa_api.accept_contract('spare_load')")
     alpha.post.cut.add(beta.name)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     beta.sql("SELECT medusa_api.withdraw_contract('spare_load')")
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert beta.shows() == ("in force", ONE_TWENTY)
     alpha.post.cut.clear()
     both(alpha, beta)
@@ -217,11 +217,11 @@ def test_what_the_payer_lets_go_is_one_proposal_and_no_later_one_that_says_the_s
     both(alpha, beta)
     beta.sql("SELECT medusa_api.withdraw_contract('spare_load')")
     beta.sql(RAISE_PRICE, ONE_THIRTY)
-    beta.desk.turn()
+    beta.contract_sync.tick()
     alpha.post.cut.add(beta.name)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     alpha.sql("SELECT medusa_api.accept_contract('spare_load')")
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     beta.sql("SELECT medusa_api.withdraw_contract('spare_load')")
     alpha.post.cut.clear()
     both(alpha, beta)

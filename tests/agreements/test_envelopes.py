@@ -80,9 +80,9 @@ def put(sender: Party, receiver: Party, *envelopes: Envelope) -> tuple[str, ...]
 
 def test_what_is_the_partners_counts(alpha: Party, beta: Party) -> None:
     assert put(alpha, beta, an_envelope(alpha)) == ("taken",)
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert inbox(beta) == [("handled", "")]
-    assert beta.shows()[0] == "asked"
+    assert beta.shows()[0] == "requested"
 
 
 def _altered(envelope: Envelope) -> Envelope:
@@ -143,7 +143,7 @@ BAD: dict[str, tuple[Callable[[Party], Envelope], str]] = {
         "this is no notice"),
     "a notice that its giver has not signed": (
         _another(kind=EnvelopeKind.NOTICE, body=(
-            b'{"contract":"spare_load","statements":[{"given_by":"alpha","told_by":"alpha",'
+            b'{"contract":"spare_load","statements":[{"given_by":"alpha","stated_by":"alpha",'
             b'"ends_at_ms":5,"signature":"' + b"0" * 128 + b'"}]}')),
         "is not signed by a key of alpha"),
     "signed by another": (_signed_by(GAMMA), "not signed by a key of beta"),
@@ -160,10 +160,10 @@ def test_whatever_is_wrong_with_an_envelope_it_is_recorded_with_the_reason_and_c
         envelope = make(alpha)
         at = parties[envelope.receiver]
         assert put(alpha if at is beta else beta, at, envelope) == ("taken",)
-        at.desk.turn()
-        state, said = inbox(at)[-1]
+        at.contract_sync.tick()
+        state, output = inbox(at)[-1]
         if reason:
-            assert (state, reason in said) == ("refused", True), (what, said)
+            assert (state, reason in output) == ("refused", True), (what, output)
         assert at.shows() == (), what
         assert at.proposals() == [], what
 
@@ -172,13 +172,13 @@ def test_what_is_put_in_again_counts_once(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     recorded = list(alpha.post.seen)
     alpha.sql("UPDATE medusa_api.contract SET price_high = 1.3 WHERE contract = 'spare_load'")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     alpha.sql("SELECT medusa_api.withdraw_contract('spare_load')")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     recorded = list(alpha.post.seen)
     before, proposals = beta.shows(), beta.proposals()
     put(alpha, beta, *recorded)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert (beta.shows(), beta.proposals()) == (before, proposals)
     ((repeats,),) = beta.sql("SELECT sum(repeats) FROM medusa_api.inbox")
     assert repeats == len(recorded)
@@ -188,7 +188,7 @@ def test_a_nonce_counts_once_whatever_is_sealed_with_it(alpha: Party, beta: Part
     first = an_envelope(alpha)
     second = an_envelope(alpha, nonce=first.nonce, body=a_body(some_terms(currency="USD")))
     put(alpha, beta, first, second)
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert [state for state, _ in inbox(beta)] == ["handled", "refused"]
     assert "replay" in inbox(beta)[1][1]
     assert beta.shows(columns="currency") == ("EUR",)
@@ -198,7 +198,7 @@ def test_what_is_sent_to_one_partner_is_nothing_to_another(
     alpha: Party, beta: Party, gamma: Party
 ) -> None:
     put(alpha, gamma, an_envelope(alpha))
-    gamma.desk.turn()
+    gamma.contract_sync.tick()
     assert inbox(gamma) == [("refused", "it is meant for beta, not for gamma")]
 
 
@@ -216,13 +216,13 @@ def test_a_contract_is_agreed_with_a_partner_that_has_lost_its_home(
     agree(alpha, beta)
     alpha.sql("UPDATE medusa_api.contract SET price_high = 1.3")
     beta.sql("UPDATE medusa_api.contract SET price_high = 1.3")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     for lost, other in ((beta, alpha), (alpha, beta)):
         agreeing_wipe(lost.name)
         for name in (ALPHA, BETA):
             lost.agreements.learn_key(name, a_key(name).public_key, "a test")
         lost.sql(INSERT)
-        settle((lost.desk, other.desk))
+        settle((lost.contract_sync, other.contract_sync))
         assert lost.agreements.agreed() == other.agreements.agreed()
         assert lost.shows("spare_load", "state, number") == ("agreed", 2)
 
@@ -233,16 +233,16 @@ def test_a_partner_with_another_key_is_refused_until_the_owner_says_so(
     agree(alpha, beta)
     alpha.key = a_key(ALPHA, 1)
     alpha.sql("SELECT medusa_api.replace_key('alpha', %s)", alpha.key.public_key.hex())
-    alpha.desk = alpha.a_desk()
+    alpha.contract_sync = alpha.a_desk()
     alpha.sql("UPDATE medusa_api.contract SET price_high = 1.3")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert "not by the key of alpha that is known here" in inbox(beta)[-1][1]
     with pytest.raises(Refused, match="replace_key"):
         beta.agreements.learn_key(ALPHA, alpha.key.public_key, "a test")
     beta.sql("SELECT medusa_api.replace_key('alpha', %s)", alpha.key.public_key.hex())
     alpha.sql("UPDATE medusa_api.contract SET price_high = 1.4")
     beta.sql("UPDATE medusa_api.contract SET price_high = 1.4")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert alpha.shows("spare_load", "state, number") == ("agreed", 2)
     assert alpha.agreements.agreed() == beta.agreements.agreed()
 

@@ -64,9 +64,9 @@ def test_a_proposal_has_a_number_and_lasts_for_a_month_at_most(alpha: Party, bet
 
 def test_a_proposal_that_expired_on_its_way_is_ignored(alpha: Party, beta: Party) -> None:
     document, past_ms = document_of(some_terms()), now_ms(beta) - 1
-    ((said,),) = beta.sql(TAKE, received(alpha, beta), document, "{}", 1, past_ms, None, None,
+    ((output,),) = beta.sql(TAKE, received(alpha, beta), document, "{}", 1, past_ms, None, None,
                           role="job")  # fmt: skip
-    assert said == "expired on the way"
+    assert output == "expired on the way"
     assert beta.proposals() == []
 
 

@@ -52,8 +52,8 @@ def test_an_open_transaction_of_a_partner_holds_up_no_envelope(
     guest(TAKE, envelopes_document([first, own, second]))
     assert put(alpha, beta, first) == ("taken",)
     assert put(gamma, beta, own, its_own(gamma, "third")) == ("taken", "taken")
-    turn = beta.desk.turn()
-    assert (turn.taken, turn.refused, turn.waiting) == (3, 0, 0)
+    result = beta.contract_sync.tick()
+    assert (result.taken, result.refused, result.waiting) == (3, 0, 0)
     beta.agreements.tidy(open_ms=10_000_000)
     ((repeats,),) = beta.sql("SELECT sum(repeats) FROM medusa_api.inbox")
     assert repeats == 2, "what the guest has not ended is not there"
@@ -123,9 +123,9 @@ def test_forged_envelopes_shut_out_neither_whom_they_name_nor_others(
         connection.execute(text("UPDATE medusa_market.inbox SET came_from = '10.0.0.9'"))
     assert put(alpha, beta, an_envelope(alpha)) == ("taken",)
     assert put(gamma, beta, its_own(gamma, "other")) == ("taken",)
-    turn = beta.desk.turn()
-    assert (turn.taken, turn.refused) == (2, 256)
-    assert {beta.shows(name)[0] for name in ("spare_load", "other")} == {"asked"}
+    result = beta.contract_sync.tick()
+    assert (result.taken, result.refused) == (2, 256)
+    assert {beta.shows(name)[0] for name in ("spare_load", "other")} == {"requested"}
     refused = beta.sql(
         "SELECT count(*), sum(1 + repeats), sum(length(body)) FROM medusa_market.inbox "
         "WHERE state = 'refused'"

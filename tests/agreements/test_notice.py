@@ -41,13 +41,13 @@ def a_notice(giver: Participant, teller: Participant, ends_at_ms: int) -> dict[s
     stated = statement_bytes(ends_statement(ContractName(SPARE), giver, ends_at_ms))
     return {
         "given_by": giver,
-        "told_by": teller,
+        "stated_by": teller,
         "ends_at_ms": ends_at_ms,
         "signature": a_key(teller).sign(stated).hex(),
     }
 
 
-def tell(sender: Party, receiver: Party, *statements: dict[str, Any]) -> tuple[Any, ...]:
+def show_progress(sender: Party, receiver: Party, *statements: dict[str, Any]) -> tuple[Any, ...]:
     """Send statements in an envelope of one's own making; what became of it."""
     body = json.dumps({"contract": SPARE, "statements": statements}).encode()
     envelope = an_envelope(
@@ -59,26 +59,26 @@ def tell(sender: Party, receiver: Party, *statements: dict[str, Any]) -> tuple[A
         key=a_key(sender.name),
     )
     put(sender, receiver, envelope)
-    receiver.desk.turn()
+    receiver.contract_sync.tick()
     return inbox(receiver)[-1]
 
 
 def test_a_partner_cannot_put_off_a_notice_that_it_was_given(alpha: Party, beta: Party) -> None:
     agree(alpha, beta)
     alpha.sql(DELETE)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     ends = ends_ms(alpha)
     assert ends == ends_ms(beta) is not None
     # A notice of its own that ends in a hundred years.
-    assert tell(beta, alpha, a_notice(BETA, BETA, YEARS_MS + ends)) == ("handled", "")
+    assert show_progress(beta, alpha, a_notice(BETA, BETA, YEARS_MS + ends)) == ("handled", "")
     assert ends_ms(alpha) == ends
     # It says that it has heard of alpha's only then; or again and again a little later.
-    state, reason = tell(beta, alpha, a_notice(ALPHA, BETA, YEARS_MS + ends))
+    state, reason = show_progress(beta, alpha, a_notice(ALPHA, BETA, YEARS_MS + ends))
     assert (state, "later than it has to" in reason) == ("refused", True)
     for hours in (1, 2, 3):
-        tell(beta, alpha, a_notice(ALPHA, BETA, ends + hours * 600_000))
+        show_progress(beta, alpha, a_notice(ALPHA, BETA, ends + hours * 600_000))
     assert ends_ms(alpha) == ends
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert ends_ms(alpha) == ends_ms(beta) == ends
 
 
@@ -86,10 +86,10 @@ def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_of
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
     agree(alpha, beta)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     alpha.sql(DELETE)
-    alpha.desk.turn()
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
+    alpha.contract_sync.tick()
     ends = ends_ms(alpha) or 0
     # Five hours go by, in which beta says nothing; alpha keeps house.
     in_time(
@@ -97,7 +97,7 @@ def test_a_partner_that_waits_until_its_giver_has_forgotten_when_it_came_puts_of
         "UPDATE medusa_market.outbox SET acknowledged_at = acknowledged_at - interval '5 h'",
     )
     alpha.agreements.tidy(60_000)
-    state, reason = tell(beta, alpha, a_notice(ALPHA, BETA, ends + 5 * 3_600_000))
+    state, reason = show_progress(beta, alpha, a_notice(ALPHA, BETA, ends + 5 * 3_600_000))
     assert (state, "later than it has to" in reason) == ("refused", True)
     assert ends_ms(alpha) == ends
 
@@ -106,9 +106,9 @@ def test_a_partner_says_only_so_often_when_a_contract_ends(alpha: Party, beta: P
     agree(alpha, beta)
     ((now_ms,),) = beta.sql("SELECT medusa.to_ms(clock_timestamp())")
     later = [a_notice(ALPHA, ALPHA, now_ms + YEARS_MS + at) for at in range(17)]
-    assert tell(alpha, beta, *later[:16]) == ("handled", "")
+    assert show_progress(alpha, beta, *later[:16]) == ("handled", "")
     ends = ends_ms(beta)
-    state, reason = tell(alpha, beta, later[16])
+    state, reason = show_progress(alpha, beta, later[16])
     assert (state, "no more is taken" in reason) == ("refused", True)
     assert ends_ms(beta) == ends
 
@@ -118,7 +118,7 @@ def test_of_two_notices_the_earlier_counts_in_both_homes(alpha: Party, beta: Par
     beta.sql(DELETE)
     alpha.sql(DELETE)
     first = ends_ms(beta)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert ends_ms(alpha) == ends_ms(beta)
     assert abs((ends_ms(alpha) or 0) - (first or 0)) < 60_000
 
@@ -129,7 +129,7 @@ def test_a_notice_runs_in_full_from_when_it_came(
     agree(alpha, beta)
     ((now_ms,),) = beta.sql("SELECT medusa.to_ms(clock_timestamp())")
     # It was written long ago, or pretends to: it is not over before its day has run.
-    assert tell(alpha, beta, a_notice(ALPHA, ALPHA, now_ms - DAY_MS)) == ("handled", "")
+    assert show_progress(alpha, beta, a_notice(ALPHA, ALPHA, now_ms - DAY_MS)) == ("handled", "")
     assert 0 <= (ends_ms(beta) or 0) - (now_ms + DAY_MS) < 60_000
 
 
@@ -138,17 +138,17 @@ def test_a_notice_that_overtakes_its_agreement_is_kept_and_holds_up_nothing(
 ) -> None:
     alpha.sql(INSERT)
     beta.sql(INSERT)
-    settle((beta.desk,))
+    settle((beta.contract_sync,))
     alpha.post.cut.add(beta.name)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     in_time(watchers[alpha.name], "DELETE FROM medusa_market.outbox WHERE acknowledged_at IS NULL")
     alpha.post.cut.clear()
     alpha.sql(DELETE)
-    alpha.desk.turn()
-    beta.desk.turn()
+    alpha.contract_sync.tick()
+    beta.contract_sync.tick()
     assert inbox(beta)[-1] == ("handled", "")
     assert beta.shows()[0] == "proposed"
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert beta.shows()[0] == alpha.shows()[0] == "agreed"
     assert ends_ms(alpha) == ends_ms(beta) is not None
 
@@ -156,8 +156,8 @@ def test_a_notice_that_overtakes_its_agreement_is_kept_and_holds_up_nothing(
 def test_notices_without_a_contract_are_bounded(alpha: Party, beta: Party) -> None:
     for at in range(4):
         statements = [a_notice(ALPHA, ALPHA, at * 100 + n) for n in range(16)]
-        assert tell(alpha, beta, *statements)[0] == "handled"
-    state, reason = tell(alpha, beta, a_notice(ALPHA, ALPHA, 5_000))
+        assert show_progress(alpha, beta, *statements)[0] == "handled"
+    state, reason = show_progress(alpha, beta, a_notice(ALPHA, ALPHA, 5_000))
     assert (state, "no more is taken" in reason) == ("refused", True)
     assert ends_ms(beta) is None
     # They bind nobody who has not agreed, and do not keep anybody from agreeing.
@@ -170,17 +170,17 @@ def test_a_home_that_was_set_back_learns_of_notice_again_as_it_was(
 ) -> None:
     backups = Backups(watchers)
     agree(alpha, beta)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     lost = alpha if who == "alpha" else beta
     backups.back_up(lost.name)
     alpha.sql(DELETE)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     ends = ends_ms(alpha)
     backups.restore(lost.name)
     assert ends_ms(lost) is None
     for party in (alpha, beta):
-        party.agreements.tell_standings()
-        settle((alpha.desk, beta.desk))
+        party.agreements.send_statuses()
+        settle((alpha.contract_sync, beta.contract_sync))
     assert ends_ms(alpha) == ends_ms(beta) == ends
 
 

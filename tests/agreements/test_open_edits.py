@@ -38,7 +38,7 @@ def test_other_lines_of_the_audit_are_written_meanwhile(
     other = INSERT.replace("'spare_load'", "'other'").replace("'beta'", "'gamma'")
     alpha.sql(other)
     gamma.sql(other)
-    settle((alpha.desk, gamma.desk))
+    settle((alpha.contract_sync, gamma.contract_sync))
     assert alpha.shows("other")[0] == gamma.shows("other")[0] == "agreed"
     assert alpha.agreements.open_round(0, "a test") == 2
     assert alpha.shows("other")[0] == "in force"
@@ -81,9 +81,9 @@ def test_rounds_and_turns_go_on_and_what_is_edited_becomes_active_later(
     agree(alpha, beta)
     for party in (alpha, beta):
         party.sql(RAISE_PRICE, 1.3)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     beta.sql(RAISE_PRICE, 1.4)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert beta.shows(columns="expires_at IS NOT NULL") == (True,)
     with watchers[BETA].connect() as connection:
         connection.execute(text(EXPIRED))
@@ -93,7 +93,7 @@ def test_rounds_and_turns_go_on_and_what_is_edited_becomes_active_later(
 
     assert beta.agreements.expire() == 0
     alpha.sql(RAISE_PRICE, 1.6)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     active = "SELECT number FROM medusa_market.contract_activation ORDER BY number DESC LIMIT 1"
     assert beta.agreements.open_round(0, "meanwhile") == 2
     assert beta.sql(active) == [(1,)]
@@ -102,5 +102,5 @@ def test_rounds_and_turns_go_on_and_what_is_edited_becomes_active_later(
     assert beta.agreements.expire() == 1
     assert beta.agreements.open_round(0, "afterwards") == 3
     assert beta.sql(active) == [(2,)]
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert beta.agreements.verify_audit() is None

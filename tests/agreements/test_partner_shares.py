@@ -30,13 +30,13 @@ def test_what_is_beyond_a_partners_share_is_refused_and_recorded_once(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
     put(alpha, beta, an_envelope(alpha))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     with watchers[BETA].connect() as connection:
         connection.execute(text("UPDATE medusa_market.partner_share SET messages = 4096"))
     for _ in range(3):
         put(alpha, beta, an_envelope(alpha))
-    turn = beta.desk.turn()
-    assert (turn.taken, turn.refused) == (0, 3)
+    result = beta.contract_sync.tick()
+    assert (result.taken, result.refused) == (0, 3)
     refused = beta.sql("SELECT reason, repeats FROM medusa_api.inbox WHERE state = 'refused'")
     ((reason, repeats),) = refused
     assert reason.startswith("too much: alpha has sent 4096 messages of kind document")
@@ -45,7 +45,7 @@ def test_what_is_beyond_a_partners_share_is_refused_and_recorded_once(
         hour = "UPDATE medusa_market.partner_share SET began_at = began_at - interval '1 hour'"
         connection.execute(text(hour))
     put(alpha, beta, an_envelope(alpha))
-    assert beta.desk.turn().taken == 1, "it is heard again"
+    assert beta.contract_sync.tick().taken == 1, "it is heard again"
 
 
 def test_a_partner_names_only_so_many_contracts_and_keeps_no_owner_from_naming_its_own(
@@ -61,12 +61,12 @@ def test_a_partner_names_only_so_many_contracts_and_keeps_no_owner_from_naming_i
             "SELECT 'of_others_' || n, 2, 'other_' || n % 9 FROM generate_series(1, 9000) AS n"
         ))  # fmt: skip
     put(alpha, beta, an_envelope(alpha))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert "too much: alpha has named 2,048 contracts here" in inbox(beta)[-1][1]
     beta.sql(INSERT)
     assert beta.shows()[0] == "proposed"
     put(alpha, beta, an_envelope(alpha))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert inbox(beta)[-1] == ("handled", ""), "what the owner has named is not the partner's"
 
 
@@ -74,16 +74,16 @@ def test_proposals_that_nobody_agrees_on_have_a_bound(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
     put(alpha, beta, an_envelope(alpha))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     often = """INSERT INTO medusa_market.contract_proposal (contract, revision, proposed_by,
-            because,             expires_at, state, ended_at, told_as)
+            because,             expires_at, state, ended_at, partner_number)
         SELECT contract, revision, proposed_by, because, expires_at, 'superseded',
             clock_timestamp(), n
         FROM medusa_market.contract_proposal, generate_series(2, 4097) AS n"""
     with watchers[BETA].connect() as connection:
         connection.execute(text(often))
     put(alpha, beta, an_envelope(alpha, body=a_body(some_terms(currency="USD"), proposal=9)))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert "too much: alpha has proposed 4,096 times within a day" in inbox(beta)[-1][1]
 
 
@@ -92,7 +92,7 @@ def test_long_documents_are_in_the_audit_by_their_hash(alpha: Party, beta: Party
     ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())", role="job")
     terms = some_terms(subject=a_movement(fragments=many))
     put(alpha, beta, an_envelope(alpha, a_body(terms, expires_at_ms=now_ms + 1_000_000)))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     ((after,),) = beta.sql("SELECT after FROM medusa_api.audit WHERE what = 'told'")
     ((revision,),) = beta.sql("SELECT revision FROM medusa_api.contract")
     assert after["revision"] == revision
@@ -107,7 +107,7 @@ def test_a_flood_of_refusals_of_one_partner_pushes_out_no_others(
     alpha: Party, beta: Party, gamma: Party, watchers: dict[Participant, Engine]
 ) -> None:
     put(gamma, beta, an_envelope(gamma, sender=GAMMA, key=a_key(ALPHA)))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     many = """INSERT INTO medusa_market.inbox (sender, receiver, kind, nonce, sent_at_ms,
             expires_at_ms,             body, signature, hash, state, reason, ended_at)
         SELECT 'alpha', 'beta', 'offer', repeat('0', 32), 1, 1, '', '', sha256(n::text::bytea),
@@ -135,7 +135,7 @@ def test_of_a_sender_so_much_is_remembered_in_each_room(
 def told(sender: Party, receiver: Party, kind: EnvelopeKind, **says: Any) -> tuple[Any, ...]:
     """Alpha tells beta something of its own making; what became of it."""
     put(sender, receiver, an_envelope(sender, json.dumps(says).encode(), kind=kind))
-    receiver.desk.turn()
+    receiver.contract_sync.tick()
     return inbox(receiver)[-1]
 
 
@@ -168,7 +168,7 @@ def test_a_partner_that_holds_what_nobody_knows_is_asked_for_so_much_and_no_more
     for page in range(6):
         body = json.dumps({"after": None, "until": None, "holdings": holdings(page)}).encode()
         put(alpha, beta, an_envelope(alpha, body, kind=EnvelopeKind.HOLDINGS))
-    assert beta.desk.turn().taken == 6
+    assert beta.contract_sync.tick().taken == 6
     ((asked,),) = beta.sql("SELECT count(*) FROM medusa_api.outbox WHERE kind = 'want'")
     assert asked == 1024
 
@@ -177,10 +177,10 @@ def test_comparisons_have_a_share_of_their_own(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
     says = {"incarnation": "00000000-0000-4000-8000-000000000000", "digest": "a" * 64}
-    assert told(alpha, beta, EnvelopeKind.STANDING, **says)[0] == "handled"
+    assert told(alpha, beta, EnvelopeKind.STATUS, **says)[0] == "handled"
     with watchers[BETA].connect() as connection:
         connection.execute(text("UPDATE medusa_market.partner_share SET messages = 512"))
-    state, reason = told(alpha, beta, EnvelopeKind.STANDING, **says)
+    state, reason = told(alpha, beta, EnvelopeKind.STATUS, **says)
     assert (state, reason.startswith("too much: alpha has sent 512")) == ("refused", True)
 
 
@@ -188,7 +188,7 @@ def test_contracts_that_a_home_signed_and_lost_come_back_beyond_what_a_partner_m
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
     agree(alpha, beta)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     wipe(watchers[BETA], BETA)
     for name in (ALPHA, BETA):
         beta.agreements.learn_key(name, a_key(name).public_key, "a test")
@@ -197,7 +197,7 @@ def test_contracts_that_a_home_signed_and_lost_come_back_beyond_what_a_partner_m
             "INSERT INTO medusa_market.contract_order (contract, edits, brought_by) "
             "SELECT 'of_alpha_' || n, 2, 'alpha' FROM generate_series(1, 2048) AS n"
         ))  # fmt: skip
-    alpha.agreements.tell_standings()
-    settle((alpha.desk, beta.desk))
+    alpha.agreements.send_statuses()
+    settle((alpha.contract_sync, beta.contract_sync))
     assert beta.shows()[0] == "agreed"
     assert beta.shows()[1] == alpha.shows()[1]

@@ -23,13 +23,13 @@ def replace_betas_key(alpha: Party, beta: Party) -> None:
     for party in (alpha, beta):
         party.sql(REPLACE, NEW_HEX)
     beta.key = NEW
-    beta.desk = beta.a_desk()
+    beta.contract_sync = beta.a_desk()
 
 
 def compare(*parties: Party) -> None:
     for party in parties:
-        party.agreements.tell_standings()
-        settle(one.desk for one in parties)
+        party.agreements.send_statuses()
+        settle(one.contract_sync for one in parties)
 
 
 def test_agreements_under_a_replaced_key_are_told_again_to_a_home_that_lost_them(
@@ -46,7 +46,7 @@ def test_agreements_under_a_replaced_key_are_told_again_to_a_home_that_lost_them
     assert alpha.sql(HELD) == beta.sql(HELD) == held
     for party in (alpha, beta):
         party.sql(RAISE_PRICE, 1.3)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert alpha.shows(columns="number") == beta.shows(columns="number") == (2,)
 
 
@@ -55,7 +55,7 @@ def test_a_recreated_home_knows_only_the_new_key_and_verifies_new_signatures(
 ) -> None:
     agree(alpha, beta)
     replace_betas_key(alpha, beta)
-    settle((beta.desk,))
+    settle((beta.contract_sync,))
     agreeing_wipe("alpha")
     for name, key in ((ALPHA, a_key(ALPHA)), (BETA, NEW)):
         alpha.agreements.learn_key(name, key.public_key, "a test")
@@ -71,7 +71,7 @@ def test_a_party_that_lost_home_and_key_takes_back_what_its_old_key_signed_once_
     for name, key in ((ALPHA, a_key(ALPHA)), (BETA, NEW)):
         beta.agreements.learn_key(name, key.public_key, "a test")
     beta.key = NEW
-    beta.desk = beta.a_desk()
+    beta.contract_sync = beta.a_desk()
     alpha.sql(REPLACE, NEW_HEX)
     compare(alpha, beta)
     assert beta.sql(HELD) == []
@@ -91,7 +91,7 @@ def test_nothing_new_is_taken_under_a_replaced_key_and_nothing_at_all_under_a_di
     for party in (alpha, beta):
         party.sql("SELECT medusa_api.replace_key('alpha', %s)", a_key(ALPHA, 1).public_key.hex())
     put(alpha, beta, an_envelope(alpha))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert "not by the key of alpha" in inbox(beta)[-1][1]
     old, new = a_key(ALPHA).public_key, a_key(ALPHA, 1).public_key
     assert beta.agreements.known_keys()[ALPHA].ever == (new, old)

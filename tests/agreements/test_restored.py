@@ -26,8 +26,8 @@ def compare(*parties: Party) -> None:
     """What participants do now and then: each tells what it holds, and what differs is mended."""
     for _ in range(4):
         for party in parties:
-            party.agreements.tell_standings()
-        settle((party.desk for party in parties), turns_max=30)
+            party.agreements.send_statuses()
+        settle((party.contract_sync for party in parties), ticks_max=30)
 
 
 def hold_the_same(alpha: Party, beta: Party) -> bool:
@@ -37,7 +37,7 @@ def hold_the_same(alpha: Party, beta: Party) -> bool:
 def next_price(price: float, *parties: Party) -> None:
     for party in parties:
         party.sql(RAISE_PRICE, price)
-    settle(party.desk for party in parties)
+    settle(party.contract_sync for party in parties)
 
 
 def lose_what_waits(watcher: Engine) -> None:
@@ -49,12 +49,12 @@ def test_a_first_agreement_that_was_lost_on_its_way_is_found_missing(
 ) -> None:
     alpha.sql(INSERT)
     beta.sql(INSERT)
-    settle((beta.desk,))
+    settle((beta.contract_sync,))
     alpha.post.cut.add(beta.name)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     lose_what_waits(watchers[alpha.name])
     alpha.post.cut.clear()
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert (alpha.shows()[0], beta.shows()[0]) == ("agreed", "proposed")
     compare(alpha, beta)
     assert alpha.shows()[0] == beta.shows()[0] == "agreed"
@@ -69,7 +69,7 @@ def test_a_home_that_lost_everything_receives_its_agreements_again(
     agree(alpha, beta)
     next_price(1.3, alpha, beta)
     other.sql("DELETE FROM medusa_api.contract")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     held, ends = other.sql(HELD), other.sql(ENDS)
     backups.restore(lost.name)
     assert lost.sql(HELD) == []
@@ -85,18 +85,18 @@ def test_a_payer_that_was_set_back_and_signed_another_revision_takes_the_one_tha
     agree(alpha, beta)
     # Beta offers 1.4; alpha's backup knows of it. Then both agree on 1.3 instead.
     beta.sql(RAISE_PRICE, 1.4)
-    settle((beta.desk, alpha.desk))
+    settle((beta.contract_sync, alpha.contract_sync))
     backups.back_up(alpha.name)
     next_price(1.3, alpha, beta)
     held = beta.sql(HELD)
     backups.restore(alpha.name)
     alpha.post.cut.add(beta.name)
     alpha.sql(RAISE_PRICE, 1.4)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     alpha.agreements.open_round(0, "a test")
     assert alpha.shows(columns="number, price_high::text") == (2, "1.4")
     alpha.post.cut.clear()
-    settle((alpha.desk, beta.desk), turns_max=30)
+    settle((alpha.contract_sync, beta.contract_sync), ticks_max=30)
     assert alpha.sql(HELD) == beta.sql(HELD) == held
     assert alpha.shows(columns="price_high::text") == ("1.3",)
     ((number, because),) = alpha.sql(VOIDS)
@@ -114,10 +114,10 @@ def test_what_a_provider_that_was_set_back_has_held_once_it_holds_again(
 ) -> None:
     agree(alpha, beta)
     beta.sql(RAISE_PRICE, 1.3)
-    settle((beta.desk, alpha.desk))
+    settle((beta.contract_sync, alpha.contract_sync))
     backups.back_up(beta.name)
     alpha.sql(RAISE_PRICE, 1.3)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     backups.restore(beta.name)
     # Its offer has run out long ago, by what its home knows.
     in_time(
@@ -134,15 +134,15 @@ def test_an_agreement_that_comes_too_late_is_held_by_neither_and_both_say_so(
     agree(alpha, beta)
     for party in (beta, alpha):
         party.sql(RAISE_PRICE, 1.3)
-        party.desk.turn()
+        party.contract_sync.tick()
         alpha.post.cut.add(beta.name)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     assert alpha.shows(columns="number") == (2,)
     in_time(
         watchers[beta.name], "UPDATE medusa_market.contract_proposal SET expires_at = '2020-01-01'"
     )
     alpha.post.cut.clear()
-    settle((alpha.desk, beta.desk), turns_max=30)
+    settle((alpha.contract_sync, beta.contract_sync), ticks_max=30)
     assert hold_the_same(alpha, beta)
     assert alpha.shows(columns="number, price_high::text") == (1, "1.2")
     assert alpha.sql(VOIDS) == [(2, "beta refuses it: it came too late")]
@@ -150,7 +150,7 @@ def test_an_agreement_that_comes_too_late_is_held_by_neither_and_both_say_so(
     assert beta.sql("SELECT what FROM medusa_api.audit WHERE what = 'refused'")
     # The same terms can be agreed on afterwards, under the same revision.
     next_price(1.3, alpha, beta)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert hold_the_same(alpha, beta)
     assert beta.shows(columns="number, price_high::text") == (2, "1.3")
 
@@ -159,17 +159,17 @@ def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
     beta.sql(INSERT)
-    settle((beta.desk, alpha.desk))
+    settle((beta.contract_sync, alpha.contract_sync))
     alpha.post.cut.add(beta.name)
     alpha.sql(INSERT)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     alpha.sql("DELETE FROM medusa_api.contract")
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     in_time(
         watchers[beta.name], "UPDATE medusa_market.contract_proposal SET expires_at = '2020-01-01'"
     )
     alpha.post.cut.clear()
-    assert settle((alpha.desk, beta.desk), turns_max=30) < 30
+    assert settle((alpha.contract_sync, beta.contract_sync), ticks_max=30) < 30
     assert alpha.sql(HELD) == beta.sql(HELD) == []
     assert alpha.sql(VOIDS) == [(1, "beta refuses it: it came too late")]
 
@@ -177,11 +177,11 @@ def test_notice_of_an_agreement_that_comes_too_late_comes_to_rest(
 def test_what_came_in_time_counts_however_long_it_lay_there(
     alpha: Party, beta: Party, watchers: dict[Participant, Engine]
 ) -> None:
-    alpha.desk = alpha.a_desk(lasts_ms=2_000)
+    alpha.contract_sync = alpha.a_desk(lasts_ms=2_000)
     beta.sql(INSERT)
-    settle((beta.desk, alpha.desk))
+    settle((beta.contract_sync, alpha.contract_sync))
     alpha.sql(INSERT)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     assert beta.sql("SELECT 1 FROM medusa_api.inbox WHERE state = 'received'")
     # Beta's home was there when it came, its program looks at it when both times have passed.
     ((expires_ms,),) = beta.sql("SELECT max(expires_at_ms) FROM medusa_market.inbox")
@@ -196,7 +196,7 @@ def test_what_came_in_time_counts_however_long_it_lay_there(
         return bool(now_ms > expires_ms + 100)
 
     until(has_passed, "both times have passed")
-    settle((beta.desk, alpha.desk))
+    settle((beta.contract_sync, alpha.contract_sync))
     assert beta.shows()[0] == alpha.shows()[0] == "agreed"
 
 

@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 
 from medusa_core.commits import Lane
-from medusa_core.loads import Kind, LoadSample, Shares
+from medusa_core.loads import ActivityKind, LoadSample, Shares
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.market.sync.contract_sync import settle
@@ -24,8 +24,8 @@ TABLES = (
 JOBS = (
     "learn_first_key('beta', '', '')", "propose_document('', 1, '')", "sign_contract('', '', '')",
     "take_document(1, '', '{}', NULL, NULL, NULL, NULL)", "take_notice(1, '', '[]')",
-    "state('', '', '')", "take_refusal(1, '', 1, '', 0)", "tell_standings()",
-    "take_standing(1, NULL, '')", "take_holdings(1, '[]')",
+    "state('', '', '')", "take_refusal(1, '', 1, '', 0)", "send_statuses()",
+    "take_status(1, NULL, '')", "take_holdings(1, '[]')",
     "expire_proposals()", "verify_envelope(1)", "refuse_envelope(1, '')",
     "seal_message(1, '', 1, 1, '')",
     "put_message('beta', 'offer', 'x', '')",
@@ -76,7 +76,7 @@ def test_what_is_only_proposed_is_seen_by_the_owner_and_its_program_alone(
 ) -> None:
     agree(alpha, beta)
     alpha.sql(RAISE_PRICE, 1.3)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     shown = "SELECT number, price_high FROM medusa_api.contract"
     revisions = "SELECT count(*) FROM medusa_market.contract_revision"
     for party, (number, price) in ((alpha, (2, 1.3)), (beta, (1, 1.2))):
@@ -114,7 +114,7 @@ def spend(party: Party) -> None:
     """Record a period of the party's driver."""
     catalog = PostgresCatalog(party.urls.job, party.name)
     sample = LoadSample(driver="a test", number=1, lane=Lane.LIVE, length_ms=100,
-                        shares=Shares(kinds={Kind.DECIDING: LOAD_US}))  # fmt: skip
+                        shares=Shares(kinds={ActivityKind.DECIDING: LOAD_US}))  # fmt: skip
     assert catalog.record_load(sample)
     catalog.close()
 
@@ -146,18 +146,18 @@ def everything_seen(party: Party, role: str) -> str:
 def test_nothing_private_is_seen_by_another_login_or_reaches_a_partner(
     alpha: Party, beta: Party, postgres_server: EmbeddedServer
 ) -> None:
-    ears = []
+    listener_io = []
     for party in (alpha, beta):
         for role in ("reader", "analyst"):
             login = party.a_login(role)
             login("LISTEN medusa_progress")
-            ears.append(login)
+            listener_io.append(login)
     alpha.sql(COST)
     spend(alpha)
     agree(alpha, beta)
     alpha.sql(RAISE_PRICE, 1.3)
     beta.sql("UPDATE medusa_api.contract SET price_high = 1.4")
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     with pytest.raises(SqlRefused) as refused:
         alpha.sql("UPDATE medusa_api.contract SET price_high = 0.5")
 
@@ -175,9 +175,9 @@ def test_nothing_private_is_seen_by_another_login_or_reaches_a_partner(
         "what is sent": told.decode(),
         "the server's log": postgres_server.log.read_text(),
     }  # fmt: skip
-    for place, said in places.items():
-        assert [one for one in private if one in said] == [], place
-    for login in ears:
+    for place, output in places.items():
+        assert [one for one in private if one in output] == [], place
+    for login in listener_io:
         heard = []
         while select.select([login.connection], [], [], 0.05)[0]:
             login.connection.poll()

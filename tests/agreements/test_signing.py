@@ -61,14 +61,14 @@ def test_the_payer_signs_nothing_before_the_provider_has_signed(alpha: Party, be
     revision = proposed(alpha)
     assert alpha.agreements.to_sign() == ()
     assert not signs(alpha, revision)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert alpha.agreements.to_sign() == ()
     assert not signs(alpha, revision)
     assert nothing_is_agreed(alpha, beta)
 
     beta.sql(INSERT)
     assert beta.agreements.to_sign() == (revision,)
-    settle((alpha.desk, beta.desk))
+    settle((alpha.contract_sync, beta.contract_sync))
     assert agreements_of(alpha) == agreements_of(beta) == [(1,)]
 
 
@@ -77,10 +77,10 @@ def test_the_payer_signs_nothing_that_the_provider_has_taken_back(
 ) -> None:
     alpha.sql(INSERT)
     beta.sql(INSERT)
-    beta.desk.turn()
+    beta.contract_sync.tick()
     beta.sql(f"SELECT medusa_api.withdraw_contract('{SPARE}')")
-    beta.desk.turn()
-    alpha.desk.turn()
+    beta.contract_sync.tick()
+    alpha.contract_sync.tick()
     assert alpha.agreements.to_sign() == ()
     assert not signs(alpha, proposed(alpha))
     assert nothing_is_agreed(alpha, beta)
@@ -91,8 +91,8 @@ def test_an_offer_whose_signature_is_gone_is_not_signed(
 ) -> None:
     """Such an offer is refused when it arrives; this is the guard behind that one."""
     beta.sql(INSERT)
-    beta.desk.turn()
-    alpha.desk.turn()
+    beta.contract_sync.tick()
+    alpha.contract_sync.tick()
     alpha.sql(INSERT)
     assert alpha.agreements.to_sign() == (proposed(alpha),)
     with watchers[ALPHA].connect() as superuser:
@@ -116,8 +116,8 @@ def test_a_party_signs_only_its_proposals_with_its_own_key(alpha: Party, beta: P
     with pytest.raises(Refused, match="is not known here"):
         signs(beta, REVISION)
     alpha.sql(INSERT)
-    settle((alpha.desk, beta.desk))
-    assert beta.shows()[0] == "asked"
+    settle((alpha.contract_sync, beta.contract_sync))
+    assert beta.shows()[0] == "requested"
     assert not signs(beta, proposed(beta))
     beta.sql(INSERT)
     other = a_key(BETA, 1)
@@ -135,9 +135,9 @@ def test_a_document_with_the_payers_signature_alone_is_a_proposal(
     ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())", role="job")
     body = a_body(some_terms(), signatures={ALPHA: signature}, expires_at_ms=now_ms + DAY_MS)
     assert put(alpha, beta, an_envelope(alpha, body)) == ("taken",)
-    beta.desk.turn()
+    beta.contract_sync.tick()
     assert inbox(beta) == [("handled", "")]
-    assert beta.shows()[0] == "asked"
+    assert beta.shows()[0] == "requested"
     assert nothing_is_agreed(beta)
 
 
@@ -150,7 +150,7 @@ def test_a_document_with_the_payers_signature_alone_changes_no_agreement(
     ((now_ms,),) = alpha.sql("SELECT medusa.to_ms(clock_timestamp())", role="job")
     body = a_body(second, signatures={ALPHA: signature}, expires_at_ms=now_ms + DAY_MS)
     put(alpha, beta, an_envelope(alpha, body))
-    beta.desk.turn()
+    beta.contract_sync.tick()
     beta.agreements.open_round(0, "a test")
     (active,) = beta.agreements.in_force()
     assert (active.terms.number, active.terms.currency) == (1, "EUR")
@@ -161,7 +161,7 @@ def test_a_provider_proposes_nothing_without_its_signature(alpha: Party, beta: P
     body = a_body(some_terms(), expires_at_ms=now_ms + DAY_MS)
     envelope = an_envelope(alpha, body, sender=BETA, receiver=ALPHA, key=a_key(BETA))
     put(beta, alpha, envelope)
-    alpha.desk.turn()
+    alpha.contract_sync.tick()
     ((state, reason),) = inbox(alpha)
     assert state == "refused"
     assert "without its signature" in reason

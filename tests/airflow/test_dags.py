@@ -13,12 +13,12 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.errors import Refused
 from medusa_core.names import Participant
-from medusa_core.supervision import Job, Seen
+from medusa_core.supervision import Job, ProcessState
 from pipelines.base.settings import Settings
 from pipelines.homes.home import known_homes, open_home
 from pipelines.operations.drill_forms import prepare
 from pipelines.platform.drills.run_processes import running_in
-from pipelines.platform.jobs.job_processes import see, signal_process
+from pipelines.platform.jobs.job_processes import inspect_process, signal_process
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
 from tests.airflow.conftest import Airflow
 from tests.waiting import until
@@ -81,7 +81,7 @@ def nothing_is_left(settings: Settings) -> Iterator[None]:
     yield
     for job in jobs_of(settings):
         signal_process(job, signal.SIGKILL)
-        until(lambda job=job: see(job) is Seen.GONE, "a job is gone")  # type: ignore[misc]
+        until(lambda job=job: inspect_process(job) is ProcessState.GONE, "a job is gone")  # type: ignore[misc]
 
 
 def test_all_dags_are_there_with_tags_words_for_the_operator_and_typed_forms(
@@ -258,15 +258,15 @@ def test_a_round_and_housekeeping_of_all_are_reported(airflow: Airflow) -> None:
     assert kept.states("keep_house") == ["success", "success"], kept
 
 
-def desire(jobs: JobsOfHomes, *, is_wanted: bool) -> int:
+def desire(jobs: JobsOfHomes, *, is_desired: bool) -> int:
     return jobs.of(ALPHA).desire(
-        Lane.LIVE, is_wanted=is_wanted, is_lasting=True, because="a test", who="a test"
+        Lane.LIVE, is_desired=is_desired, is_lasting=True, because="a test", who="a test"
     )
 
 
 def test_what_shall_not_run_any_more_is_stopped(airflow: Airflow, settings: Settings) -> None:
     with open_jobs(settings) as jobs:
-        desire(jobs, is_wanted=False)
+        desire(jobs, is_desired=False)
     run = airflow.run("medusa_supervise", participants=["alpha"])
     assert "stop, a test does not want it" in " ".join(run.told("supervise"))
     until(
@@ -280,7 +280,7 @@ def test_a_job_that_is_given_up_is_reported_with_reason_and_log(
     airflow: Airflow, settings: Settings
 ) -> None:
     with open_jobs(settings) as jobs:
-        number = desire(jobs, is_wanted=True)
+        number = desire(jobs, is_desired=True)
         job = jobs.of(ALPHA).intend(number, "a test")
         jobs.of(ALPHA).end(job, Refused.exit_code, "plan abc was made with another engine")
     run = airflow.run("medusa_supervise", participants=["alpha"])
@@ -293,7 +293,7 @@ def test_an_intent_that_nobody_took_up_is_followed_by_the_task_that_waited_for_i
     airflow: Airflow, settings: Settings
 ) -> None:
     with open_jobs(settings) as jobs:
-        number = desire(jobs, is_wanted=True)
+        number = desire(jobs, is_desired=True)
         left = jobs.of(ALPHA).intend(number, "a supervisor that died")
     run = airflow.run("medusa_supervise", participants=["alpha"])
     assert run.states("supervise") == ["success"], run

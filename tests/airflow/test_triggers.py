@@ -72,7 +72,7 @@ def heard(process: subprocess.Popen[str]) -> list[str]:
 
 def wants(jobs: JobsOfHomes, name: str, why: str) -> None:
     jobs.of(next(p for p in (ALPHA, BETA) if p == name)).desire(
-        Lane.LIVE, is_wanted=False, is_lasting=True, because=why, who="a test", renews=True
+        Lane.LIVE, is_desired=False, is_lasting=True, because=why, who="a test", renews=True
     )
 
 

@@ -262,14 +262,14 @@ def test_a_failed_cell_is_reported_and_the_others_continue_while_all_participant
         raise ContenderFailed("hop1 ended with -9")
 
     kept = Kept(tmp_path / "dpc.json")
-    said: list[str] = []
-    run_cells(chain, kept, said.append, run=run, check=lambda: None)
+    output: list[str] = []
+    run_cells(chain, kept, output.append, run=run, check=lambda: None)
     assert kept.cells["depth-1-delay/F=3X"] == {"failed": "nothing came"}
     assert kept.is_done("depth-1-delay/F=0.5X")
-    assert "F=3X FAILED: nothing came" in said
+    assert "F=3X FAILED: nothing came" in output
     asked.clear()
     with pytest.raises(ContenderFailed, match="-9"):
-        run_cells(chain, kept, said.append, run=run, check=nobody_left)
+        run_cells(chain, kept, output.append, run=run, check=nobody_left)
     assert asked == ["F=6X", "F=3X"]
 
 
@@ -310,7 +310,7 @@ def test_one_process_feeds_all_sources_and_the_catalogs_tell_when_each_bucket_wa
             "every source has closed three times",
             seconds_max=90,
         )
-        history, stands = (
+        history, current = (
             read_history(federation, chain),
             read_standing(federation, lines_of(chain)),
         )
@@ -318,7 +318,7 @@ def test_one_process_feeds_all_sources_and_the_catalogs_tell_when_each_bucket_wa
         (feeder,) = federation.running.values()
     assert feeder.returncode == 0
     assert history.hops == ((),)
-    assert (stands.tentative, stands.commits) == (0, 0)
+    assert (current.tentative, current.commits) == (0, 0)
     for versions in history.landed.values():
         assert {v.stability for v in versions} == {"stable"}
         assert all(v.committed_ms * 1_000 >= v.to_us for v in versions), "none before it is over"

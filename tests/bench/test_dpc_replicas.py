@@ -116,7 +116,7 @@ def test_the_catalog_tells_of_whom_each_bucket_was_read_and_where_producers_diff
         found = read_choices(federation, a.ALPHA, a.SUMS)
         before = read_divergences(federation, a.ALPHA, a.SUMS)
         copies = [(name, a.SUMS) for name in ("beta", "gamma")]
-        stands = read_standing(federation, copies, a.ALPHA)
+        current = read_standing(federation, copies, a.ALPHA)
         reading[BETA].commit(2, 5, rows={2: 9, 3: 2, 4: 2})
         reading.hear()
         reading.settle()
@@ -129,7 +129,7 @@ def test_the_catalog_tells_of_whom_each_bucket_was_read_and_where_producers_diff
     assert read[2, 3] == read[3, 5] == ("gamma",)
     assert read[0, 2] in {("beta",), ("gamma",)}
     assert {c.stability for c in found} == {"stable"}
-    assert stands.final_us == 2 * a.WIDTH_US
+    assert current.final_us == 2 * a.WIDTH_US
     assert (before, after) == (0, 1)
 
 
@@ -152,7 +152,7 @@ def test_a_replica_that_is_cut_off_is_cut_off_from_its_reader_alone_and_not_for_
     faults = read_faults(tmp_path / FILE)
     assert until_s - from_s == 15.0
     for one in map(Participant, REPLICAS):
-        for way in ((one, Participant("reader")), (Participant("reader"), one)):
-            assert faults.is_lost(*way, until_s - 1)
-            assert not faults.is_lost(*way, until_s + 1)
+        for link in ((one, Participant("reader")), (Participant("reader"), one)):
+            assert faults.is_lost(*link, until_s - 1)
+            assert not faults.is_lost(*link, until_s + 1)
         assert not faults.is_lost(Participant("north"), one, from_s)

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from medusa_core.commits import Cause
-from medusa_core.market.terms import Kind, Method, Per, Recovery
+from medusa_core.market.terms import BillingUnit, ContractKind, Method, Recovery
 from pipelines.contracts.yaml_values import parse_yaml, plain
 from pipelines.market.contracts.bilateral_schema import KINDS, check_shape, schema
 from tests.bilateral.writing import TEXTS
@@ -44,8 +44,8 @@ def test_every_field_has_a_title_and_says_what_to_write(kind: str) -> None:
 def test_words_are_those_that_terms_know() -> None:
     availability = DEFINITIONS["availability"]["properties"]
     for rule, known in (
-        (DEFINITIONS["kind"], Kind),
-        (DEFINITIONS["per"], Per),
+        (DEFINITIONS["kind"], ContractKind),
+        (DEFINITIONS["per"], BillingUnit),
         (DEFINITIONS["billed"]["items"], Cause),
         (availability["recovery"], Recovery),
         (availability["method"], Method),

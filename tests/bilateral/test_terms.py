@@ -16,10 +16,10 @@ from medusa_core.market.documents import document_of, terms_of
 from medusa_core.market.terms import (
     MONEY_MAX,
     Availability,
+    BillingUnit,
     Content,
     Method,
     Movement,
-    Per,
     PriceRange,
     Recovery,
     Suggested,
@@ -80,7 +80,7 @@ def test_a_content_contract_has_defaults_for_what_is_not_written(tmp_path: Path)
     assert terms.subject == Content(
         stream="large",  # type: ignore[arg-type]
         price=Decimal("0.000001"),
-        per=Per.RECORD,
+        per=BillingUnit.RECORD,
         availability=Availability(recovery=Recovery.ROLLBACK, method=Method.UPSTREAM_BACKUP),
         penalty=Decimal(0),
         hold_ms_max=HOLD_MS_MAX,

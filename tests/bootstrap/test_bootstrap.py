@@ -167,9 +167,9 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
 def the_pip_of_this_machine() -> Path:
     code = "import pip; print(pip.__path__[0])"
     for python in (BASE_PYTHON, sys.executable):
-        said = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
-        if said.returncode == 0:
-            return Path(said.stdout.strip())
+        output = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+        if output.returncode == 0:
+            return Path(output.stdout.strip())
     pytest.skip("this machine has no pip")
 
 
@@ -187,9 +187,9 @@ def a_python_without(base: Path, *missing: str) -> Path:
     python.parent.mkdir()
     shutil.copy(BASE_PYTHON, python)
     probe = [python, "-c", "import sys; print(sys.prefix)"]
-    said = subprocess.run(probe, capture_output=True, text=True, check=False, env={})
-    if said.stdout.strip() != str(base):
-        pytest.skip("this Python cannot be copied: " + said.stdout + said.stderr)
+    output = subprocess.run(probe, capture_output=True, text=True, check=False, env={})
+    if output.stdout.strip() != str(base):
+        pytest.skip("this Python cannot be copied: " + output.stdout + output.stderr)
     return python
 
 
@@ -257,9 +257,9 @@ def test_two_at_once_wait_for_each_other(project: Project) -> None:
         subprocess.Popen(project.command(), env=project.env, stdout=pipe, stderr=pipe, text=True)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=120) for process in both]
-    assert [process.returncode for process in both] == [0, 0], said
-    assert sum("installing Medusa itself" in out for out, _ in said) == 1
+    output = [process.communicate(timeout=120) for process in both]
+    assert [process.returncode for process in both] == [0, 0], output
+    assert sum("installing Medusa itself" in out for out, _ in output) == 1
     assert project.installed_version() == "1.0"
 
 

@@ -93,9 +93,9 @@ class MemoryHome:
         self.clock.advance(ms)
 
     def take_line_away(self, stream: StreamName, producer: Producer) -> None:
-        work = Transaction(self.store)
-        work.remove(LINES, (stream, producer))
-        work.end(keep=True)
+        transaction = Transaction(self.store)
+        transaction.remove(LINES, (stream, producer))
+        transaction.end(keep=True)
 
 
 def _raising(error: MedusaError) -> Callable[[], Any]:

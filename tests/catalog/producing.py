@@ -18,7 +18,7 @@ from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, Participant, PlanId, StreamName
 from medusa_core.segments import IMPORT, Producer, Read, Segment, Stability
-from medusa_core.wait_budget import Patience
+from medusa_core.wait_budget import WaitBudget
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
@@ -139,20 +139,20 @@ class Reading:
         self.partners = {p: Partner(p, deployment) for p in producers if p.participant != a.ALPHA}
         key = LeaseKey(fragment=IMPORTING, producer=CHOSEN)
         self.lease = catalog.acquire_lease(key, a.FIRST, "me", a.HOUR_MS)
-        self.patience: Patience | None = None
+        self.wait_budget: WaitBudget | None = None
 
     def __getitem__(self, producer: Producer) -> Partner:
         return self.partners[producer]
 
     def hear(self, *producers: Producer, page: int = 1_000) -> None:
         """Bring in what partners have to tell (one page each)."""
-        for standing in self.catalog.imports():
-            if producers and standing.producer not in producers:
+        for status in self.catalog.imports():
+            if producers and status.producer not in producers:
                 continue
-            partner = self.partners[standing.producer].catalog
-            news = partner.line_news(a.SUMS, standing.producer, standing.version, segments_max=page)
-            told = replace(news, asked_ms=standing.read_at_ms)
-            self.catalog.import_line(self.lease, told, standing.plan)
+            partner = self.partners[status.producer].catalog
+            news = partner.line_news(a.SUMS, status.producer, status.version, segments_max=page)
+            told = replace(news, read_ms=status.read_at_ms)
+            self.catalog.import_line(self.lease, told, status.plan)
 
     def known(self) -> ImportKnowledge:
         (known,) = self.catalog.read_imports(LIMITS)
@@ -161,7 +161,7 @@ class Reading:
     def choose(self, now_ms: int | None = None) -> ChosenRows:
         """Choose once, and make it."""
         known = self.known()
-        chosen = choose(known, self.patience, known.clock_ms if now_ms is None else now_ms)
+        chosen = choose(known, self.wait_budget, known.clock_ms if now_ms is None else now_ms)
         if not chosen.is_nothing:
             self.catalog.commit_choice(self.lease, chosen)
         return chosen

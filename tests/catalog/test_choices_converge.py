@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from medusa_core.grid import FOREVER_US
 from medusa_core.segments import Producer, Stability
-from medusa_core.wait_budget import Patience
+from medusa_core.wait_budget import WaitBudget
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.memory.tables import LINES, SegmentRow
@@ -88,33 +88,33 @@ def check_laws(reading: Reading, seen: dict[int, Any]) -> None:
     commands(),
     st.integers(2, 3),
     st.integers(1, 3),
-    st.sampled_from([None, Patience(0), Patience(3_000)]),
+    st.sampled_from([None, WaitBudget(0), WaitBudget(3_000)]),
 )
 def test_any_order_of_arrival_ends_in_the_same_content(
-    made: Commands, producers: int, verify: int, patience: Patience | None
+    made: Commands, producers: int, verify: int, patience: WaitBudget | None
 ) -> None:
     reading = Reading(
         MemoryCatalog(a.ALPHA, ManualClock(1_000)), PRODUCERS[:producers], min(verify, producers)
     )
-    reading.patience = patience
+    reading.wait_budget = patience
     works = [Producing(reading, p) for p in PRODUCERS[:producers]]
     seen: dict[int, Any] = {}
     for kind, who, count in made:
-        work = works[who % producers]
+        plan = works[who % producers]
         match kind:
             case "answer":
-                work.answer(count, who)
+                plan.answer(count, who)
             case "compute":
-                work.compute(count)
+                plan.compute(count)
             case "correct":
-                work.correct(count)
+                plan.correct(count)
             case "hear":
                 reading.hear(PRODUCERS[who % producers], page=count)
             case _:
                 reading.choose()
                 check_laws(reading, seen)
-    for work in works:
-        work.finish()
+    for plan in works:
+        plan.finish()
     for _ in range(40):
         reading.hear(page=3)
         reading.choose()
@@ -163,7 +163,7 @@ def test_where_producers_disagree_nothing_becomes_final_that_was_not(
     made: Commands, differs: int, verify: int
 ) -> None:
     reading = Reading(MemoryCatalog(a.ALPHA, ManualClock(1_000)), PRODUCERS[:2], verify)
-    reading.patience = Patience(0)
+    reading.wait_budget = WaitBudget(0)
     reading[PRODUCERS[0]].commit(0, BUCKETS, rows=dict.fromkeys(range(BUCKETS), 2))
     other = {at: 5 if at == differs else 2 for at in range(BUCKETS)}
     cuts = sorted({0, BUCKETS, *(count for _, _, count in made)})

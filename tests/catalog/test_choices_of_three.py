@@ -16,9 +16,9 @@ from medusa_core.errors import Conflict
 from medusa_core.grid import FOREVER_US
 from medusa_core.imports import ProducedLine
 from medusa_core.names import Epoch
-from medusa_core.recalls import RecallWanted
+from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer
-from medusa_core.wait_budget import Patience
+from medusa_core.wait_budget import WaitBudget
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.records import Assignment
@@ -54,8 +54,8 @@ def reading_of_three(home: HomeUnderTest, verify: int = 2) -> Reading:
     return Reading(home.catalog, PRODUCERS, verify)
 
 
-def wanted(producer: Producer, bucket: int, follows: int | None = None) -> RecallWanted:
-    return RecallWanted(
+def expected(producer: Producer, bucket: int, follows: int | None = None) -> RecallRequest:
+    return RecallRequest(
         stream=a.SUMS,
         producer=producer,
         from_us=bucket * a.WIDTH_US,
@@ -104,9 +104,9 @@ def test_two_that_agree_do_not_outvote_a_third(home: HomeUnderTest, owner: Catal
     assert [s.stability for s in reading.catalog.segments(a.BIG)] == [S, T]
 
     # The wrong one takes it back and has the same as the others: all is final again by itself.
-    reading[GAMMA].catalog.recall(wanted(GAMMA, 1))
+    reading[GAMMA].catalog.recall(expected(GAMMA, 1))
     reading[GAMMA].commit(1, 3)
-    owner.recall(wanted(GAMMA, 1, follows=2))
+    owner.recall(expected(GAMMA, 1, follows=2))
     reading.hear()
     reading.settle()
     assert reading.catalog.divergences() == ()
@@ -132,8 +132,8 @@ def test_a_recall_by_the_one_that_was_right_settles_it_as_well(
     reading.settle()
     assert [d.bucket_us for d in reading.catalog.divergences()] == [a.WIDTH_US]
     # The operator errs: beta was right. It computes the same again, and they differ again.
-    reading[BETA].catalog.recall(wanted(BETA, 1))
-    owner.recall(wanted(BETA, 1, follows=2))
+    reading[BETA].catalog.recall(expected(BETA, 1))
+    owner.recall(expected(BETA, 1, follows=2))
     reading.hear()
     reading.settle()
     assert reading.shown() == ["0-1 stable beta", "1-3 stable gamma"]
@@ -144,8 +144,8 @@ def test_a_recall_by_the_one_that_was_right_settles_it_as_well(
     assert again.bucket_us == a.WIDTH_US
     compute_big(reading, 1, 3)
     # Now the other one: what was read of it goes, and everybody has the same.
-    reading[GAMMA].catalog.recall(wanted(GAMMA, 1))
-    owner.recall(wanted(GAMMA, 1, follows=2))
+    reading[GAMMA].catalog.recall(expected(GAMMA, 1))
+    owner.recall(expected(GAMMA, 1, follows=2))
     reading[GAMMA].commit(1, 4)
     reading[BETA].commit(3, 4)
     reading.hear()
@@ -163,7 +163,7 @@ def test_one_that_is_dead_is_not_needed_and_one_that_comes_back_counts_again(
     home: HomeUnderTest,
 ) -> None:
     reading = reading_of_three(home)
-    reading.patience = Patience(5_000)
+    reading.wait_budget = WaitBudget(5_000)
     for bucket in range(3):
         reading[BETA].commit(bucket, bucket + 1)
         reading[GAMMA].commit(bucket, bucket + 1)
@@ -273,9 +273,9 @@ def test_a_replica_that_comes_later_takes_nothing_from_what_reads_the_stream(
     )
     beta.commit(0, 2)
     beta.commit(2, 3, T, missing=["src"])
-    (standing,) = catalog.imports()
-    news = beta.catalog.line_news(a.SUMS, BETA, standing.version, segments_max=99)
-    catalog.import_line(lease, replace(news, asked_ms=standing.read_at_ms), a.PLAN)
+    (status,) = catalog.imports()
+    news = beta.catalog.line_news(a.SUMS, BETA, status.version, segments_max=99)
+    catalog.import_line(lease, replace(news, read_ms=status.read_at_ms), a.PLAN)
     tail = catalog.acquire_lease(a.a_key(a.TAIL), a.FIRST, "me", a.HOUR_MS)
     for from_, to, stability, version in ((0, 2, S, 1), (2, 3, T, 2)):
         read = a.Read(output=a.BIG, input=a.SUMS, producer=BETA, range=a.buckets(from_, to),
@@ -290,7 +290,7 @@ def test_a_replica_that_comes_later_takes_nothing_from_what_reads_the_stream(
     kept = tuple(x for x in replicas.assignments if x.fragment != IMPORTING)
     catalog.deploy(replace(replicas, assignments=(*kept, chosen)))
     reading = Reading.__new__(Reading)
-    reading.catalog, reading.patience = catalog, None
+    reading.catalog, reading.wait_budget = catalog, None
     gamma = Partner(GAMMA, replicas)
     reading.partners = {BETA: beta, GAMMA: gamma}
     key = LeaseKey(fragment=IMPORTING, producer=CHOSEN)
@@ -310,8 +310,8 @@ def test_a_replica_that_comes_later_takes_nothing_from_what_reads_the_stream(
         (a.TAIL, a.buckets(2, 3)), (a.TAIL, a.buckets(3, 4))
     }  # fmt: skip
     # And a recall of beta takes what was computed of its line before there was a choice.
-    beta.catalog.recall(wanted(BETA, 1))
-    told = owner.recall(wanted(BETA, 1, follows=2))
+    beta.catalog.recall(expected(BETA, 1))
+    told = owner.recall(expected(BETA, 1, follows=2))
     assert (a.BIG, a.ME) in {(r.stream, r.producer) for r in told}
 
 
@@ -326,7 +326,7 @@ def test_what_was_chosen_may_be_taken_back_and_is_chosen_anew(
     compute_big(reading, 0, 3)
     version = next(ln.version for ln in reading.catalog.lines(a.SUMS) if ln.producer == CHOSEN)
     for _ in range(2):
-        told = owner.recall(wanted(CHOSEN, 1))
+        told = owner.recall(expected(CHOSEN, 1))
         assert (a.SUMS, CHOSEN) in {(r.stream, r.producer) for r in told}
         reading.settle()
         assert reading.shown() == ["0-1 stable beta", "1-3 stable beta"]
@@ -348,9 +348,9 @@ def test_a_choice_decided_before_a_recall_is_refused_and_decided_again(
     reading.hear()
     known = reading.known()
     decided = choose(known, None, known.clock_ms)
-    reading[BETA].catalog.recall(wanted(BETA, 1))
+    reading[BETA].catalog.recall(expected(BETA, 1))
     reading[BETA].commit(1, 3, rows={1: 9, 2: 9})
-    owner.recall(wanted(BETA, 1, follows=2))
+    owner.recall(expected(BETA, 1, follows=2))
     reading.hear()
     with pytest.raises(Conflict, match="recalled"):
         reading.catalog.commit_choice(reading.lease, decided)
@@ -375,7 +375,7 @@ def test_a_home_that_computes_a_stream_itself_reads_its_own_line_like_any_other(
     assert [d.producers for d in reading.catalog.divergences()] == [{a.ME, GAMMA}]
     # What has been computed of it and is trimmed does not keep it from being taken back.
     reading.catalog.trim(a.BIG, a.ME, 2 * a.WIDTH_US, needed={}, segments_max=9)
-    told = owner.recall(wanted(a.ME, 1))
+    told = owner.recall(expected(a.ME, 1))
     assert {(r.stream, r.producer, r.from_us // a.WIDTH_US) for r in told} == {
         (a.SUMS, a.ME, 1),
         (a.SUMS, CHOSEN, 1),

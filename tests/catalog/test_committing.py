@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from medusa_core.commits import VERIFY, Commit, Committed, OutputSegment, StepMetrics
+from medusa_core.commits import VERIFY, Commit, CommitResult, OutputSegment, StepMetrics
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import PlanId, Version
@@ -36,11 +36,11 @@ def write(catalog: Catalog, *segments: OutputSegment, ends: bool = False) -> Ver
 
 
 def test_a_segment_is_read_as_it_was_written(catalog: Catalog) -> None:
-    wanted = a.a_segment(0, 4, rows={0: 5, 3: 2})
-    catalog.commit(a.a_commit(wanted, lineage=(a.a_read(),)))
+    expected = a.a_segment(0, 4, rows={0: 5, 3: 2})
+    catalog.commit(a.a_commit(expected, lineage=(a.a_read(),)))
     (found,) = catalog.segments(a.SUMS)
     assert (found.range, found.stability, found.buckets, found.files, found.version) == (
-        wanted.range, wanted.stability, wanted.buckets, wanted.files, 1)  # fmt: skip
+        expected.range, expected.stability, expected.buckets, expected.files, 1)  # fmt: skip
     assert (found.producer, found.plan) == (a.ME, a.PLAN)
     assert catalog.lineage(found) == (a.a_read(),)
 
@@ -344,13 +344,13 @@ def test_several_commits_in_one_call_are_each_whole_or_not_at_all(catalog: Catal
         a.a_commit(a.a_segment(1, 2)),
     ]
     big, over, again, anothers, next_ = catalog.commit_many(commits)
-    assert isinstance(big, Committed)
+    assert isinstance(big, CommitResult)
     assert big.versions == {a.BIG: 1}
     assert isinstance(over, Conflict)
-    assert isinstance(again, Committed)
+    assert isinstance(again, CommitResult)
     assert again.again
     assert isinstance(anothers, Conflict)
-    assert isinstance(next_, Committed)
+    assert isinstance(next_, CommitResult)
     assert next_.versions == {a.SUMS: 2}
     assert [s.range for s in catalog.segments(a.SUMS)] == [a.buckets(0, 1), a.buckets(1, 2)]
     assert len(catalog.steps()) == 3
@@ -363,6 +363,6 @@ def test_several_commits_sent_again_find_the_first(catalog: Catalog) -> None:
     ]
     first = catalog.commit_many(commits)
     again = catalog.commit_many(commits)
-    assert [isinstance(c, Committed) and c.again for c in first] == [False, False]
-    assert [isinstance(c, Committed) and c.again for c in again] == [True, True]
+    assert [isinstance(c, CommitResult) and c.again for c in first] == [False, False]
+    assert [isinstance(c, CommitResult) and c.again for c in again] == [True, True]
     assert catalog.commit_many(()) == ()

@@ -173,7 +173,7 @@ def test_the_difference_is_what_two_versions_do_not_share(catalog: Catalog) -> N
 
 
 def test_what_was_corrected_last_tells_how_far_corrections_are(catalog: Catalog) -> None:
-    def stands() -> tuple[int | None, int | None, int | None]:
+    def current() -> tuple[int | None, int | None, int | None]:
         line = next(s for s in catalog.lines() if s.stream.name == a.SUMS)
         counted = next(s for s in catalog.streams() if s.stream.name == a.SUMS)
         assert counted.corrected_through_us == line.corrected_through_us
@@ -181,15 +181,15 @@ def test_what_was_corrected_last_tells_how_far_corrections_are(catalog: Catalog)
         first, second, third = (None if at is None else at // a.WIDTH_US for at in told)
         return first, second, third
 
-    assert stands() == (None, None, None)
+    assert current() == (None, None, None)
     write(catalog, 0, 2)
     write(catalog, 2, 6, TENTATIVE)
-    assert stands() == (2, 6, None)
+    assert current() == (2, 6, None)
     write(catalog, 2, 4)
-    assert stands() == (4, 6, 4)
+    assert current() == (4, 6, 4)
     write(catalog, 4, 6)
     write(catalog, 6, 9)
-    assert stands() == (9, None, 6)
+    assert current() == (9, None, 6)
 
 
 def test_each_fragment_is_told_in_the_state_that_it_came_into_last(catalog: Catalog) -> None:

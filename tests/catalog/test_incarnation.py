@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Engine, text
 
 from medusa_core.errors import Diverged, Refused
-from medusa_core.exchange import ImportStanding, LineNews, import_fragment
+from medusa_core.exchange import ImportStatus, LineNews, import_fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer, Stability
@@ -136,16 +136,16 @@ def write(partner: Partner, *segments: a.OutputSegment) -> None:
     partner.catalog.commit(a.a_commit(*segments, lease=lease))
 
 
-def standing(reader: Catalog) -> ImportStanding:
+def status(reader: Catalog) -> ImportStatus:
     (found,) = reader.imports()
     return found
 
 
 def news(partner: Partner, reader: Catalog, segments_max: int = 1_000) -> LineNews:
     """What an import asks for."""
-    after = standing(reader).version
+    after = status(reader).version
     told = partner.catalog.line_news(a.SUMS, THEIRS, after, segments_max=segments_max)
-    standing(reader).check_goes_on(told)
+    status(reader).check_goes_on(told)
     return told
 
 
@@ -173,7 +173,7 @@ def test_a_home_that_continues_from_an_old_backup_is_detected(
     told = partner.catalog.line_news(a.SUMS, THEIRS, Version(2), segments_max=9)
     with pytest.raises(Diverged):
         bring(reader, told)
-    assert (reader.segments(a.SUMS), standing(reader).version) == (before, 2)
+    assert (reader.segments(a.SUMS), status(reader).version) == (before, 2)
 
 
 def test_a_home_that_cut_its_steps_otherwise_is_another(partner: Partner, reader: Catalog) -> None:
@@ -226,25 +226,25 @@ def test_neither_trim_nor_compaction_nor_pages_make_a_line_another(
                                    rows={at: 1}))  # fmt: skip
     read(partner, reader, segments_max=1)
     read(partner, reader, segments_max=1)
-    told = standing(reader).chain
+    told = status(reader).chain
     assert told is not None
     partner.catalog.compact(a.SUMS, THEIRS, partner.catalog.segments(a.SUMS)[:2], a.a_file(2))
     assert news(partner, reader).chain_after == told
     partner.catalog.trim(a.SUMS, THEIRS, 3 * a.WIDTH_US, needed={}, segments_max=9)
     write(partner, a.a_segment(3, 5, rows={3: 2}))
-    while standing(reader).version < 5:
+    while status(reader).version < 5:
         read(partner, reader, segments_max=1)
-    assert standing(reader).boundary_us == 5 * a.WIDTH_US
+    assert status(reader).boundary_us == 5 * a.WIDTH_US
 
 
 def test_a_home_that_sends_no_chain_is_read_without_one(partner: Partner, reader: Catalog) -> None:
     for chain in (None, "ab" * 32, None):
-        after = standing(reader).version
+        after = status(reader).version
         told = LineNews(stream=a.SUMS, producer=THEIRS, after=after, version=Version(after + 1),
                         origin_us=0, end_us=None, chain=chain)  # fmt: skip
-        standing(reader).check_goes_on(told)
+        status(reader).check_goes_on(told)
         bring(reader, told)
-        assert standing(reader).chain == chain
+        assert status(reader).chain == chain
 
 
 @pytest.mark.parametrize("chain", ["", "ab", "AB" * 32, "x" * 64, "ab" * 32 + "\n"])

@@ -6,13 +6,15 @@ import pytest
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import Refused
-from medusa_core.loads import Kind, LoadSample, Shares, WorkKey, load_of
+from medusa_core.loads import ActivityKind, LoadKey, LoadSample, Shares, load_of
 from pipelines.catalog.interface import Catalog
 from tests.catalog import building as a
 
-MAIN = WorkKey(a.MAIN, 0, Cause.NORMAL)
-CORRECTED = WorkKey(a.MAIN, 0, Cause.CORRECTION)
-SHARES = Shares(works={MAIN: 5_000_000, CORRECTED: 1_000_000}, kinds={Kind.UNATTRIBUTED: 250_000})
+MAIN = LoadKey(a.MAIN, 0, Cause.NORMAL)
+CORRECTED = LoadKey(a.MAIN, 0, Cause.CORRECTION)
+SHARES = Shares(
+    by_key={MAIN: 5_000_000, CORRECTED: 1_000_000}, kinds={ActivityKind.UNATTRIBUTED: 250_000}
+)
 
 
 def a_sample(number: int = 1, shares: Shares = SHARES, ended_ago_ms: int = 0,
@@ -33,7 +35,7 @@ def test_what_is_recorded_is_read_with_its_period(catalog: Catalog) -> None:
 
 def test_a_sample_sent_twice_is_there_once(catalog: Catalog) -> None:
     assert catalog.record_load(a_sample())
-    assert not catalog.record_load(a_sample(shares=Shares(works={MAIN: 1})))
+    assert not catalog.record_load(a_sample(shares=Shares(by_key={MAIN: 1})))
     assert catalog.record_load(a_sample(driver="another"))
     assert [found.shares for found in catalog.loads_since()] == [SHARES, SHARES]
 
@@ -53,7 +55,7 @@ def test_a_period_in_which_nothing_was_spent_is_a_sample_too(catalog: Catalog) -
 
 
 def test_load_of_a_fragment_that_is_not_deployed_is_refused(catalog: Catalog) -> None:
-    unknown = Shares(works={WorkKey("nobody's", 0, Cause.NORMAL): 1})
+    unknown = Shares(by_key={LoadKey("nobody's", 0, Cause.NORMAL): 1})
     with pytest.raises(Refused):
         catalog.record_load(a_sample(shares=unknown))
     assert catalog.loads_since() == ()

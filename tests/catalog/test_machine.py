@@ -19,13 +19,13 @@ from hypothesis.stateful import (
 )
 from sqlalchemy import Engine
 
-from medusa_core.commits import Commit, Committed, Hold, Lane, Lease, OutputSegment
+from medusa_core.commits import Commit, CommitResult, Hold, Lane, Lease, OutputSegment
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.knowledge import Limits
 from medusa_core.names import Epoch, PlanId, StreamName, Version
 from medusa_core.segments import Stability
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.catalog.interface import Catalog, Session
 from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import LEASES
@@ -242,8 +242,10 @@ class CatalogMachine(RuleBasedStateMachine):
     @rule(data=st.data(), writer=st.sampled_from(WRITERS), keep=st.booleans())
     def land(self, data: st.DataObject, writer: str, keep: bool) -> None:
         lease = a.a_lease(a.LANDING, writer, lane=data.draw(lanes))
-        put_aside = (a.a_bad_record(),) if data.draw(st.booleans()) else ()
-        batch = a.a_batch(data.draw(st.integers(0, 3)), data.draw(some_rows), quarantine=put_aside)
+        write_quarantine = (a.a_bad_record(),) if data.draw(st.booleans()) else ()
+        batch = a.a_batch(
+            data.draw(st.integers(0, 3)), data.draw(some_rows), quarantine=write_quarantine
+        )
         self.both(writer, lambda catalog: catalog.land(lease, batch), keep)
 
     @rule(data=st.data(), writer=st.sampled_from(WRITERS), origin=st.sampled_from([0, 0, 0, 1]),
@@ -375,9 +377,9 @@ def strip(value: Any) -> Any:
     """A value without times of the catalog's clock."""
     if isinstance(value, Lease):
         return replace(value, expires_at_ms=0)
-    if isinstance(value, Committed | StepRecord):
+    if isinstance(value, CommitResult | StepRecord):
         return replace(value, committed_at_ms=0)
-    if isinstance(value, Trimmed) and value.held_by is not None:
+    if isinstance(value, TrimResult) and value.held_by is not None:
         return replace(value, held_by=replace(value.held_by, since_ms=None))
     return value
 

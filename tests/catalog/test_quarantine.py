@@ -25,7 +25,7 @@ def landed(catalog: Catalog) -> list[str | None]:
     return [entry.landed_as for entry in catalog.quarantine_entries()]
 
 
-def put_aside(catalog: Catalog, *records: QuarantinedRecord) -> list[int]:
+def write_quarantine(catalog: Catalog, *records: QuarantinedRecord) -> list[int]:
     catalog.land(LEASE, a.a_batch(0, {0: 1}, quarantine=records))
     return numbers(catalog)
 
@@ -33,7 +33,7 @@ def put_aside(catalog: Catalog, *records: QuarantinedRecord) -> list[int]:
 def test_length_and_hash_of_the_whole_record_are_kept_where_they_are_known(
     catalog: Catalog,
 ) -> None:
-    put_aside(catalog, WHOLE, a.a_bad_record())
+    write_quarantine(catalog, WHOLE, a.a_bad_record())
     assert catalog.quarantined() == (WHOLE, a.a_bad_record())
     assert [entry.record for entry in catalog.quarantine_entries()] == [WHOLE, a.a_bad_record()]
 
@@ -41,14 +41,14 @@ def test_length_and_hash_of_the_whole_record_are_kept_where_they_are_known(
 def test_entries_are_those_of_a_stream_oldest_first_and_no_more_than_asked_for(
     catalog: Catalog,
 ) -> None:
-    first, second = put_aside(catalog, WHOLE, a.a_bad_record())
+    first, second = write_quarantine(catalog, WHOLE, a.a_bad_record())
     assert first < second
     assert [e.number for e in catalog.quarantine_entries(a.SRC, limit=1)] == [first]
     assert catalog.quarantine_entries(a.SUMS) == ()
 
 
 def test_entries_are_read_in_pages_and_by_their_numbers(catalog: Catalog) -> None:
-    every = put_aside(catalog, *(replace(a.a_bad_record(), position=n) for n in range(5)))
+    every = write_quarantine(catalog, *(replace(a.a_bad_record(), position=n) for n in range(5)))
     pages, after = [], 0
     while page := catalog.quarantine_entries(a.SRC, after=after, limit=2):
         pages.append([entry.number for entry in page])
@@ -61,13 +61,13 @@ def test_entries_are_read_in_pages_and_by_their_numbers(catalog: Catalog) -> Non
 
 
 def test_records_are_counted_in_all_and_of_a_stream(catalog: Catalog) -> None:
-    put_aside(catalog, WHOLE, a.a_bad_record())
+    write_quarantine(catalog, WHOLE, a.a_bad_record())
     assert (catalog.quarantine_count(), catalog.quarantine_count(a.SRC)) == (2, 2)
     assert catalog.quarantine_count(a.SUMS) == 0
 
 
 def test_a_repaired_record_is_marked_with_the_batch_it_landed_with(catalog: Catalog) -> None:
-    first, _ = put_aside(catalog, WHOLE, a.a_bad_record())
+    first, _ = write_quarantine(catalog, WHOLE, a.a_bad_record())
     batch = replace(a.a_batch(0, {1: 1}, query_id="repairs"), retried=(first,))
     assert catalog.land(LEASE, batch)
     assert not catalog.land(LEASE, batch)
@@ -77,7 +77,7 @@ def test_a_repaired_record_is_marked_with_the_batch_it_landed_with(catalog: Cata
 def test_a_record_lands_repaired_once_and_what_comes_with_it_again_does_not_land(
     catalog: Catalog,
 ) -> None:
-    first, second = put_aside(catalog, WHOLE, a.a_bad_record())
+    first, second = write_quarantine(catalog, WHOLE, a.a_bad_record())
     catalog.land(LEASE, replace(a.a_batch(0, {1: 1}, query_id="one"), retried=(first,)))
     again = replace(a.a_batch(0, {1: 2}, query_id="two"), retried=(second, first))
     with pytest.raises(Refused, match="landed already"):
@@ -87,7 +87,7 @@ def test_a_record_lands_repaired_once_and_what_comes_with_it_again_does_not_land
 
 
 def test_a_record_that_is_not_in_quarantine_cannot_land_repaired(catalog: Catalog) -> None:
-    (number,) = put_aside(catalog, WHOLE)
+    (number,) = write_quarantine(catalog, WHOLE)
     batch = replace(a.a_batch(0, {1: 1}, query_id="repairs"), retried=(number + 1_000,))
     with pytest.raises(Refused, match="no record"):
         catalog.land(LEASE, batch)

@@ -17,7 +17,7 @@ from medusa_core.exchange import LineNews, import_fragment
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.recalls import LineRecall, Recalled, RecallWanted
+from medusa_core.recalls import LineRecall, RecallRequest, RecallResult
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
@@ -46,10 +46,10 @@ def owner(home: HomeUnderTest, request: pytest.FixtureRequest) -> Iterator[Catal
     catalog.close()
 
 
-def wanted(
+def expected(
     at: int, stream: StreamName = a.SUMS, producer: Producer = a.ME, **said: Any
-) -> RecallWanted:
-    return RecallWanted(
+) -> RecallRequest:
+    return RecallRequest(
         stream=stream,
         producer=producer,
         from_us=at * WIDTH,
@@ -61,7 +61,7 @@ def line(catalog: Catalog, stream: StreamName = a.SUMS, producer: Producer = a.M
     return next(s for s in catalog.lines(stream) if s.producer == producer)
 
 
-def standing(catalog: Catalog, stream: StreamName = a.SUMS, **at: Any) -> list[tuple[Any, ...]]:
+def status(catalog: Catalog, stream: StreamName = a.SUMS, **at: Any) -> list[tuple[Any, ...]]:
     """Ranges in buckets, stability and version of what is live."""
     return [
         (s.range.from_us // WIDTH, s.range.to_us // WIDTH, s.stability.value, s.version)
@@ -89,7 +89,7 @@ def big(catalog: Catalog, from_: int, to: int, version: int) -> None:
     )
 
 
-def told(recalled: Recalled) -> tuple[str, int, int]:
+def told(recalled: RecallResult) -> tuple[str, int, int]:
     return (recalled.stream, recalled.from_us // WIDTH, recalled.generation)
 
 
@@ -102,10 +102,10 @@ def test_a_recall_ends_the_line_at_the_bucket_and_what_lies_before_stays(
     catalog.commit(a.a_commit(sums(0, 3)))
     catalog.commit(a.a_commit(sums(3, 5)))
     before = catalog.segments(a.SUMS, a.buckets(0, 2))
-    (done,) = owner.recall(wanted(2))
+    (done,) = owner.recall(expected(2))
     assert (done.generation, done.from_us, done.version) == (2, 2 * WIDTH, 3)
     assert (done.segments, done.rows) == (2, 3)
-    assert standing(catalog) == [(0, 2, "stable", 1)]
+    assert status(catalog) == [(0, 2, "stable", 1)]
     (left,) = catalog.segments(a.SUMS)
     assert (left.files, left.buckets) == (before[0].files, before[0].within(a.buckets(0, 2)))
     assert (line(catalog).boundary_us, line(catalog).generation) == (2 * WIDTH, 2)
@@ -115,11 +115,11 @@ def test_a_recall_ends_the_line_at_the_bucket_and_what_lies_before_stays(
 
 def test_time_travel_still_reads_what_was_taken_back(catalog: Catalog, owner: Catalog) -> None:
     catalog.commit(a.a_commit(sums(0, 3)))
-    owner.recall(wanted(1))
+    owner.recall(expected(1))
     catalog.commit(a.a_commit(sums(1, 3, rows=2)))
-    assert standing(catalog, as_of=Version(1)) == [(0, 3, "stable", 1)]
-    assert standing(catalog, as_of=Version(2)) == [(0, 1, "stable", 1)]
-    assert standing(catalog) == [(0, 1, "stable", 1), (1, 3, "stable", 3)]
+    assert status(catalog, as_of=Version(1)) == [(0, 3, "stable", 1)]
+    assert status(catalog, as_of=Version(2)) == [(0, 1, "stable", 1)]
+    assert status(catalog) == [(0, 1, "stable", 1), (1, 3, "stable", 3)]
 
 
 def test_all_results_computed_from_it_are_removed_with_it_and_nothing_else(
@@ -129,14 +129,14 @@ def test_all_results_computed_from_it_are_removed_with_it_and_nothing_else(
     catalog.commit(a.a_commit(sums(2, 4)))
     big(catalog, 0, 1, 1)
     big(catalog, 1, 3, 2)
-    assert [told(r) for r in owner.recall(wanted(2), explain=True)] == [
+    assert [told(r) for r in owner.recall(expected(2), explain=True)] == [
         (a.SUMS, 2, 2),
         (a.BIG, 2, 2),
     ]
     assert line(catalog).generation == 1, "explaining changes nothing"
-    assert [told(r) for r in owner.recall(wanted(3))] == [(a.SUMS, 3, 2)]
-    assert [told(r) for r in owner.recall(wanted(1))] == [(a.SUMS, 1, 3), (a.BIG, 1, 2)]
-    assert standing(catalog, a.BIG) == [(0, 1, "stable", 1)]
+    assert [told(r) for r in owner.recall(expected(3))] == [(a.SUMS, 3, 2)]
+    assert [told(r) for r in owner.recall(expected(1))] == [(a.SUMS, 1, 3), (a.BIG, 1, 2)]
+    assert status(catalog, a.BIG) == [(0, 1, "stable", 1)]
 
 
 def test_what_is_owed_after_a_recall_is_found_like_any_frontier(
@@ -147,7 +147,7 @@ def test_what_is_owed_after_a_recall_is_found_like_any_frontier(
     source = a.a_segment(0, 3, stream=a.SRC, rows={0: 1, 1: 1, 2: 1})
     catalog.commit(a.a_commit(source, lease=a.a_lease(a.LANDING)))
     catalog.commit(a.a_commit(sums(0, 3), lineage=(a.a_read(part=a.buckets(0, 3)),)))
-    owner.recall(wanted(1))
+    owner.recall(expected(1))
     knowledge = catalog.read_knowledge(a.some_fragments("10s"), Limits())
     steps = [d for d in decide(knowledge, knowledge.clock_ms) if isinstance(d, ComputeStep)]
     assert (a.MAIN, a.buckets(1, 3)) in [(s.fragment.fragment.id, s.range) for s in steps]
@@ -162,9 +162,9 @@ def test_landed_records_are_closed_again_and_the_promise_remains(
     source = a.a_segment(0, 3, stream=a.SRC, rows={0: 1, 1: 1, 2: 1})
     catalog.commit(a.a_commit(source, lease=a.a_lease(a.LANDING), ends=True))
     assert line(catalog, a.SRC).has_ended
-    owner.recall(wanted(1, a.SRC))
-    stands = line(catalog, a.SRC)
-    assert (stands.boundary_us, stands.promised_us, stands.end_us) == (WIDTH, end_us, end_us)
+    owner.recall(expected(1, a.SRC))
+    current = line(catalog, a.SRC)
+    assert (current.boundary_us, current.promised_us, current.end_us) == (WIDTH, end_us, end_us)
     again = a.a_segment(1, 3, stream=a.SRC, rows={1: 1, 2: 1})
     catalog.commit(a.a_commit(again, lease=a.a_lease(a.LANDING), ends=True))
     assert line(catalog, a.SRC).has_ended
@@ -172,7 +172,7 @@ def test_landed_records_are_closed_again_and_the_promise_remains(
 
 def test_a_derived_line_that_had_ended_ends_again(catalog: Catalog, owner: Catalog) -> None:
     catalog.commit(a.a_commit(sums(0, 4), ends=True))
-    owner.recall(wanted(1))
+    owner.recall(expected(1))
     assert (line(catalog).end_us, line(catalog).has_ended) == (None, False)
     catalog.commit(a.a_commit(sums(1, 3), ends=True))
     assert (line(catalog).end_us, line(catalog).has_ended) == (3 * WIDTH, True)
@@ -183,10 +183,10 @@ def test_tentative_rows_are_removed_too_and_a_line_is_recalled_again(
 ) -> None:
     catalog.commit(a.a_commit(sums(0, 1)))
     catalog.commit(a.a_commit(sums(1, 3, stability=TENTATIVE)))
-    owner.recall(wanted(2))
-    assert standing(catalog) == [(0, 1, "stable", 1), (1, 2, "tentative", 2)]
-    owner.recall(wanted(1))
-    assert standing(catalog) == [(0, 1, "stable", 1)]
+    owner.recall(expected(2))
+    assert status(catalog) == [(0, 1, "stable", 1), (1, 2, "tentative", 2)]
+    owner.recall(expected(1))
+    assert status(catalog) == [(0, 1, "stable", 1)]
     assert [told(r) for r in catalog.recalls(a.SUMS)] == [(a.SUMS, 2, 2), (a.SUMS, 1, 3)]
 
 
@@ -195,10 +195,10 @@ def test_what_is_computed_again_from_the_same_is_a_commit_of_its_own(
 ) -> None:
     commit = a.a_commit(sums(0, 3), lineage=(a.a_read(part=a.buckets(0, 3)),))
     catalog.commit(commit)
-    owner.recall(wanted(0))
+    owner.recall(expected(0))
     again = catalog.commit(commit)
     assert (again.again, again.versions) == (False, {a.SUMS: 3})
-    assert standing(catalog) == [(0, 3, "stable", 3)]
+    assert status(catalog) == [(0, 3, "stable", 3)]
     assert catalog.commit(commit).again
 
 
@@ -210,21 +210,21 @@ def test_a_step_that_read_recalled_rows_is_refused_and_decided_again(
 ) -> None:
     catalog.commit(a.a_commit(sums(0, 3)))
     big(catalog, 0, 1, 1)
-    owner.recall(wanted(1))
+    owner.recall(expected(1))
     with pytest.raises(Conflict):
         big(catalog, 1, 2, 1)
     catalog.commit(a.a_commit(sums(1, 3, rows=2)))
     with pytest.raises(Conflict):
         big(catalog, 1, 2, 1)
     big(catalog, 1, 2, 3)
-    assert standing(catalog, a.BIG) == [(0, 1, "stable", 1), (1, 2, "stable", 2)]
+    assert status(catalog, a.BIG) == [(0, 1, "stable", 1), (1, 2, "stable", 2)]
 
 
 def test_a_step_under_way_leaves_no_row_behind_the_frontier_of_a_recall(
     catalog: Catalog, owner: Catalog
 ) -> None:
     catalog.commit(a.a_commit(sums(0, 3)))
-    owner.recall(wanted(1))
+    owner.recall(expected(1))
     with pytest.raises(Conflict):
         catalog.commit(a.a_commit(sums(3, 4)))
     catalog.commit(a.a_commit(sums(1, 4)))
@@ -238,7 +238,7 @@ def test_holds_of_those_who_read_again_move_back(catalog: Catalog, owner: Catalo
     catalog.place_cursor(a.SUMS, "mine", a.ME, from_us=0, limit_ms=a.HOUR_MS)
     catalog.move_cursor(a.SUMS, "mine", Version(1), a.HOUR_MS)
     catalog.place_hold(Hold(stream=a.SUMS, holder="x", purpose="dispute", from_us=3 * WIDTH))
-    owner.recall(wanted(2, needed={a.MAIN: {a.SRC: WIDTH}}))
+    owner.recall(expected(2, needed={a.MAIN: {a.SRC: WIDTH}}))
     holds = {h.purpose: h.from_us // WIDTH for h in catalog.holds(a.SUMS)}
     assert holds == {"import": 2, "changes": 2, "dispute": 3}
     assert [(h.purpose, h.from_us // WIDTH) for h in catalog.holds(a.SRC)] == [("recall", 1)]
@@ -250,7 +250,7 @@ def test_holds_of_those_who_read_again_move_back(catalog: Catalog, owner: Catalo
 @pytest.mark.parametrize("home", ["postgres"], indirect=True)
 def test_changes_go_over_a_recall_as_over_any_version(catalog: Catalog, owner: Catalog) -> None:
     catalog.commit(a.a_commit(sums(0, 3)))
-    owner.recall(wanted(1))
+    owner.recall(expected(1))
     whole = a.buckets(0, 9)
     gone = catalog.difference(a.SUMS, a.ME, Version(1), Version(2), whole)
     assert uncovered(gone, whole) == ()
@@ -272,18 +272,18 @@ def test_changes_go_over_a_recall_as_over_any_version(catalog: Catalog, owner: C
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (wanted(9), "reaches to"),
-        (wanted(4), "reaches to"),
-        (wanted(-1), "begins at"),
-        (replace(wanted(1), from_us=WIDTH + 1), "grid"),
-        (wanted(1, producer=Producer(a.ALPHA, 7)), "no line"),
-        (wanted(1, follows=2), "line of sums"),
-        (wanted(1, needed={a.MAIN: {a.SRC: 0}}), "trimmed"),
+        (expected(9), "reaches to"),
+        (expected(4), "reaches to"),
+        (expected(-1), "begins at"),
+        (replace(expected(1), from_us=WIDTH + 1), "grid"),
+        (expected(1, producer=Producer(a.ALPHA, 7)), "no line"),
+        (expected(1, follows=2), "line of sums"),
+        (expected(1, needed={a.MAIN: {a.SRC: 0}}), "trimmed"),
     ],
     ids=["future", "boundary", "before the origin", "off grid", "no line", "own", "input trimmed"],
 )
 def test_what_cannot_be_recalled_is_refused_with_a_sentence(
-    catalog: Catalog, owner: Catalog, said: RecallWanted, words: str
+    catalog: Catalog, owner: Catalog, said: RecallRequest, words: str
 ) -> None:
     catalog.land(a.a_lease(a.LANDING), a.a_batch(0, {0: 1, 1: 1}))
     catalog.promise(a.a_lease(a.LANDING), a.SRC, origin_us=0, boundary_us=2 * WIDTH, end_us=None)
@@ -300,18 +300,18 @@ def test_what_cannot_be_recalled_is_refused_with_a_sentence(
 @pytest.mark.parametrize("text", ["", "  ", "x" * 10_000_000, "two\nlines", "\x1b[31mred", "\0"])
 def test_a_reason_is_one_short_line(text: str) -> None:
     with pytest.raises(Refused):
-        wanted(1, because=text)
+        expected(1, because=text)
     with pytest.raises(Refused):
-        wanted(1, who=text)
+        expected(1, who=text)
 
 
 def test_what_is_trimmed_is_not_recalled(catalog: Catalog, owner: Catalog) -> None:
     catalog.commit(a.a_commit(sums(0, 4)))
     catalog.trim(a.SUMS, a.ME, 2 * WIDTH, needed={a.TAIL: 2 * WIDTH}, segments_max=9)
     with pytest.raises(Refused, match="trimmed before"):
-        owner.recall(wanted(1))
-    owner.recall(wanted(2))
-    assert standing(catalog) == [(0, 2, "stable", 1)]
+        owner.recall(expected(1))
+    owner.recall(expected(2))
+    assert status(catalog) == [(0, 2, "stable", 1)]
 
 
 # ------------------------------------------------------------ partners
@@ -379,26 +379,26 @@ def test_a_reader_stops_before_what_a_partner_recalled_until_its_operator_moves(
     write(partner, sums(0, 3))
     bring(reader, news(partner, 0))
     theirs_computed(reader)
-    partner.recall(wanted(1, producer=THEIRS))
+    partner.recall(expected(1, producer=THEIRS))
     write(partner, sums(1, 4, rows=2))
 
     with pytest.raises(Refused, match="--follow beta") as refused:
         bring(reader, news(partner, 1))
     assert WHY in str(refused.value)
-    assert standing(reader) == [(0, 3, "stable", 1)]
+    assert status(reader) == [(0, 3, "stable", 1)]
 
     with pytest.raises(Refused, match="partner"):
-        owner.recall(wanted(1, producer=THEIRS))
-    agreed = wanted(1, producer=THEIRS, follows=2, because="beta said so")
+        owner.recall(expected(1, producer=THEIRS))
+    agreed = expected(1, producer=THEIRS, follows=2, because="beta said so")
     assert [told(r) for r in owner.recall(agreed)] == [(a.SUMS, 1, 2), (a.BIG, 1, 2)]
-    assert standing(reader) == [(0, 3, "stable", 1)], "it is made when the news comes"
+    assert status(reader) == [(0, 3, "stable", 1)], "it is made when the news comes"
 
     assert bring(reader, news(partner, 1))
-    assert standing(reader) == standing(partner) == [(0, 1, "stable", 1), (1, 4, "stable", 3)]
-    assert standing(reader, a.BIG) == [(0, 1, "stable", 1)]
+    assert status(reader) == status(partner) == [(0, 1, "stable", 1), (1, 4, "stable", 3)]
+    assert status(reader, a.BIG) == [(0, 1, "stable", 1)]
     copied = line(reader, a.SUMS, THEIRS)
     assert (copied.version, copied.boundary_us, copied.generation) == (3, 4 * WIDTH, 2)
-    assert standing(reader, as_of=Version(1), producer=THEIRS) == [(0, 3, "stable", 1)]
+    assert status(reader, as_of=Version(1), producer=THEIRS) == [(0, 3, "stable", 1)]
     assert [(r.stream, r.generation, r.because, r.who) for r in reader.recalls()] == [
         (a.BIG, 2, "beta said so", "ada"),
         (a.SUMS, 2, WHY, "beta"),
@@ -414,14 +414,14 @@ def test_who_has_read_nothing_of_it_goes_on_without_a_word(
     write(partner, sums(0, 1))
     bring(reader, news(partner, 0))
     write(partner, sums(1, 3))
-    partner.recall(wanted(1, producer=THEIRS))
+    partner.recall(expected(1, producer=THEIRS))
     write(partner, sums(1, 2, rows=2))
     bring(reader, news(partner, 1))
-    assert standing(reader) == standing(partner)
+    assert status(reader) == status(partner)
     assert line(reader, a.SUMS, THEIRS).generation == 2
     write(partner, sums(2, 3))
     bring(reader, news(partner, 4))
-    assert standing(reader) == standing(partner)
+    assert status(reader) == status(partner)
 
 
 @pytest.mark.parametrize("segments_max", [1, 2, 1_000])
@@ -431,16 +431,16 @@ def test_a_new_reader_never_receives_recalled_rows(
     for at in range(3):
         write(partner, sums(at, at + 1))
     write(partner, sums(3, 6))
-    partner.recall(wanted(4, producer=THEIRS))
-    partner.recall(wanted(2, producer=THEIRS))
+    partner.recall(expected(4, producer=THEIRS))
+    partner.recall(expected(2, producer=THEIRS))
     write(partner, sums(2, 3, rows=7))
     at = 0
     while at < line(partner, a.SUMS, THEIRS).version:
         page = news(partner, at, segments_max)
         bring(reader, page)
         at = page.version
-        assert all(to <= 2 or version > 6 for _, to, _, version in standing(reader))
-    assert standing(reader) == standing(partner)
+        assert all(to <= 2 or version > 6 for _, to, _, version in status(reader))
+    assert status(reader) == status(partner)
     assert line(reader, a.SUMS, THEIRS).generation == 3
 
 
@@ -449,17 +449,17 @@ def test_an_agreement_reaches_no_further_than_it_says(
 ) -> None:
     write(partner, sums(0, 4))
     bring(reader, news(partner, 0))
-    partner.recall(wanted(2, producer=THEIRS))
-    owner.recall(wanted(3, producer=THEIRS, follows=2))
+    partner.recall(expected(2, producer=THEIRS))
+    owner.recall(expected(3, producer=THEIRS, follows=2))
     with pytest.raises(Refused, match="recalled"):
         bring(reader, news(partner, 1))
-    owner.recall(wanted(2, producer=THEIRS, follows=2))
-    partner.recall(wanted(1, producer=THEIRS))
+    owner.recall(expected(2, producer=THEIRS, follows=2))
+    partner.recall(expected(1, producer=THEIRS))
     with pytest.raises(Refused, match="generation 3"):
         bring(reader, news(partner, 1))
-    owner.recall(wanted(1, producer=THEIRS, follows=3))
+    owner.recall(expected(1, producer=THEIRS, follows=3))
     bring(reader, news(partner, 1))
-    assert standing(reader) == standing(partner) == [(0, 1, "stable", 1)]
+    assert status(reader) == status(partner) == [(0, 1, "stable", 1)]
 
 
 def test_what_is_final_changes_for_no_news_that_tells_of_no_recall(
@@ -467,10 +467,10 @@ def test_what_is_final_changes_for_no_news_that_tells_of_no_recall(
 ) -> None:
     write(partner, sums(0, 3))
     bring(reader, news(partner, 0))
-    partner.recall(wanted(1, producer=THEIRS))
+    partner.recall(expected(1, producer=THEIRS))
     with pytest.raises(MedusaError):
         bring(reader, replace(news(partner, 1), recalls=()))
-    assert standing(reader) == [(0, 3, "stable", 1)]
+    assert status(reader) == [(0, 3, "stable", 1)]
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,13 @@ from tests.catalog.test_recalls import (
     WIDTH,
     big,
     bring,
+    expected,
     line,
     news,
     read_of_sums,
     reader_deployment,
-    standing,
+    status,
     sums,
-    wanted,
     write,
 )
 
@@ -81,7 +81,7 @@ def trim(catalog: Catalog, bucket: int, stream: a.StreamName, producer: Producer
 
 def recall_and_write_again(partner: Catalog, at: int) -> None:
     """The partner takes back what it has from a bucket on, and has it otherwise."""
-    partner.recall(wanted(at, producer=THEIRS))
+    partner.recall(expected(at, producer=THEIRS))
     write(partner, sums(at, 3, rows=2))
     write(partner, sums(3, 7, rows=2))
 
@@ -98,7 +98,7 @@ def test_a_recall_is_followed_as_far_as_what_it_takes_back_is_kept(
     if copy < 6:  # of what is trimmed to its end nothing is left to agree to
         with pytest.raises(Refused, match="--follow beta"):
             bring(reader, news(partner, 3))
-        owner.recall(wanted(1, producer=THEIRS, follows=2))
+        owner.recall(expected(1, producer=THEIRS, follows=2))
     assert bring(reader, news(partner, 3))
     copied = line(reader, a.SUMS, THEIRS)
     assert (copied.generation, copied.version, copied.boundary_us) == (2, 6, 7 * WIDTH)
@@ -123,13 +123,13 @@ def test_what_could_not_be_computed_again_stays_where_a_recall_is_followed(
 ) -> None:
     trim(reader, 4, a.SUMS, THEIRS)
     recall_and_write_again(partner, 1)
-    agreed = wanted(1, producer=THEIRS, follows=2, stays={a.BIG: 5 * WIDTH})
+    agreed = expected(1, producer=THEIRS, follows=2, stays={a.BIG: 5 * WIDTH})
     assert [(r.stream, r.from_us // WIDTH) for r in owner.recall(agreed)] == [
         (a.SUMS, 4),
         (a.BIG, 5),
     ]
     bring(reader, news(partner, 3))
-    assert standing(reader, a.BIG) == [(0, 5, "stable", 1)]
+    assert status(reader, a.BIG) == [(0, 5, "stable", 1)]
 
 
 def test_what_is_computed_of_what_is_recalled_goes_as_far_as_it_is_kept(
@@ -142,7 +142,7 @@ def test_what_is_computed_of_what_is_recalled_goes_as_far_as_it_is_kept(
     catalog.commit(a.a_commit(sums(0, 5)))
     big(catalog, 0, 5, version=1)
     trim(catalog, 3, a.BIG, a.ME)
-    told = owner.recall(wanted(1))
+    told = owner.recall(expected(1))
     assert [(r.stream, r.from_us // WIDTH) for r in told] == [(a.SUMS, 1), (a.BIG, 3)]
     assert line(catalog, a.BIG).boundary_us == 3 * WIDTH
 
@@ -161,4 +161,4 @@ def test_rows_that_a_partner_says_it_will_recall_are_not_taken(
     write(partner, sums(7, 8))
     with pytest.raises(Refused, match="recalled later"):
         bring(reader, news(partner, 4))
-    assert standing(reader)[-1][1] == 6
+    assert status(reader)[-1][1] == 6

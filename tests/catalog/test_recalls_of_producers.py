@@ -8,7 +8,7 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.names import Version
-from medusa_core.recalls import RecallWanted
+from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
@@ -34,8 +34,8 @@ def reading(home: HomeUnderTest) -> Reading:
     return Reading(home.catalog)
 
 
-def wanted(producer: Producer, bucket: int, follows: int | None = None) -> RecallWanted:
-    return RecallWanted(
+def expected(producer: Producer, bucket: int, follows: int | None = None) -> RecallRequest:
+    return RecallRequest(
         stream=a.SUMS,
         producer=producer,
         from_us=bucket * a.WIDTH_US,
@@ -72,14 +72,14 @@ def test_what_was_read_of_another_producer_stays_when_one_takes_its_rows_back(
     reading: Reading, owner: Catalog
 ) -> None:
     diverged(reading, GAMMA)
-    reading[GAMMA].catalog.recall(wanted(GAMMA, 1))
+    reading[GAMMA].catalog.recall(expected(GAMMA, 1))
     with pytest.raises(Refused, match="--follow gamma"):
         reading.hear()
     # The other one's line goes on being read meanwhile.
     reading[BETA].commit(3, 4)
     reading.hear(BETA)
     assert reading.catalog.divergences(), "it stands until the recall is followed"
-    told = owner.recall(wanted(GAMMA, 1, follows=2))
+    told = owner.recall(expected(GAMMA, 1, follows=2))
     assert [(r.stream, r.producer) for r in told] == [(a.SUMS, GAMMA)]
     reading.hear()
     assert reading.catalog.divergences() == ()
@@ -97,8 +97,8 @@ def test_what_was_read_of_the_one_that_was_wrong_is_chosen_anew_and_all_behind_i
     reading: Reading, owner: Catalog
 ) -> None:
     diverged(reading, BETA)
-    reading[BETA].catalog.recall(wanted(BETA, 1))
-    told = owner.recall(wanted(BETA, 1, follows=2))
+    reading[BETA].catalog.recall(expected(BETA, 1))
+    told = owner.recall(expected(BETA, 1, follows=2))
     assert {(r.stream, r.producer) for r in told} == {
         (a.SUMS, BETA),
         (a.SUMS, CHOSEN),
@@ -116,8 +116,8 @@ def test_what_was_read_of_the_one_that_was_wrong_is_chosen_anew_and_all_behind_i
 
 def test_who_computes_it_wrong_again_is_in_dispute_again(reading: Reading, owner: Catalog) -> None:
     diverged(reading, GAMMA)
-    reading[GAMMA].catalog.recall(wanted(GAMMA, 1))
-    owner.recall(wanted(GAMMA, 1, follows=2))
+    reading[GAMMA].catalog.recall(expected(GAMMA, 1))
+    owner.recall(expected(GAMMA, 1, follows=2))
     reading.hear()
     reading[GAMMA].commit(1, 3, rows={1: 7, 2: 2})
     reading.hear()

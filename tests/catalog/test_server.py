@@ -315,8 +315,8 @@ def test_programs_that_cannot_be_reached_are_copied_beside_the_data(
         hidden / package.name / "pginstall18/bin", folder, runs_as
     )
     assert binaries.is_relative_to(folder)
-    said = subprocess.run([binaries / "initdb", "--version"], capture_output=True, check=True)
-    assert b"18." in said.stdout
+    output = subprocess.run([binaries / "initdb", "--version"], capture_output=True, check=True)
+    assert b"18." in output.stdout
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="only root can be somebody else")

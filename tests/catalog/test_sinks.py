@@ -10,7 +10,7 @@ from medusa_core.commits import Hold
 from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.names import StreamName, Version
-from medusa_core.sinks import HOLD_PURPOSE, Delivered, SinkRecord
+from medusa_core.sinks import HOLD_PURPOSE, DeliveryState, SinkRecord
 from pipelines.catalog.interface import Catalog
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import HomeUnderTest
@@ -26,8 +26,8 @@ def declare(catalog: Catalog, name: str = "lake", document: str = "{}", *,
     return next(sink for sink in catalog.sinks() if sink.name == name)
 
 
-def delivered(through: int) -> Delivered:
-    return Delivered(through_us=through * a.WIDTH_US, version=Version(3), rows=7, lost_us=5)
+def delivered(through: int) -> DeliveryState:
+    return DeliveryState(through_us=through * a.WIDTH_US, version=Version(3), rows=7, lost_us=5)
 
 
 def hold_of(name: str, from_us: int) -> Hold:
@@ -42,9 +42,9 @@ def test_a_sink_holds_from_its_beginning_and_then_from_what_was_delivered(catalo
     assert catalog.holds(a.SUMS) == (hold_of("lake", a.WIDTH_US),)
     catalog.record_delivery(sink, delivered(4), LIMIT_MS)
     assert catalog.holds(a.SUMS) == (hold_of("lake", 4 * a.WIDTH_US),)
-    (stands,) = catalog.sinks()
-    assert stands.delivered_at_ms is not None
-    assert replace(stands, delivered_at_ms=None) == replace(
+    (current,) = catalog.sinks()
+    assert current.delivered_at_ms is not None
+    assert replace(current, delivered_at_ms=None) == replace(
         sink, through_us=4 * a.WIDTH_US, version=3, rows=7, lost_us=5
     )
 

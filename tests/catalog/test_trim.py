@@ -11,7 +11,7 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Stability
-from medusa_core.trims import HeldBack, Trimmed
+from medusa_core.trims import TrimLimit, TrimResult
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.records import StreamStatus
 from tests.catalog import building as a
@@ -31,7 +31,7 @@ def trim(
     stream: StreamName = a.SUMS,
     segments_max: int = 1_000,
     explain: bool = False,
-) -> Trimmed:
+) -> TrimResult:
     """Trim a line before a bucket."""
     return catalog.trim(stream, a.ME, before * a.WIDTH_US, needed=needed,
                         segments_max=segments_max, explain=explain)  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_trim_stops_at_the_first_hold_and_says_whose(catalog: Catalog) -> None
     assert stopped is not None
     assert stopped.since_ms is not None
     assert stopped.since_ms >= before_ms
-    assert stopped == HeldBack(
+    assert stopped == TrimLimit(
         holder="gamma",
         purpose="import",
         from_us=2 * a.WIDTH_US,
@@ -189,7 +189,7 @@ def test_what_is_tentative_is_not_trimmed_until_it_is_corrected(catalog: Catalog
     write(catalog, a.a_segment(1, 3, TENTATIVE, rows={1: 1}, missing=(a.SRC,)))
     write(catalog, a.a_segment(3, 5, rows={3: 1}))
     stopped = trim(catalog, 5).held_by
-    assert stopped == HeldBack(holder=None, purpose="tentative", from_us=a.WIDTH_US)
+    assert stopped == TrimLimit(holder=None, purpose="tentative", from_us=a.WIDTH_US)
     assert starts(catalog) == [1, 3]
     write(catalog, a.a_segment(1, 3, rows={1: 2}))
     trimmed = trim(catalog, 5)
@@ -198,14 +198,14 @@ def test_what_is_tentative_is_not_trimmed_until_it_is_corrected(catalog: Catalog
 
 
 def test_a_trim_goes_no_further_than_the_boundary(catalog: Catalog) -> None:
-    assert trim(catalog, 5).held_by == HeldBack(
+    assert trim(catalog, 5).held_by == TrimLimit(
         holder=None, purpose="boundary", from_us=BEGINNING_US
     )
     write(catalog, a.a_segment(0, 1), a.a_segment(2, 3))
     stopped = trim(catalog, 5)
     assert (stopped.trimmed_us, stopped.held_by) == (
         a.WIDTH_US,
-        HeldBack(holder=None, purpose="boundary", from_us=a.WIDTH_US),
+        TrimLimit(holder=None, purpose="boundary", from_us=a.WIDTH_US),
     )
 
 

@@ -15,7 +15,7 @@ from medusa_core.exchange import LineNews, import_fragment
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant, Version
 from medusa_core.segments import Producer, Segment, Stability
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
@@ -65,7 +65,7 @@ class Pair:
     def write(self, *segments: a.OutputSegment, ends: bool = False) -> None:
         self.producer.catalog.commit(a.a_commit(*segments, ends=ends))
 
-    def trim(self, before: int) -> Trimmed:
+    def trim(self, before: int) -> TrimResult:
         return self.producer.catalog.trim(
             a.SUMS, a.ME, before * a.WIDTH_US, needed={}, segments_max=1_000
         )
@@ -336,7 +336,7 @@ class Watched:
         self.end = max(self.end, end)
         return True
 
-    def trim(self, before: int) -> Trimmed:
+    def trim(self, before: int) -> TrimResult:
         trimmed = self.pair.trim(before)
         if trimmed.trimmed_us != trimmed.from_us and trimmed.trimmed_us is not None:
             gone = trimmed.trimmed_us // a.WIDTH_US
@@ -409,7 +409,7 @@ def _without_times(answers: list[object]) -> list[object]:
     """The answers but for when a hold was placed, how old things are, and names of chains."""
     found: list[object] = []
     for answer in answers:
-        if isinstance(answer, Trimmed):
+        if isinstance(answer, TrimResult):
             held = answer.held_by and (answer.held_by.purpose, answer.held_by.from_us)
             answer = (answer.trimmed_us, answer.segments, answer.rows, answer.files, held)
         if isinstance(answer, LineNews):

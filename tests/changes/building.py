@@ -22,7 +22,7 @@ from medusa_core.commits import Lease, OutputSegment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Segment, Stability
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.records import StreamRecord
@@ -37,7 +37,7 @@ from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
 from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.catalog import building as a
-from tests.lent_homes import lent_homes
+from tests.home_pool import home_pool
 
 SUMS, BIG, WIDTH_US = a.SUMS, a.BIG, a.WIDTH_US
 STABLE, TENTATIVE, GAP = Stability.STABLE, Stability.TENTATIVE, Stability.GAP
@@ -147,7 +147,7 @@ class Lines:
                     bucket_us = row[STIME] - row[STIME] % WIDTH_US
                     yield bucket_us, row[STIME], (row["name"], row["n"])
 
-    def trim(self, stream: StreamName, before: int) -> Trimmed:
+    def trim(self, stream: StreamName, before: int) -> TrimResult:
         """A trim that no fragment of this home holds back."""
         needed = dict.fromkeys((a.MAIN, a.TAIL), FOREVER_US)
         return self.catalog.trim(stream, a.ME, before * WIDTH_US, needed=needed, segments_max=1_000)
@@ -235,7 +235,7 @@ def apply(target: Held, changes: Iterable[RowChange]) -> None:
 def some_lines(server: EmbeddedServer, folder: Path) -> Iterator[Lines]:
     """A home of alpha in the suite's server."""
     with (
-        lent_homes(server, folder, a.ALPHA) as settings,
+        home_pool(server, folder, a.ALPHA) as settings,
         open_home(settings, a.ALPHA) as home,
     ):
         yield Lines(home, settings)

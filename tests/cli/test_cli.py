@@ -56,9 +56,9 @@ def test_an_unreachable_catalog_is_unavailable(
     monkeypatch.setenv("MEDUSA_CATALOG_URL", "postgresql://who:secret@127.0.0.1:1/nowhere")
     monkeypatch.setenv("MEDUSA_DIR", str(tmp_path))
     assert main(["streams", "--participant", "somebody"]) == 4
-    said = capsys.readouterr().err
-    assert "reached" in said
-    assert "secret" not in said
+    output = capsys.readouterr().err
+    assert "reached" in output
+    assert "secret" not in output
 
 
 def test_doctor_reaches_a_postgres_that_is_there(

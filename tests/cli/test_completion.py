@@ -145,9 +145,9 @@ def test_tab_completes_in_the_shell(
         ("\x15medusa read pri\t", "prices"),
         ("\x15medusa replay netwo\t", "network.py"),
     ]
-    said = typed(start, with_names, program, place)
-    assert "Traceback" not in said
-    assert "command not found" not in said
+    output = typed(start, with_names, program, place)
+    assert "Traceback" not in output
+    assert "command not found" not in output
 
 
 def typed(start: list[str], lines: list[tuple[str, str]], program: Path, place: Path) -> str:
@@ -163,19 +163,19 @@ def typed(start: list[str], lines: list[tuple[str, str]], program: Path, place: 
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvpe(start[0], start, environment)
-    said = ""
+    output = ""
     try:
-        for line, wanted in lines:
+        for line, expected in lines:
             heard = ""
             os.write(terminal, line.encode())
             give_up = time.monotonic() + SECONDS_MAX
-            while wanted not in heard:
+            while expected not in heard:
                 assert time.monotonic() < give_up, f"{line!r} gave {heard!r}"
                 if select.select([terminal], [], [], 0.1)[0]:
                     heard += os.read(terminal, 4_096).decode(errors="replace")
-            said += heard
+            output += heard
     finally:
         os.close(terminal)
         os.kill(pid, 9)
         os.waitpid(pid, 0)
-    return said
+    return output

@@ -53,8 +53,8 @@ def test_the_demo_ends_with_a_checked_answer_a_report_and_commands_that_work(
         assert "WARN" not in done.stderr
         assert (directory / "demo" / "report.html").stat().st_size < 2_000_000
         assert processes_of(directory) == []
-    said = done.stdout.partition("What to type next:")[2].splitlines()
-    following = [line for line in said if line.startswith("  ")]
+    output = done.stdout.partition("What to type next:")[2].splitlines()
+    following = [line for line in output if line.startswith("  ")]
     assert len(following) >= 3
     for line in following:
         ran = subprocess.run(line, shell=True, capture_output=True, text=True)
@@ -72,9 +72,9 @@ def test_ctrl_c_ends_every_process_and_says_so(server_folder: Path) -> None:
     ) as demo:  # fmt: skip
         until(lambda: any("java" in p for p in processes_of(directory)), "Java runs", 120)
         os.killpg(demo.pid, signal.SIGINT)
-        _, said = demo.communicate(timeout=120)
+        _, output = demo.communicate(timeout=120)
     assert demo.returncode == 130
-    assert "no process is left" in said
+    assert "no process is left" in output
     assert processes_of(directory) == []
 
 

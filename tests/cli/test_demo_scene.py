@@ -49,8 +49,8 @@ def test_a_partner_that_is_cut_off_is_done_without_in_time_and_corrected_in_the_
 ) -> None:
     directory = server_folder.parent / "it's here"
     with scene(directory) as demo:
-        told, said = demo.communicate(timeout=SCENE_S_MAX)
-    assert demo.returncode == 0, (told, said)
+        told, output = demo.communicate(timeout=SCENE_S_MAX)
+    assert demo.returncode == 0, (told, output)
     assert is_all_gone(directory, participants(directory))
     in_order = (
         r"scanning_sources \S+ stable, all 3 inputs there",
@@ -97,16 +97,16 @@ def test_whatever_ends_the_scene_leaves_nothing_behind_and_it_can_be_played_agai
     with scene(directory) as demo:
         were = so_many_run(1)
         were[0].signal(signal.SIGKILL)
-        _, said = demo.communicate(timeout=120)
-    assert demo.returncode == DIED, said
-    (sentence,) = [line for line in said.splitlines() if line.startswith("medusa:")]
+        _, output = demo.communicate(timeout=120)
+    assert demo.returncode == DIED, output
+    (sentence,) = [line for line in output.splitlines() if line.startswith("medusa:")]
     assert "alpha ended with exit code -9" in sentence
     assert "alpha.out" in sentence
     assert is_all_gone(directory, were)
     with scene(directory) as demo:
         were = so_many_run(3)
         os.killpg(demo.pid, signal.SIGINT)
-        _, said = demo.communicate(timeout=120)
+        _, output = demo.communicate(timeout=120)
     assert demo.returncode == 130
-    assert "no process is left" in said
+    assert "no process is left" in output
     assert is_all_gone(directory, were)

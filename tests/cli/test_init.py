@@ -33,13 +33,13 @@ def test_a_project_is_named_after_its_folder_which_may_have_spaces(
     here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["init", "my Shop-2"]) == 0
-    said = capsys.readouterr().out
-    assert "cd 'my Shop-2'" in said
+    output = capsys.readouterr().out
+    assert "cd 'my Shop-2'" in output
     files = written(here / "my Shop-2")
     assert files == project_files("my_shop_2")
     assert {"README.md", ".gitignore", SAMPLE, "contracts/networks/my_shop_2.py"} <= set(files)
     assert not any("PROJECT_NAME" in path or "PROJECT_NAME" in files[path] for path in files)
-    (replay,) = [line for line in said.splitlines() if "medusa replay" in line]
+    (replay,) = [line for line in output.splitlines() if "medusa replay" in line]
     words = shlex.split(replay)
     assert all((here / "my Shop-2" / path).is_file() for path in (words[2], words[4]))
 
@@ -83,9 +83,9 @@ def test_a_file_where_a_folder_is_to_be_leaves_nothing_half_done(
     (here / in_the_way).parent.mkdir(exist_ok=True)
     (here / in_the_way).write_text("mine")
     assert main(["init", "--name", "shop"]) == 2
-    said = capsys.readouterr().err
-    assert "in the way" in said
-    assert len(said.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert "in the way" in output
+    assert len(output.splitlines()) == 1
     assert written(here) == {in_the_way: "mine"}
 
 

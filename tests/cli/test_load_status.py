@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.loads import Kind, Load, LoadSample, Shares, WorkKey
+from medusa_core.loads import ActivityKind, Load, LoadKey, LoadSample, Shares
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost, marginal_costs
 from pipelines.cli.main import main
@@ -17,11 +17,11 @@ from tests.catalog import building as a
 from tests.cli.watched import Watched
 
 Status = Callable[..., str]
-MAIN, LANDING = WorkKey(a.MAIN, 0, Cause.NORMAL), WorkKey(a.LANDING, 0, Cause.LANDING)
-CORRECTED = WorkKey(a.MAIN, 0, Cause.CORRECTION)
+MAIN, LANDING = LoadKey(a.MAIN, 0, Cause.NORMAL), LoadKey(a.LANDING, 0, Cause.LANDING)
+CORRECTED = LoadKey(a.MAIN, 0, Cause.CORRECTION)
 SHARES = Shares(
-    works={MAIN: 9_000_000, CORRECTED: 4_000_000, LANDING: 1_000_000},
-    kinds={Kind.UNATTRIBUTED: 1_000_000, Kind.HOUSEKEEPING: 1_000_000},
+    by_key={MAIN: 9_000_000, CORRECTED: 4_000_000, LANDING: 1_000_000},
+    kinds={ActivityKind.UNATTRIBUTED: 1_000_000, ActivityKind.HOUSEKEEPING: 1_000_000},
 )
 SCALE = 7.346291
 WIDTH_MAX = 100
@@ -78,8 +78,14 @@ def test_an_owner_sees_what_each_fragment_costs_at_the_margin_and_no_cost_functi
     (home,) = json.loads(whole)["homes"]
     load, declared = home["load"], home["load"]["declared"]
     same = DeclaredCost(cost=Queue(2.0, SCALE), threshold=1.0, currency="EUR")
-    costs = marginal_costs(same, Load(window_ms=10_000, kinds={k: us / 1e7 for k, us in
-        SHARES.kinds.items()}, works={k: us / 1e7 for k, us in SHARES.works.items()}))  # fmt: skip
+    costs = marginal_costs(
+        same,
+        Load(
+            window_ms=10_000,
+            kinds={k: us / 1e7 for k, us in SHARES.kinds.items()},
+            by_key={k: us / 1e7 for k, us in SHARES.by_key.items()},
+        ),
+    )
     shown = {(f["fragment"], f["partition"]): f["marginal_cost"] for f in load["fragments"]}
     assert shown == pytest.approx(costs)
     assert (declared["threshold"], declared["is_above"], declared["currency"]) == (1.0, True, "EUR")

@@ -44,7 +44,7 @@ def test_a_home_of_an_earlier_medusa_is_refused_by_every_command_in_one_sentence
     homes.change("DROP TABLE medusa.schema_version")
     for command in (["migrate"], ["status"], ["streams"], ["run", "--explain"]):
         assert main([*command, "--participant", "alpha"]) == Refused.exit_code, command
-        said = capsys.readouterr()
-        assert "of alpha was made by an earlier Medusa" in said.err + said.out, command
-        assert "drop the database medusa_" in said.err + said.out, command
-        assert "Traceback" not in said.err
+        output = capsys.readouterr()
+        assert "of alpha was made by an earlier Medusa" in output.err + output.out, command
+        assert "drop the database medusa_" in output.err + output.out, command
+        assert "Traceback" not in output.err

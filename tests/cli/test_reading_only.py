@@ -68,13 +68,13 @@ def nobody_writes(homes: Watched) -> Iterator[None]:
     """No transaction on the server may write unless it says so itself; none of ours does."""
     url = homes.settings.catalog_url or ""
 
-    def turn(to: str, shown: str) -> None:
+    def tick(to: str, shown: str) -> None:
         say(url, f"ALTER SYSTEM {to}", "SELECT pg_reload_conf()")
         until(lambda: say(url, "SHOW default_transaction_read_only") == [shown], f"it is {shown}")
 
-    turn("SET default_transaction_read_only = on", "on")
+    tick("SET default_transaction_read_only = on", "on")
     yield
-    turn("RESET default_transaction_read_only", "off")
+    tick("RESET default_transaction_read_only", "off")
 
 
 @every_command

@@ -33,10 +33,10 @@ def test_a_mistyped_word_is_refused_with_the_nearest_one(
     with pytest.raises(SystemExit) as ended:
         main(typed.split())
     assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert words in said
-    assert len(said) < 1_000
-    assert len(said.splitlines()) == 1
+    output = capsys.readouterr().err
+    assert words in output
+    assert len(output) < 1_000
+    assert len(output.splitlines()) == 1
 
 
 def test_the_beginning_of_an_option_is_enough(

@@ -71,7 +71,7 @@ def watched_homes(server: EmbeddedServer, directory: Path) -> Iterator[Watched]:
             with make_home(settings, participant, keep=True) as home:
                 deploy(home.catalog)
                 if participant == a.ALPHA:
-                    work(home.catalog, origin_us // a.WIDTH_US)
+                    part(home.catalog, origin_us // a.WIDTH_US)
         yield Watched(settings, origin_us)
     finally:
         for database in known_homes(directory).values():
@@ -92,7 +92,7 @@ def deploy(catalog: Catalog) -> None:
     catalog.deploy(deployment_of(plan, checked, fragments_for(checked), producer))
 
 
-def work(catalog: Catalog, first: int) -> None:
+def part(catalog: Catalog, first: int) -> None:
     """What alpha has done; `first` is the number of its first bucket."""
     leases = {
         name: catalog.acquire_lease(a.a_key(name), a.FIRST, f"driver {RED}", a.HOUR_MS)

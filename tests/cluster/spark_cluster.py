@@ -109,9 +109,9 @@ def _start(
     name: str, words: list[str], environment: Mapping[str, str], log: Path
 ) -> subprocess.Popen[bytes]:
     program = Path(sys.executable).with_name("spark-class")
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         return subprocess.Popen(
             [program, f"{CLASSES}.{name}", *words],
-            stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=dict(environment),
+            stdin=subprocess.DEVNULL, stdout=output, stderr=output, env=dict(environment),
             start_new_session=True,
         )  # fmt: skip

@@ -19,16 +19,16 @@ import pytest
 from medusa_core.commits import Lane
 from medusa_core.digest import Digest
 from medusa_core.names import Participant, StreamName
-from medusa_core.supervising import Job, Seen
+from medusa_core.supervising import Job, ProcessState
 from pipelines.base.settings import Settings, SparkSettings
 from pipelines.homes.home import open_home
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
-from pipelines.platform.jobs.job_processes import see, signal_process
+from pipelines.platform.jobs.job_processes import inspect_process, signal_process
 from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervised_homes import open_jobs
 from pipelines.platform.jobs.supervision_tick import supervise_home
 from pipelines.quality.check_run import run_checks
-from pipelines.quality.windows import Asked
+from pipelines.quality.windows import WindowRequest
 from tests.cluster.spark_cluster import SparkCluster, end, spark_cluster
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of
@@ -136,7 +136,7 @@ def supervised(settings: Settings, master: str | None) -> Iterator[Job]:
     """Its job, started as a supervisor starts it; gone at the end."""
     with open_jobs(settings) as jobs:
         store = jobs.of(SOLO)
-        store.desire(Lane.LIVE, is_wanted=True, is_lasting=False, because="a test", who="a test")
+        store.desire(Lane.LIVE, is_desired=True, is_lasting=False, because="a test", who="a test")
         launch = Launch(settings=settings, spark=SparkSettings(master=master))
         supervise_home(SOLO, store, launch)
         (job,) = (one for one in store.read().jobs if one.ended_at_ms is None)
@@ -144,12 +144,12 @@ def supervised(settings: Settings, master: str | None) -> Iterator[Job]:
             yield job
         finally:
             signal_process(job, signal.SIGKILL)
-            until(lambda: see(job) is Seen.GONE, "the job is gone")
+            until(lambda: inspect_process(job) is ProcessState.GONE, "the job is gone")
 
 
 def wait_for_end(settings: Settings, job: Job) -> None:
     """Until the job has ended by itself, without an error."""
-    until(lambda: see(job) is Seen.GONE, "the job ends", ENDS_S_MAX)
+    until(lambda: inspect_process(job) is ProcessState.GONE, "the job ends", ENDS_S_MAX)
     with open_jobs(settings) as jobs:
         ended = next(one for one in jobs.of(SOLO).read().jobs if one.id == job.id)
     log = Launch(settings=settings).log(SOLO, Lane.LIVE)
@@ -180,7 +180,7 @@ def local(
             wait_for_end(settings, job)
         found = answers(settings)
         with open_home(settings, SOLO) as home:
-            outcome = run_checks(home, Asked(stream=None, from_us=None, to_us=None))
+            outcome = run_checks(home, WindowRequest(stream=None, from_us=None, to_us=None))
         assert outcome.passed, outcome
     assert len(found["counted"]) >= 12
     return found

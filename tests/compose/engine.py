@@ -70,8 +70,8 @@ def run(command: Sequence[str], environment: Mapping[str, str], **more: object) 
     done = subprocess.run(  # type: ignore[call-overload]
         command, env=environment, capture_output=True, text=True, check=False, **more
     )
-    said = f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}{done.stderr}"
-    assert done.returncode == 0, said[-4_000:]
+    output = f"{' '.join(map(str, command))}: {done.returncode}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, output[-4_000:]
     return str(done.stdout)
 
 

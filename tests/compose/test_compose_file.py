@@ -217,6 +217,6 @@ def test_airflow_is_healthy_when_all_of_its_components_are(
 
 
 def test_the_health_check_of_nothing_that_there_is_is_a_wrong_use() -> None:
-    code, said = asked("postgres", 1)
+    code, output = asked("postgres", 1)
     assert code == 2
-    assert "usage" in said
+    assert "usage" in output

@@ -165,8 +165,8 @@ def test_a_participant_that_is_cut_off_is_answered_without_and_corrected_when_it
         say(f"{time.monotonic() - cut:.0f} s after the cut of beta: answers without it, tentative")
         before_us = stack.stable_us()
         waits(lambda: stack.health("beta") == "unhealthy", "beta is not healthy")
-        said = stack.inside("beta", "python3", "-c", "print('it runs')")
-        assert said == "it runs\n", "it was cut off, not ended"
+        output = stack.inside("beta", "python3", "-c", "print('it runs')")
+        assert output == "it runs\n", "it was cut off, not ended"
         owed_us = stack.tentative_us()
         assert stack.stable_us() == before_us, "nothing is final without beta"
         assert {stack.health(name) for name in ("alpha", "gamma", "delta")} == {"healthy"}

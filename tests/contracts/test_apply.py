@@ -20,7 +20,7 @@ from pipelines.base.settings import REPOSITORY, Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.cli.main import main
-from pipelines.contracts.home_snapshot import read_standing
+from pipelines.contracts.home_snapshot import read_home_snapshot
 from pipelines.contracts.reach import PURPOSE
 from pipelines.homes.home import known_homes, open_home, open_homes
 from pipelines.homes.network_files import kept_file, network_of_plan
@@ -110,7 +110,7 @@ def logs(settings: Settings, participant: str) -> dict[str, list[tuple[int, int 
     with open_homes(settings, alone=False) as homes:
         url = homes.url(name)
         assert url is not None
-        log = read_standing(url, name).log
+        log = read_home_snapshot(url, name).log
     return {f: [(line.epoch, line.from_us) for line in lines] for f, lines in log.items()}
 
 

@@ -10,7 +10,7 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.contracts.home_snapshot import Standing, read_standing
+from pipelines.contracts.home_snapshot import HomeSnapshot, read_home_snapshot
 from pipelines.homes.home import open_home, open_homes
 from tests.contracts.test_apply import Apply, apply, settings
 from tests.contracts.writing import REPLICATED
@@ -23,15 +23,15 @@ ONE = {**REPLICATED, "participants/beta.yaml": "participant: beta\n"}
 TWO = {**REPLICATED, "streams/large.yaml": "stream: large\nreplicas: 2\nverify: 2\n"}
 
 
-def standing(settings: Settings, name: Participant) -> Standing:
+def status(settings: Settings, name: Participant) -> HomeSnapshot:
     with open_homes(settings, alone=False) as homes:
         url = homes.url(name)
         assert url is not None
-        return read_standing(url, name)
+        return read_home_snapshot(url, name)
 
 
 def log(settings: Settings, name: Participant, fragment: str) -> list[tuple[int, str]]:
-    return [(line.epoch, str(line.producer)) for line in standing(settings, name).log[fragment]]
+    return [(line.epoch, str(line.producer)) for line in status(settings, name).log[fragment]]
 
 
 def holders(catalog: Catalog, stream: StreamName) -> set[str]:
@@ -106,7 +106,7 @@ def test_how_many_must_agree_can_be_changed_at_any_time(apply: Apply, settings: 
     ran = apply(files=REPLICATED)
     assert ran.marks.count("~") == 1
     assert "2 -> 1 of 2 producers must agree" in ran.out
-    assert not standing(settings, D).verified
+    assert not status(settings, D).verified
     assert set(apply("--explain", files=REPLICATED).marks) == {"="}
 
 

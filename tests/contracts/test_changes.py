@@ -14,10 +14,10 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.names import Participant
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
-from pipelines.contracts.assignments import Asked
+from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.comparison_rows import Mark
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.home_snapshot import HomeSnapshot
 from tests.contracts.writing import (
     ALPHA,
     BETA,
@@ -36,7 +36,7 @@ A, B = Participant("alpha"), Participant("beta")
 CHANGED = {**FILES, "mine.py": NETWORK.replace("n > 1", "n > 2")}
 AGAIN = {**FILES, "mine.py": NETWORK.replace("n > 1", "n > 3")}
 SECOND = 1_000_000
-Homes = Mapping[Participant, Standing]
+Homes = Mapping[Participant, HomeSnapshot]
 
 
 @pytest.fixture
@@ -56,7 +56,10 @@ class Reader:
 
 
 def applied(
-    federation: Federation, homes: Homes, asked: Asked | None = None, only: tuple[str, ...] = BOTH
+    federation: Federation,
+    homes: Homes,
+    asked: PlanStart | None = None,
+    only: tuple[str, ...] = BOTH,
 ) -> Homes:
     decided = decide_changes(federation, homes, asked)
     done = {d.participant: brought_in(homes[d.participant], d) for d in decided}
@@ -110,9 +113,9 @@ def test_applying_home_by_home_gives_the_same_result(read: Reader) -> None:
     whole = applied(read(), ALL)
     for first, second in (BOTH, BOTH[::-1]):
         assert applied(read(), applied(read(), ALL, only=(first,)), only=(second,)) == whole
-        alone: dict[Participant, Standing] = {}
+        alone: dict[Participant, HomeSnapshot] = {}
         for name in (Participant(first), Participant(second)):
-            alone |= applied(read(), {name: Standing()})
+            alone |= applied(read(), {name: HomeSnapshot()})
         assert alone == whole
 
 
@@ -129,17 +132,17 @@ def test_a_changed_network_needs_a_named_bucket_and_says_the_first_possible_one(
     with pytest.raises(Refused, match=r"its boxes or sources.*--from.*1970-01-01T00:00:40Z"):
         decide_changes(read(CHANGED), homes, None)
     with pytest.raises(Refused, match=r"is in the final part.*1970-01-01T00:00:40Z"):
-        decide_changes(read(CHANGED), homes, Asked(30 * SECOND))
+        decide_changes(read(CHANGED), homes, PlanStart(30 * SECOND))
     with pytest.raises(Refused, match=r"is no bucket .* 10 s long: the next .*00:00:50Z"):
-        decide_changes(read(CHANGED), homes, Asked(45 * SECOND))
+        decide_changes(read(CHANGED), homes, PlanStart(45 * SECOND))
 
 
 def test_a_changed_network_is_a_new_plan_from_the_named_bucket_in_every_home(read: Reader) -> None:
     homes = begun(applied(read(), ALL))
-    decided = decide_changes(read(CHANGED), homes, Asked(40 * SECOND))
+    decided = decide_changes(read(CHANGED), homes, PlanStart(40 * SECOND))
     assert marks(decided, "network") == [("~", "mine")] * 2
     assert {mark for mark, _ in marks(decided, "fragment")} == {"~"}
-    after = applied(read(CHANGED), homes, Asked(40 * SECOND))
+    after = applied(read(CHANGED), homes, PlanStart(40 * SECOND))
     for fragment, owner in (("mine/first", "alpha"), ("mine/second", "beta"),
                             ("import/large", "beta"), ("landing/ticks", "alpha")):  # fmt: skip
         for log in logs(after, fragment):
@@ -151,39 +154,39 @@ def test_now_is_the_next_bucket_by_the_catalogs_clock_or_the_first_possible_one(
     read: Reader,
 ) -> None:
     homes = begun(applied(read(), ALL))  # whose clock stands at 1,000 s
-    after = applied(read(CHANGED), homes, Asked(None))
+    after = applied(read(CHANGED), homes, PlanStart(None))
     assert logs(after, "mine/first")[0][-1] == (2, "alpha", 1_000 * SECOND)
     ahead = {**homes, A: reached(homes[A], "ticks", 2_000 * SECOND)}
-    after = applied(read(CHANGED), ahead, Asked(None))
+    after = applied(read(CHANGED), ahead, PlanStart(None))
     assert logs(after, "mine/first")[0][-1] == (2, "alpha", 2_000 * SECOND)
 
 
 def test_a_change_cut_short_is_gone_on_with_from_its_own_bucket(read: Reader) -> None:
     homes = begun(applied(read(), ALL))
-    whole = applied(read(CHANGED), homes, Asked(40 * SECOND))
+    whole = applied(read(CHANGED), homes, PlanStart(40 * SECOND))
     for only in BOTH:
-        half = applied(read(CHANGED), homes, Asked(40 * SECOND), only=(only,))
+        half = applied(read(CHANGED), homes, PlanStart(40 * SECOND), only=(only,))
         assert applied(read(CHANGED), half) == whole
-        assert applied(read(CHANGED), half, Asked(None)) == whole
+        assert applied(read(CHANGED), half, PlanStart(None)) == whole
         with pytest.raises(Refused, match="leave --from 1970-01-01T00:00:50Z out"):
-            decide_changes(read(CHANGED), half, Asked(50 * SECOND))
+            decide_changes(read(CHANGED), half, PlanStart(50 * SECOND))
 
 
 def test_a_network_changed_back_and_forth_gets_a_line_each_time(read: Reader) -> None:
     homes = begun(applied(read(), ALL))
     for at, files in ((50, CHANGED), (60, FILES), (70, AGAIN)):
-        homes = applied(read(files), homes, Asked(at * SECOND))
+        homes = applied(read(files), homes, PlanStart(at * SECOND))
         assert is_settled(read(files), homes)
     starts = [None, 50 * SECOND, 60 * SECOND, 70 * SECOND]
     assert logs(homes, "mine/first") == [[(i + 1, "alpha", s) for i, s in enumerate(starts)]] * 2
 
 
 def test_a_home_that_joins_late_gets_the_whole_log_with_its_plans(read: Reader) -> None:
-    homes = applied(read(), {A: Standing()})
+    homes = applied(read(), {A: HomeSnapshot()})
     homes = {A: reached(homes[A], "ticks", 40 * SECOND)}
     for at, files in ((50, CHANGED), (60, FILES)):
-        homes = applied(read(files), homes, Asked(at * SECOND))
-    homes = applied(read(), {**homes, B: Standing()})
+        homes = applied(read(files), homes, PlanStart(at * SECOND))
+    homes = applied(read(), {**homes, B: HomeSnapshot()})
     first, second = logs(homes, "mine/first")
     assert first == second
     assert len(first) == 3
@@ -196,7 +199,7 @@ def test_an_ended_network_cannot_be_changed(read: Reader) -> None:
     for stream in ("ticks", "large", "result"):
         homes = {n: reached(h, stream, FOREVER_US, 70 * SECOND) for n, h in homes.items()}
     with pytest.raises(Refused, match="all its streams have ended"):
-        decide_changes(read(CHANGED), homes, Asked(None))
+        decide_changes(read(CHANGED), homes, PlanStart(None))
     homes = {**homes, B: reached(homes[B], "result", 30 * SECOND)}
     with pytest.raises(Refused, match="first possible one is 1970-01-01T00:01:10Z"):
         decide_changes(read(CHANGED), homes, None)
@@ -238,7 +241,7 @@ def test_a_change_that_cannot_be_made_in_place_is_refused_with_a_remedy(
 ) -> None:
     homes = begun(applied(read(), ALL))
     with pytest.raises(Refused) as refused:
-        decide_changes(read({**FILES, **files}), homes, Asked(None))
+        decide_changes(read({**FILES, **files}), homes, PlanStart(None))
     assert says in str(refused.value)
     assert "cannot be changed in place" in str(refused.value)
 
@@ -261,8 +264,8 @@ def test_another_way_of_feeding_a_source_takes_the_place_of_the_old(read: Reader
 
 def test_homes_that_disagree_are_a_conflict(read: Reader) -> None:
     homes = begun(applied(read(), ALL))
-    alpha = applied(read(CHANGED), {A: homes[A]}, Asked(50 * SECOND), only=("alpha",))
-    beta = applied(read(CHANGED), {B: homes[B]}, Asked(60 * SECOND), only=("beta",))
+    alpha = applied(read(CHANGED), {A: homes[A]}, PlanStart(50 * SECOND), only=("alpha",))
+    beta = applied(read(CHANGED), {B: homes[B]}, PlanStart(60 * SECOND), only=("beta",))
     with pytest.raises(Conflict, match="disagree about fragment mine/first"):
         decide_changes(read(CHANGED), {**alpha, **beta}, None)
 
@@ -294,25 +297,25 @@ def test_a_plan_that_reads_what_a_home_has_trimmed_is_refused_with_a_bucket_that
     whole = begun(applied(read(WINDOWED), ALL))
     gone = {**whole, B: trimmed(whole[B], "large", 20 * SECOND)}
     with pytest.raises(Refused) as refused:
-        decide_changes(read(WIDER), gone, Asked(40 * SECOND))
+        decide_changes(read(WIDER), gone, PlanStart(40 * SECOND))
     assert str(refused.value) == (
         "fragment mine/second reads stream large from 1970-01-01T00:00:00Z on, and the home of "
         "beta keeps it from 1970-01-01T00:00:20Z on: the earliest bucket that works is "
         "1970-01-01T00:01:00Z; say --from 1970-01-01T00:01:00Z"
     )
     with pytest.raises(Refused, match="the earliest bucket that works is 1970-01-01T00:01:00Z"):
-        decide_changes(read(WIDER), gone, Asked(50 * SECOND))
-    after = applied(read(WIDER), gone, Asked(60 * SECOND))
+        decide_changes(read(WIDER), gone, PlanStart(50 * SECOND))
+    after = applied(read(WIDER), gone, PlanStart(60 * SECOND))
     assert logs(after, "mine/second") == [[(1, "beta", None), (2, "beta", 60 * SECOND)]]
     assert is_settled(read(WIDER), after)
-    assert logs(applied(read(WIDER), whole, Asked(40 * SECOND)), "mine/second"), "all is there"
+    assert logs(applied(read(WIDER), whole, PlanStart(40 * SECOND)), "mine/second"), "all is there"
 
 
 def test_a_home_that_has_trimmed_before_it_knows_the_plan_of_the_others_is_told_so(
     read: Reader,
 ) -> None:
     whole = begun(applied(read(WINDOWED), ALL))
-    half = applied(read(WIDER), whole, Asked(40 * SECOND), only=("alpha",))
+    half = applied(read(WIDER), whole, PlanStart(40 * SECOND), only=("alpha",))
     gone = {**half, B: trimmed(half[B], "large", 20 * SECOND)}
     with pytest.raises(Refused, match="some homes know this plan already, change the network"):
         decide_changes(read(WIDER), gone, None)
@@ -320,7 +323,7 @@ def test_a_home_that_has_trimmed_before_it_knows_the_plan_of_the_others_is_told_
 
 def test_what_a_new_plan_reads_is_to_be_held_for_it(read: Reader) -> None:
     whole = begun(applied(read(WINDOWED), ALL))
-    for_alpha, for_beta = decide_changes(read(WIDER), whole, Asked(70 * SECOND))
+    for_alpha, for_beta = decide_changes(read(WIDER), whole, PlanStart(70 * SECOND))
     assert for_alpha.reach == {"mine": {"ticks": 70 * SECOND}}
     assert for_beta.reach == {"mine": {"large": 60 * SECOND}}
     assert not any(home.reach for home in decide_changes(read(WINDOWED), whole, None))

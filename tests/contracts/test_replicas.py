@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from medusa_core.errors import Conflict, Refused
 from medusa_core.names import Participant, StreamName
 from pipelines.contracts.apply_changes import HomeChanges, decide_changes
-from pipelines.contracts.assignments import Asked
+from pipelines.contracts.assignments import PlanStart
 from pipelines.contracts.federation import Federation, read_federation
-from pipelines.contracts.home_snapshot import Standing
+from pipelines.contracts.home_snapshot import HomeSnapshot
 from pipelines.exchange.first_holds import first_holds
 from tests.contracts.writing import (
     COMPUTES,
@@ -38,7 +38,7 @@ LARGE = StreamName("large")
 CHANGED = NETWORK.replace("n > 1", "n > 2")
 GAMMA = "participants/gamma.yaml"
 ONLY_BETA = {**REPLICATED, GAMMA: "participant: gamma\n"}
-Homes = Mapping[Participant, Standing]
+Homes = Mapping[Participant, HomeSnapshot]
 Read = Callable[..., Federation]
 
 
@@ -68,12 +68,12 @@ def stream(name: str, more: str) -> dict[str, str]:
     return {f"streams/{name}.yaml": f"stream: {name}\n{more}"}
 
 
-def applied(federation: Federation, homes: Homes, asked: Asked | None = None) -> Homes:
+def applied(federation: Federation, homes: Homes, asked: PlanStart | None = None) -> Homes:
     decided = decide_changes(federation, homes, asked)
     return {d.participant: brought_in(homes[d.participant], d) for d in decided}
 
 
-def log(home: Standing, fragment: str) -> list[tuple[int, str, int | None]]:
+def log(home: HomeSnapshot, fragment: str) -> list[tuple[int, str, int | None]]:
     return [(line.epoch, str(line.producer), line.from_us) for line in home.log[fragment]]
 
 
@@ -133,7 +133,7 @@ def test_what_each_replica_writes_is_held_for_each_of_its_readers(read: Read) ->
 def test_a_new_plan_is_a_line_of_each_replica_from_the_same_bucket(read: Read) -> None:
     homes = applied(read(), ALL)
     homes = {**homes, A: reached(homes[A], "ticks", 40 * SECOND)}
-    after = applied(read({"mine.py": CHANGED}), homes, Asked(50 * SECOND))
+    after = applied(read({"mine.py": CHANGED}), homes, PlanStart(50 * SECOND))
     assert log(after[D], "mine/first") == [
         (1, "beta/0", None), (2, "gamma/1", None),
         (3, "beta/0", 50 * SECOND), (4, "gamma/1", 50 * SECOND),
@@ -149,9 +149,9 @@ def test_a_replica_that_comes_late_gets_the_next_number_and_a_line_of_every_plan
     homes = applied(read(ONLY_BETA), ALL)
     assert log(homes[D], "import/large") == [(1, "delta/0", None)]
     homes = {**homes, A: reached(homes[A], "ticks", 40 * SECOND)}
-    homes = applied(read(ONLY_BETA, {"mine.py": CHANGED}), homes, Asked(50 * SECOND))
+    homes = applied(read(ONLY_BETA, {"mine.py": CHANGED}), homes, PlanStart(50 * SECOND))
     more = read(ONLY_BETA, {"mine.py": CHANGED}, computes("aaron"))
-    homes = applied(more, {**homes, Participant("aaron"): Standing()})
+    homes = applied(more, {**homes, Participant("aaron"): HomeSnapshot()})
     whole = [
         (1, "beta/0", None), (2, "beta/0", 50 * SECOND),
         (3, "aaron/1", None), (4, "aaron/1", 50 * SECOND),
@@ -166,7 +166,7 @@ def test_a_replica_that_comes_late_gets_the_next_number_and_a_line_of_every_plan
 
 
 def test_a_home_brought_in_alone_numbers_as_the_others_do(read: Read) -> None:
-    homes: Homes = {**applied(read(ONLY_BETA), ALL), Participant("aaron"): Standing()}
+    homes: Homes = {**applied(read(ONLY_BETA), ALL), Participant("aaron"): HomeSnapshot()}
     more = read(ONLY_BETA, computes("aaron"))
     whole = applied(more, homes)
     for name in ("aaron", "delta", "beta", "alpha", "gamma"):
@@ -197,7 +197,11 @@ def test_a_replica_may_come_while_one_producer_of_its_input_has_the_beginning(re
     for name in (B, C):
         homes = {**homes, name: reached(homes[name], "large", 40 * SECOND)}
     more = read(computes("epsilon", "second"))
-    one = {**homes, B: trimmed(homes[B], "large", 20 * SECOND), Participant("epsilon"): Standing()}
+    one = {
+        **homes,
+        B: trimmed(homes[B], "large", 20 * SECOND),
+        Participant("epsilon"): HomeSnapshot(),
+    }
     assert log(applied(more, one)[D], "mine/second") == [
         (1, "delta/0", None), (2, "epsilon/1", None)
     ]  # fmt: skip
@@ -233,7 +237,7 @@ def test_homes_that_number_replicas_differently_are_a_conflict(read: Read) -> No
 
 
 @cache
-def stages() -> tuple[tuple[Federation, Asked | None], ...]:
+def stages() -> tuple[tuple[Federation, PlanStart | None], ...]:
     """Contracts one after the other: one replica, a second, another plan, and a third."""
     with TemporaryDirectory() as folder:
         files = [
@@ -242,7 +246,7 @@ def stages() -> tuple[tuple[Federation, Asked | None], ...]:
             merged({"mine.py": CHANGED}),
             merged({"mine.py": CHANGED}, computes("aaron"), computes("beta", "first, second")),
         ]
-        asked = [None, None, Asked(50 * SECOND), None]
+        asked = [None, None, PlanStart(50 * SECOND), None]
         return tuple(
             (read_federation(write_contracts(Path(folder) / str(at), its), Path(folder)), when)
             for at, (its, when) in enumerate(zip(files, asked, strict=True))
@@ -260,7 +264,7 @@ CUTS = st.lists(
 def test_runs_cut_short_in_any_order_end_in_the_same_logs(
     cuts: tuple[list[list[tuple[Participant, int]]], ...],
 ) -> None:
-    homes: dict[Participant, Standing] = dict.fromkeys(NAMES, Standing())
+    homes: dict[Participant, HomeSnapshot] = dict.fromkeys(NAMES, HomeSnapshot())
     whole: Homes = homes
     for (federation, asked), runs in zip(stages(), cuts, strict=True):
         for run in runs:

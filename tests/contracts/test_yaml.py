@@ -78,10 +78,10 @@ def test_every_value_knows_its_line_and_its_field() -> None:
 def test_what_is_not_strict_yaml_is_refused_with_file_and_line(text: bytes, says: str) -> None:
     with pytest.raises(Refused) as refused:
         parse_yaml(text, "f.yaml")
-    said = str(refused.value)
-    assert said.startswith("f.yaml")
-    assert says in said
-    assert "\n" not in said
+    output = str(refused.value)
+    assert output.startswith("f.yaml")
+    assert says in output
+    assert "\n" not in output
 
 
 @given(st.one_of(st.binary(max_size=200), st.text(max_size=200).map(lambda t: t.encode("utf-8"))))

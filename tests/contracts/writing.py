@@ -9,7 +9,7 @@ from pathlib import Path
 from medusa_core.names import Participant
 from pipelines.catalog.records import PlanRecord
 from pipelines.contracts.apply_changes import HomeChanges
-from pipelines.contracts.home_snapshot import Standing, StandingFragment, StandingLine
+from pipelines.contracts.home_snapshot import DeployedFragment, HomeSnapshot, LineSnapshot
 
 NETWORK = '''"""A user's network: what is big, computed in two fragments."""
 from medusa_core.network import Filter, Map, Network, Output, Source
@@ -94,7 +94,7 @@ def write_contracts(folder: Path, files: Mapping[str, str] = FILES) -> Path:
     return folder
 
 
-def brought_in(standing: Standing, changes: HomeChanges) -> Standing:
+def brought_in(standing: HomeSnapshot, changes: HomeChanges) -> HomeSnapshot:
     """What stands in a home once the changes are brought in."""
     streams, plans = dict(standing.streams), dict(standing.plans)
     fragments, log = dict(standing.fragments), dict(standing.log)
@@ -105,7 +105,7 @@ def brought_in(standing: Standing, changes: HomeChanges) -> Standing:
             id=deployment.plan, network=deployment.network, document=deployment.plan_document
         )
         for name, (inputs, outputs) in deployment.fragments.items():
-            fragments[name] = StandingFragment(
+            fragments[name] = DeployedFragment(
                 network=deployment.network, inputs=inputs, outputs=outputs
             )
         for a in deployment.assignments:
@@ -115,9 +115,9 @@ def brought_in(standing: Standing, changes: HomeChanges) -> Standing:
             for stream in fragments[a.fragment].outputs:
                 lines.setdefault(
                     (stream, a.producer),
-                    StandingLine(stream=stream, producer=a.producer, boundary_us=None, end_us=None),
+                    LineSnapshot(stream=stream, producer=a.producer, boundary_us=None, end_us=None),
                 )
-    return Standing(
+    return HomeSnapshot(
         is_made=True,
         streams=streams,
         plans=plans,
@@ -144,7 +144,7 @@ def brought_in(standing: Standing, changes: HomeChanges) -> Standing:
     )
 
 
-def trimmed(standing: Standing, stream: str, trimmed_us: int) -> Standing:
+def trimmed(standing: HomeSnapshot, stream: str, trimmed_us: int) -> HomeSnapshot:
     """The home, when a stream is trimmed before an event time in it."""
     lines = tuple(
         replace(line, trimmed_us=trimmed_us) if line.stream == stream else line
@@ -154,8 +154,8 @@ def trimmed(standing: Standing, stream: str, trimmed_us: int) -> Standing:
 
 
 def reached(
-    standing: Standing, stream: str, boundary_us: int, end_us: int | None = None
-) -> Standing:
+    standing: HomeSnapshot, stream: str, boundary_us: int, end_us: int | None = None
+) -> HomeSnapshot:
     """The home, when a stream has come that far in it."""
     lines = tuple(
         replace(line, boundary_us=boundary_us, end_us=end_us) if line.stream == stream else line
@@ -164,6 +164,6 @@ def reached(
     return replace(standing, lines=lines)
 
 
-def nothing(*names: str) -> dict[Participant, Standing]:
+def nothing(*names: str) -> dict[Participant, HomeSnapshot]:
     """Homes that were not made yet."""
-    return {Participant(name): Standing() for name in names}
+    return {Participant(name): HomeSnapshot() for name in names}

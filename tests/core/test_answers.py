@@ -428,8 +428,8 @@ def test_a_policy_holds_back_what_is_tentative_or_comes_while_corrections_are_ow
     assert isinstance(found, Wait) == is_held_back
     if isinstance(found, Wait):
         assert found.until_ms == (at_ms + WAIT_MS if policy is Policy.DELAY else None)
-        wanted = "an input is tentative" if is_tentative else "corrections are owed"
-        assert found.because.reason.startswith(wanted)
+        expected = "an input is tentative" if is_tentative else "corrections are owed"
+        assert found.because.reason.startswith(expected)
     else:
         assert isinstance(found, ComputeStep)
         assert found.range == seconds(10, 20)

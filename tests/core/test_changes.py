@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from medusa_core.changes import (
     Difference,
     LineVersion,
+    as_one_change,
     bucket_changes,
     multiset_difference,
     paired_by_key,
-    told_whole,
     uncovered,
-    versions_to_tell,
+    versions_to_report,
 )
 from medusa_core.digest import Digest
 from medusa_core.grid import Range
@@ -83,16 +83,16 @@ def test_equal_digests_and_stability_are_no_change_however_segments_are_cut() ->
 
 def test_an_answer_ends_between_versions_and_tells_one_at_least() -> None:
     versions = [LineVersion(version=Version(v), rows_max=10) for v in (3, 4, 7)]
-    told = [versions_to_tell(versions, most) for most in (1, 10, 20, 29, None)]
+    told = [versions_to_report(versions, most) for most in (1, 10, 20, 29, None)]
     assert [v.version for v in told if v] == [3, 3, 4, 4, 7]
-    assert versions_to_tell([], 5) is None
+    assert versions_to_report([], 5) is None
 
 
 def test_a_trim_takes_no_change_away_that_was_final_before() -> None:
     stood = LineVersion(version=Version(3), stable_us=30)
-    assert told_whole(stood, 30, 0)
-    assert not told_whole(stood, 31, 0)
-    assert told_whole(stood, 31, 31)
-    assert told_whole(None, None, 0)
-    assert not told_whole(None, 1, 0)
-    assert not told_whole(LineVersion(version=Version(3)), 1, 0)
+    assert as_one_change(stood, 30, 0)
+    assert not as_one_change(stood, 31, 0)
+    assert as_one_change(stood, 31, 31)
+    assert as_one_change(None, None, 0)
+    assert not as_one_change(None, 1, 0)
+    assert not as_one_change(LineVersion(version=Version(3)), 1, 0)

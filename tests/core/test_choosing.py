@@ -14,7 +14,7 @@ from medusa_core.grid import FOREVER_US, Range
 from medusa_core.imports import ImportKnowledge, ProducedLine, explain_choice
 from medusa_core.names import Epoch, Participant, PlanId
 from medusa_core.segments import IMPORT, Producer, Segment, Stability, reading_order
-from medusa_core.wait_budget import Patience, patience_of
+from medusa_core.wait_budget import WaitBudget, wait_budget_of
 from tests.core.builders import (
     PLAN,
     READINGS,
@@ -124,9 +124,9 @@ def test_the_least_wait_and_the_most_eager_policy_of_what_reads_a_stream_count()
         replace(known, outputs={TOTALS: replace(known.outputs[TOTALS], bound=bound)})
         for bound in bounds
     ]
-    least = patience_of(fragments)[READINGS]
-    assert least == Patience(8_900, Policy.PROCESS), "a step not yet measured may take 1.1 s"
-    assert patience_of([known]) == {}
+    least = wait_budget_of(fragments)[READINGS]
+    assert least == WaitBudget(8_900, Policy.PROCESS), "a step not yet measured may take 1.1 s"
+    assert wait_budget_of([known]) == {}
 
 
 def test_a_home_reads_what_it_chose_before_its_own_and_its_own_before_others() -> None:
@@ -174,20 +174,20 @@ def test_a_piece_is_lost_when_every_producer_has_lost_it_and_no_sooner() -> None
     assert row.stability is Stability.GAP
     silent = ProducedLine(producer=GAMMA)
     assert choose(a_knowledge(lost, silent), None, 0).rows == ()
-    (row,) = choose(a_knowledge(lost, silent), Patience(1_000, Policy.PROCESS), 10**6).rows
+    (row,) = choose(a_knowledge(lost, silent), WaitBudget(1_000, Policy.PROCESS), 10**6).rows
     assert row.stability is Stability.TENTATIVE
 
 
 def test_too_few_that_agree_are_waited_for_and_then_read_as_tentative() -> None:
     one = a_line(BETA, a_segment(seconds(0, 1), {0: 1}))
     silent = ProducedLine(producer=GAMMA)
-    patience = Patience(1_000, Policy.PROCESS)
+    wait_budget = WaitBudget(1_000, Policy.PROCESS)
     unverified = a_knowledge(one, silent, verify=2)
     assert choose(unverified, None, 10**6).rows == ()
-    assert choose(unverified, replace(patience, during_failure=Policy.SUSPEND), 10**6).rows == ()
-    waiting = choose(unverified, patience, 999)
+    assert choose(unverified, replace(wait_budget, during_failure=Policy.SUSPEND), 10**6).rows == ()
+    waiting = choose(unverified, wait_budget, 999)
     assert waiting.rows == ()
-    (row,) = choose(unverified, patience, 1_000).rows
+    (row,) = choose(unverified, wait_budget, 1_000).rows
     assert row.stability is Stability.TENTATIVE
     both = a_knowledge(one, replace(one, producer=GAMMA, segments=tuple(
         replace(s, producer=GAMMA) for s in one.segments)), verify=2)  # fmt: skip

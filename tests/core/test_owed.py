@@ -64,8 +64,8 @@ def test_a_range_is_final_when_each_of_its_buckets_within_the_streams_life_is(
     )
     asked = range(first, first + count)
     lived = [at for at in asked if origin <= at and (end is None or at < end)]
-    wanted = all(at < len(kinds) and kinds[at] not in (None, TENTATIVE) for at in lived)
-    assert is_final(input_, seconds(10 * first, 10 * (first + count))) == wanted
+    expected = all(at < len(kinds) and kinds[at] not in (None, TENTATIVE) for at in lived)
+    assert is_final(input_, seconds(10 * first, 10 * (first + count))) == expected
 
 
 def test_a_range_without_an_end_is_final_when_the_stream_has_ended() -> None:

@@ -43,10 +43,10 @@ def rows_in(bucket: tuple[Stability, int] | None) -> int:
 def test_a_line_is_final_up_to_its_first_hole_or_tentative_bucket(
     buckets: list[tuple[Stability, int] | None], first: int
 ) -> None:
-    wanted = first
-    while wanted < len(buckets) and (buckets[wanted] or (TENTATIVE, 0))[0] is not TENTATIVE:
-        wanted += 1
-    assert final_through_us(some_segments(buckets), first * WIDTH_US) == wanted * WIDTH_US
+    expected = first
+    while expected < len(buckets) and (buckets[expected] or (TENTATIVE, 0))[0] is not TENTATIVE:
+        expected += 1
+    assert final_through_us(some_segments(buckets), first * WIDTH_US) == expected * WIDTH_US
 
 
 @given(BUCKETS, st.integers(0, 7), st.integers(1, 8), st.integers(1, 9))

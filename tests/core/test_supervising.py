@@ -19,16 +19,16 @@ from medusa_core.supervising import (
     Wait,
     decide_supervision,
 )
-from medusa_core.supervision import DesiredJob, HeldLane, Job, Seen, Supervision
+from medusa_core.supervision import DesiredJob, HeldLane, Job, ProcessState, Supervision
 
 NOW = 10_000_000
 POLICY = JobPolicy()
 FAILURES_MAX = 6
 WANTED = DesiredJob(
-    number=7, lane=Lane.LIVE, is_wanted=True, is_lasting=True, since_ms=0, who="ann",
+    number=7, lane=Lane.LIVE, is_desired=True, is_lasting=True, since_ms=0, who="ann",
     because="a test",
 )  # fmt: skip
-UNWANTED = replace(WANTED, number=8, is_wanted=False)
+UNWANTED = replace(WANTED, number=8, is_desired=False)
 RUNNING = Job(
     id=1, lane=Lane.LIVE, desired=7, intended_at_ms=NOW - 90_000, host="here", pid=42,
     started="then", begun_at_ms=NOW - 80_000, heard_at_ms=NOW - 1_000,
@@ -45,8 +45,8 @@ def ended(ago_ms: int, *, ran_ms: int, code: int | None = None, number: int = 1)
 def decide(
     *jobs: Job,
     desired: DesiredJob | None = WANTED,
-    seen: Seen = Seen.RUNS,
-    former: Seen = Seen.GONE,
+    seen: ProcessState = ProcessState.RUNS,
+    former: ProcessState = ProcessState.GONE,
     reachable_since_ms: int = 0,
     held: tuple[HeldLane, ...] = (),
     occupied_ms: int | None = None,
@@ -78,9 +78,9 @@ def test_what_runs_as_it_shall_is_left_alone() -> None:
 
 def test_what_is_not_wanted_any_more_is_asked_to_stop_and_ended_if_it_does_not() -> None:
     assert isinstance(decide(RUNNING, desired=UNWANTED), Stop)
-    asked = replace(RUNNING, stop_asked_at_ms=NOW - 1_000)
+    asked = replace(RUNNING, stop_requested_at_ms=NOW - 1_000)
     assert isinstance(decide(asked, desired=UNWANTED), Wait)
-    long_ago = replace(RUNNING, stop_asked_at_ms=NOW - POLICY.stop_ms_max - 1)
+    long_ago = replace(RUNNING, stop_requested_at_ms=NOW - POLICY.stop_ms_max - 1)
     assert isinstance(decide(long_ago, desired=UNWANTED), Kill)
 
 
@@ -90,19 +90,19 @@ def test_what_was_never_wanted_here_is_asked_to_stop() -> None:
 
 def test_an_intent_without_a_process_is_waited_for_and_then_closed() -> None:
     intent = Job(id=2, lane=Lane.LIVE, desired=7, intended_at_ms=NOW - 1_000)
-    waits = decide(intent, seen=Seen.NONE)
+    waits = decide(intent, seen=ProcessState.NONE)
     assert isinstance(waits, Wait)
     assert waits.until_ms == NOW - 1_000 + POLICY.spawn_ms_max
     old = replace(intent, intended_at_ms=NOW - POLICY.spawn_ms_max - 1)
-    assert isinstance(decide(old, seen=Seen.NONE), Close)
+    assert isinstance(decide(old, seen=ProcessState.NONE), Close)
 
 
 def test_a_process_that_is_gone_is_written_down_at_once() -> None:
-    assert isinstance(decide(RUNNING, seen=Seen.GONE), Close)
+    assert isinstance(decide(RUNNING, seen=ProcessState.GONE), Close)
 
 
-@pytest.mark.parametrize("seen", [Seen.FROZEN, Seen.RUNS])
-def test_a_process_that_is_there_and_says_nothing_is_ended(seen: Seen) -> None:
+@pytest.mark.parametrize("seen", [ProcessState.FROZEN, ProcessState.RUNS])
+def test_a_process_that_is_there_and_says_nothing_is_ended(seen: ProcessState) -> None:
     assert isinstance(decide(RUNNING, seen=seen), Keep), "a short drill is no reason"
     silent = replace(RUNNING, heard_at_ms=NOW - POLICY.restart.silent_ms_max - 1)
     assert isinstance(decide(silent, seen=seen), Kill)
@@ -110,8 +110,8 @@ def test_a_process_that_is_there_and_says_nothing_is_ended(seen: Seen) -> None:
 
 def test_a_process_elsewhere_that_is_silent_is_given_up_not_signalled() -> None:
     silent = replace(RUNNING, heard_at_ms=NOW - POLICY.restart.silent_ms_max - 1)
-    assert isinstance(decide(silent, seen=Seen.ELSEWHERE), Close)
-    assert isinstance(decide(RUNNING, seen=Seen.ELSEWHERE), Keep)
+    assert isinstance(decide(silent, seen=ProcessState.ELSEWHERE), Close)
+    assert isinstance(decide(RUNNING, seen=ProcessState.ELSEWHERE), Keep)
 
 
 def test_no_partner_counts_as_silent_while_the_catalog_was_unavailable() -> None:
@@ -191,10 +191,10 @@ def test_a_lasting_job_that_ends_well_is_started_again() -> None:
     assert isinstance(decide(ended(1, ran_ms=90_000, code=0)), Start)
 
 
-@pytest.mark.parametrize("former", [Seen.RUNS, Seen.FROZEN])
+@pytest.mark.parametrize("former", [ProcessState.RUNS, ProcessState.FROZEN])
 @pytest.mark.parametrize("desired", [WANTED, UNWANTED, None])
 def test_none_is_started_while_the_process_of_the_last_job_has_yet_to_end(
-    former: Seen, desired: DesiredJob | None
+    former: ProcessState, desired: DesiredJob | None
 ) -> None:
     job = ended(POLICY.stop_ms_max, ran_ms=90_000, code=4)
     waits = decide(job, desired=desired, former=former, occupied_ms=0)
@@ -207,7 +207,7 @@ def test_none_is_started_while_the_process_of_the_last_job_has_yet_to_end(
 
 def test_what_became_of_a_process_on_another_host_is_not_known() -> None:
     job = ended(1_000, ran_ms=90_000, code=4)
-    assert isinstance(decide(job, former=Seen.ELSEWHERE), Start)
+    assert isinstance(decide(job, former=ProcessState.ELSEWHERE), Start)
 
 
 def test_none_is_started_while_a_process_that_no_job_names_is_there() -> None:

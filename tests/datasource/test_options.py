@@ -65,10 +65,10 @@ def test_without_more_than_a_name_it_is_all_of_the_stable_prefix() -> None:
 def test_what_cannot_be_meant_is_refused(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(Refused, match=sentence) as caught:
         parse_options(options)
-    said = str(caught.value)
-    assert "hunter22" not in said
-    assert len(said) < 500
-    assert "\n" not in said
+    output = str(caught.value)
+    assert "hunter22" not in output
+    assert len(output) < 500
+    assert "\n" not in output
 
 
 def test_options_that_only_one_way_of_reading_has_are_refused_by_the_other() -> None:

@@ -68,7 +68,7 @@ def test_a_file_of_many_segments_is_read_once_and_neighbours_are_one_range() -> 
     segments.append(a_segment(5, 6, {5: 1}, file, stability=Stability.TENTATIVE))
     (partition,) = partitions_of(a.ALPHA, W, segments, Range(0, 9 * W))
     (part,) = partition.files
-    assert [(w.range.from_us // W, w.range.to_us // W) for w in part.wanted] == [
+    assert [(w.range.from_us // W, w.range.to_us // W) for w in part.ranges] == [
         (0, 3), (4, 5), (5, 6),
     ]  # fmt: skip
 

@@ -17,7 +17,7 @@ from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import SegmentFile, Stability
 from pipelines.datasource.partition_rows import read_partition
-from pipelines.datasource.partitions import FilePart, FilesPartition, Wanted
+from pipelines.datasource.partitions import BucketRange, FilePart, FilesPartition
 from pipelines.datasource.spark_columns import spark_type
 from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import write_file
@@ -48,8 +48,8 @@ def storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def partition_of(file: SegmentFile) -> FilesPartition:
-    wanted = Wanted(PART, Stability.STABLE, ())
-    return FilesPartition(ALPHA, PART, (FilePart(file, (wanted,)),))
+    expected = BucketRange(PART, Stability.STABLE, ())
+    return FilesPartition(ALPHA, PART, (FilePart(file, (expected,)),))
 
 
 def test_every_type_is_read_back_as_it_was_written(storage: Path) -> None:

@@ -10,10 +10,10 @@ from medusa_core.errors import Expired
 from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
 from pipelines.datasource.offsets import beginning, check_offset, offset_of
-from pipelines.datasource.stream_snapshot import Standing
+from pipelines.datasource.stream_snapshot import StreamSnapshot
 
 ALPHA = Participant("alpha")
-LINE = Standing(
+LINE = StreamSnapshot(
     stream=StreamName("sums"),
     home=ALPHA,
     incarnation="1",

@@ -81,10 +81,10 @@ def difference(shown: tuple[str, ...], printed: str) -> str | None:
         if line.strip() == LEFT_OUT:
             is_free = True
             continue
-        wanted = shape(line)
-        if is_free and wanted in there[at:]:
-            at = there.index(wanted, at)
-        if at >= len(there) or there[at] != wanted:
+        expected = shape(line)
+        if is_free and expected in there[at:]:
+            at = there.index(expected, at)
+        if at >= len(there) or there[at] != expected:
             return line
         at, is_free = at + 1, False
     return None

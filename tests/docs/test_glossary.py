@@ -16,60 +16,6 @@ from tests.docs.pages import page
 ENTRY = re.compile(r"^\*\*([a-z -]+)\*\*( \*\(planned\)\*)? (.+)$", re.MULTILINE)
 ALSO = re.compile(r"\*Also:\* ([^.]+)\.")
 
-RENAMED = {
-    "commits:Committed": "CommitResult",
-    "comparing:Held": "ProducerDigest",
-    "decisions:Aged": "OutputAge",
-    "decisions:Because": "Reason",
-    "exchange:ImportStanding": "ImportStatus",
-    "first_answers:FirstAnswer": "FirstOutput",
-    "lateness:Judged": "JudgedBatch",
-    "market/agreements:DocumentTold": "DocumentEnvelope",
-    "market/agreements:HoldingsTold": "HoldingsEnvelope",
-    "market/agreements:LetGoTold": "ReleaseEnvelope",
-    "market/agreements:NoticeTold": "NoticeEnvelope",
-    "market/agreements:RefusalTold": "RefusalEnvelope",
-    "market/agreements:StandingTold": "StatusEnvelope",
-    "market/agreements:WantTold": "DocumentRequest",
-    "market/agreements:WithdrawalTold": "WithdrawalEnvelope",
-    "market/converging:Differing": "AgreementDifference",
-    "market/decisions:TellRoom": "ReportHeadroom",
-    "market/estimating:Asked": "ObservedOffer",
-    "market/estimating:Word": "ObservedAnswer",
-    "market/knowledge:Accepted": "AcceptedItems",
-    "market/knowledge:Carried": "CarriedLoad",
-    "market/knowledge:PayerStanding": "PayerStatus",
-    "market/knowledge:ProviderStanding": "ProviderStatus",
-    "market/knowledge:Received": "ReceivedOffer",
-    "market/knowledge:Told": "LastAnswer",
-    "market/knowledge:Wanted": "RequestedLoad",
-    "loads:Kind": "ActivityKind",
-    "loads:Recorded": "RecordedSample",
-    "loads:Work": "FragmentSpan",
-    "loads:WorkKey": "LoadKey",
-    "market/placement:Away": "PlacedLoad",
-    "market/placement:Lying": "LoadStatus",
-    "market/placement:Taken": "AcceptedLoad",
-    "market/messages:Room": "Headroom",
-    "market/relaying:Exchange": "LoadSwap",
-    "market/relaying:Way": "RelayHeadroom",
-    "market/terms:Kind": "ContractKind",
-    "market/terms:Per": "BillingUnit",
-    "partial:Partial": "PartialOutput",
-    "wait_budget:Patience": "WaitBudget",
-    "recalls:RecallWanted": "RecallRequest",
-    "recalls:Recalled": "RecallResult",
-    "sinks:Delivered": "DeliveryState",
-    "sinks:Run": "DeliveryRange",
-    "supervision:Seen": "ProcessState",
-    "trims:HeldBack": "TrimLimit",
-    "trims:Trimmed": "TrimResult",
-}
-"""Classes of the core whose names are not words of the glossary, and the names that they will have.
-
-A class leaves this table when it is renamed. The new name has to be a word of the glossary.
-"""
-
 
 def entries() -> list[tuple[str, bool, str]]:
     """Every word with whether it is planned, and its sentence."""
@@ -118,15 +64,9 @@ def test_every_entry_is_one_sentence_in_order_and_once() -> None:
         assert ". " not in sentence, f"{word} has more than one sentence"
 
 
-@pytest.mark.parametrize("name", sorted(classes() - set(RENAMED)))
+@pytest.mark.parametrize("name", sorted(classes()))
 def test_every_class_of_the_core_is_a_word_of_the_glossary(name: str) -> None:
     assert is_word(name.partition(":")[2])
-
-
-@pytest.mark.parametrize("name", sorted(RENAMED))
-def test_a_class_that_is_to_be_renamed_exists_and_gets_a_word_of_the_glossary(name: str) -> None:
-    assert name in classes(), f"{name} was renamed or removed: take it out of RENAMED"
-    assert is_word(RENAMED[name])
 
 
 # Planned words

@@ -30,7 +30,7 @@ from pipelines.contracts.federation import read_federation
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import make_home
 from pipelines.language.check import check_network
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.storage.arrow_schema import file_schema
 from pipelines.storage.csv_export import export_csv
 from tests.catalog import building as a
@@ -92,9 +92,9 @@ def test_a_participant_of_another_folder_is_not_reachable(
     with (
         make_home(elsewhere, BETA, keep=False),
         make_home(settings, a.ALPHA, keep=False),
-        take_seat(settings, a.ALPHA) as seat,
+        open_session(settings, a.ALPHA) as session,
     ):
-        exchange = LocalExchange(a.ALPHA, seat.partners)
+        exchange = LocalExchange(a.ALPHA, session.partners)
         with pytest.raises(Unavailable, match="the home of partner beta is not known here"):
             exchange.acknowledge(BETA, a.SRC, 0, 1_000, 0)
 

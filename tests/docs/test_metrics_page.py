@@ -16,7 +16,7 @@ import yaml
 from prometheus_client.metrics_core import Metric
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.loads import LoadSample, Shares, WorkKey
+from medusa_core.loads import LoadKey, LoadSample, Shares
 from pipelines.watching import jvm
 from pipelines.watching.metrics import Metrics
 from tests.catalog import building as a
@@ -51,7 +51,7 @@ def exported(java_below: None) -> Mapping[str, Metric]:
     world = World()
     world.close()
     world.compute()
-    shares = Shares(works={WorkKey(a.MAIN, 0, Cause.NORMAL): 1_000_000}, kinds={})
+    shares = Shares(by_key={LoadKey(a.MAIN, 0, Cause.NORMAL): 1_000_000}, kinds={})
     sample = LoadSample(driver="d", number=1, lane=Lane.LIVE, length_ms=10_000, shares=shares)
     world.catalog.record_load(sample)
     found = Metrics("alpha", str, world.catalog).registry.collect()

@@ -77,7 +77,7 @@ def netmon_is_exact(replayer: Replayer, folder: str, format_: str, width_s: int,
 def pairwise(*choices: Sequence[object]) -> list[tuple[object, ...]]:
     """Few tuples in which every pair of choices of two parameters occurs (greedy, no chance)."""
     every = list(itertools.product(*choices))
-    wanted = {
+    expected = {
         (i, a, j, b)
         for i, j in itertools.combinations(range(len(choices)), 2)
         for a in choices[i]
@@ -86,12 +86,12 @@ def pairwise(*choices: Sequence[object]) -> list[tuple[object, ...]]:
 
     def covers(chosen: tuple[object, ...]) -> set[tuple[int, object, int, object]]:
         pairs = itertools.combinations(range(len(choices)), 2)
-        return {(i, chosen[i], j, chosen[j]) for i, j in pairs} & wanted
+        return {(i, chosen[i], j, chosen[j]) for i, j in pairs} & expected
 
     cover = []
-    while wanted:
+    while expected:
         best = max(every, key=lambda chosen: len(covers(chosen)))
-        wanted -= covers(best)
+        expected -= covers(best)
         cover.append(best)
     return cover
 

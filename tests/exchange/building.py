@@ -20,7 +20,7 @@ from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange, Partner
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 
 WIDTH_US = 10_000_000
 ALPHA, BETA, DELTA = map(Participant, ("alpha", "beta", "delta"))
@@ -159,7 +159,7 @@ class Reader:
         self.root = root
         self.catalog = a_home(DELTA)
         self.copies = CountingCopies(root)
-        leases = LeaseKeeper(self.catalog, "reader", lease_ms=HOUR_MS)
+        leases = LeaseRenewer(self.catalog, "reader", lease_ms=HOUR_MS)
         leases.take((self._key(stream), EPOCH) for stream in WRITERS)
         self.now_s = 0.0
         self.importer = Importer(

@@ -14,9 +14,9 @@ from medusa_core.commits import Commit, LeaseKey
 from medusa_core.errors import Diverged, OutcomeUnknown, Unavailable
 from medusa_core.exchange import LineNews
 from medusa_core.names import Participant, StreamName, Version
-from medusa_core.recalls import RecallWanted
+from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer, Stability
-from medusa_core.wait_budget import Patience
+from medusa_core.wait_budget import WaitBudget
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
@@ -29,7 +29,7 @@ from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.exchange.in_process import Partner as Storage
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of, wipe
 from tests.catalog.producing import BETA, CHOSEN, GAMMA, IMPORTING, Partner, replicated
@@ -79,7 +79,7 @@ class Loop:
     def __post_init__(self) -> None:
         self.problems: list[str] = []
         self.errors: list[Exception] = []
-        self.leases = LeaseKeeper(self.catalog, "me", lease_ms=a.HOUR_MS)
+        self.leases = LeaseRenewer(self.catalog, "me", lease_ms=a.HOUR_MS)
         key = LeaseKey(fragment=IMPORTING, producer=CHOSEN)
         self.leases.take([(key, a.FIRST)])
         copies = FileCopies(self.root / "alpha")
@@ -90,7 +90,7 @@ class Loop:
 
     def tick(self) -> int:
         self.importer.poll(self._imported)
-        return self.chooser.turn()
+        return self.chooser.tick()
 
     def _imported(self, imported: Imported) -> None:
         if imported.problem is not None:
@@ -134,7 +134,7 @@ def test_a_damaged_file_of_one_producer_does_not_hold_up_the_other(loop: Loop) -
     loop.commit(GAMMA, 0)
     assert loop.tick() == 1
     assert loop.shown() == [(0, Stability.STABLE, GAMMA.participant)]
-    assert any("is damaged" in said for said in loop.problems)
+    assert any("is damaged" in output for output in loop.problems)
     (row,) = loop.catalog.segments(a.SUMS, producer=CHOSEN)
     assert (loop.root / "alpha" / row.files[0].path).read_bytes() == b"rows"
 
@@ -171,14 +171,14 @@ def test_once_a_recall_is_followed_only_what_was_read_again_is_called_safe(
     loop.tick()
     beta = loop.exchange.homes[BETA.participant].catalog
     assert {h.from_us for h in beta.holds(a.SUMS)} == {4 * a.WIDTH_US}
-    wanted = RecallWanted(
+    expected = RecallRequest(
         stream=a.SUMS, producer=BETA, from_us=a.WIDTH_US, because="half a file", who="ada"
     )
-    beta.recall(wanted)
+    beta.recall(expected)
     for bucket in range(1, 4):
         loop.commit(BETA, bucket)
     owner = PostgresCatalog(urls.owner, a.ALPHA)
-    owner.recall(replace(wanted, follows=2))
+    owner.recall(replace(expected, follows=2))
     owner.close()
     copies = FileCopies(loop.root / "alpha")
     loop.importer = Importer(
@@ -228,7 +228,7 @@ def test_a_divergence_is_reported_once_in_a_sentence_that_names_both_producers(l
 
 def test_the_loop_wakes_up_when_what_is_not_verified_is_due(loop: Loop) -> None:
     loop.catalog.declare_verify(a.SUMS, 2)
-    loop.chooser.tell_patience({a.SUMS: Patience(30_000)})
+    loop.chooser.set_wait_budgets({a.SUMS: WaitBudget(30_000)})
     loop.commit(BETA, 0)
     assert loop.tick() == 0
     assert loop.chooser.wakes_in_ms is not None
@@ -241,6 +241,6 @@ def test_the_loop_wakes_up_when_what_is_not_verified_is_due(loop: Loop) -> None:
 def test_a_home_without_several_producers_has_nothing_to_choose() -> None:
     catalog = MemoryCatalog(a.ALPHA, ManualClock(1))
     catalog.deploy(a.a_deployment())
-    chooser = Chooser(catalog, LeaseKeeper(catalog, "me"), lambda error: None)
-    assert chooser.turn() == 0
+    chooser = Chooser(catalog, LeaseRenewer(catalog, "me"), lambda error: None)
+    assert chooser.tick() == 0
     assert chooser.wakes_in_ms is None

@@ -105,13 +105,13 @@ def test_news_of_a_long_absence_comes_in_pieces_that_leave_room_for_answers(
 ) -> None:
     for number in range(100):
         alpha.commit(ONE, [alpha.file(f"one/{number}.parquet", b"rows")])
-    reader.importer.tell_room(400)
+    reader.importer.set_headroom(400)
     (first,) = reader.poll()
     assert first.segments == 40, "half of the room, at five milliseconds each"
     reader.now_s += 1.0
     (late,) = reader.poll()
     assert late.segments == SEGMENTS_MIN, "no room is left, and it catches up all the same"
-    reader.importer.tell_room(None)
+    reader.importer.set_headroom(None)
     (rest,) = reader.poll()
     assert rest.segments == 60 - SEGMENTS_MIN
 

@@ -18,13 +18,13 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.exchange.importer import Imported
 from pipelines.homes.home import known_homes
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.participant.assembly import loop_of, wait_for_leases
 from pipelines.participant.driver import Applied
-from pipelines.participant.home_session import Seat, take_seat
+from pipelines.participant.home_session import HomeSession, open_session
 from pipelines.participant.housekeeper import TrimmedLine
 from pipelines.participant.loop import ParticipantLoop
-from pipelines.sinks.delivery import Turn
+from pipelines.sinks.delivery import DeliveryResult
 from pipelines.sources.live.live_source import Polled
 from pipelines.spark.results import Verified
 
@@ -92,7 +92,7 @@ class Heard:
     steps: list[Applied] = field(default_factory=list)
     imports: list[Imported] = field(default_factory=list)
     landed: list[tuple[StreamName, Polled]] = field(default_factory=list)
-    deliveries: list[Turn] = field(default_factory=list)
+    deliveries: list[DeliveryResult] = field(default_factory=list)
     trims: list[TrimmedLine] = field(default_factory=list)
     transitions: list[Transition] = field(default_factory=list)
     verifications: list[Verified] = field(default_factory=list)
@@ -118,7 +118,7 @@ class Heard:
     def polled(self, stream: StreamName, polled: Polled) -> None:
         self.landed.append((stream, polled))
 
-    def delivered(self, turn: Turn) -> None:
+    def delivered(self, turn: DeliveryResult) -> None:
         self.deliveries.append(turn)
 
     def trimmed(self, line: TrimmedLine) -> None:
@@ -139,10 +139,10 @@ class Heard:
 class Running:
     """A participant that is seated and has its leases."""
 
-    seat: Seat
+    home_session: HomeSession
     loop: ParticipantLoop
     heard: Heard
-    leases: LeaseKeeper
+    leases: LeaseRenewer
     session: Callable[[], SparkSession]
 
 
@@ -155,12 +155,12 @@ def seated(
 ) -> Iterator[Running]:
     """A participant as `medusa run` would make it, ticked by the test."""
     with ExitStack() as stack:
-        seat = stack.enter_context(take_seat(settings, Participant(name)))
+        home_session = stack.enter_context(open_session(settings, Participant(name)))
         heard = Heard()
-        leases = stack.enter_context(LeaseKeeper(seat.home.catalog, f"test-{name}"))
-        wait_for_leases(seat, leases, 1_000, heard)
-        loop = loop_of(seat, leases, session, heard, stack, limits or Limits())
-        yield Running(seat, loop, heard, leases, session)
+        leases = stack.enter_context(LeaseRenewer(home_session.home.catalog, f"test-{name}"))
+        wait_for_leases(home_session, leases, 1_000, heard)
+        loop = loop_of(home_session, leases, session, heard, stack, limits or Limits())
+        yield Running(home_session, loop, heard, leases, session)
 
 
 @contextmanager

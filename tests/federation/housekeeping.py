@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.storage.orphans import find_orphans
 from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.federation.processes import END_S_MAX, Installation, kill
@@ -77,8 +77,8 @@ def kept(installed: Installation, name: str) -> dict[str, object]:
     For each line: where it is trimmed, its segments, how many files they name, and all rows. No
     file may lie there that nothing names.
     """
-    with take_seat(installed.settings, Participant(name)) as seat:
-        catalog, root = seat.home.catalog, seat.home.storage
+    with open_session(installed.settings, Participant(name)) as session:
+        catalog, root = session.home.catalog, session.home.storage
         found: dict[str, object] = {}
         for status in catalog.streams():
             segments = catalog.segments(status.stream.name, producer=status.producer)

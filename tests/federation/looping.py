@@ -25,10 +25,10 @@ from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
-from pipelines.exchange.notification_listener import Bell
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.exchange.notification_listener import NotificationListener
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.participant.assembly import loop_of, wait_for_leases
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.watching.watcher import watcher_of
 
 POLL_MS = 500
@@ -56,20 +56,20 @@ def main(folder: Path, name: str, seconds: float, is_open: bool) -> None:
     if is_open:
         PostgresCatalog.has_contracts = lambda self: True  # type: ignore[method-assign]
     with ExitStack() as stack:
-        seat = stack.enter_context(take_seat(settings, participant))
-        said = stack.enter_context(watcher_of(settings, participant, seat.home.catalog))
-        leases = stack.enter_context(LeaseKeeper(seat.home.catalog, "looping"))
-        wait_for_leases(seat, leases, 10_000, said)
-        loop = loop_of(seat, leases, no_session, said, stack, Limits())
-        bell = Bell(seat.urls)
-        stack.callback(bell.close)
+        session = stack.enter_context(open_session(settings, participant))
+        output = stack.enter_context(watcher_of(settings, participant, session.home.catalog))
+        leases = stack.enter_context(LeaseRenewer(session.home.catalog, "looping"))
+        wait_for_leases(session, leases, 10_000, output)
+        loop = loop_of(session, leases, no_session, output, stack, Limits())
+        listener = NotificationListener(session.urls)
+        stack.callback(listener.close)
         while True:
-            sent, turns = Sent(), Counter[str]()
+            sent, ticks = Sent(), Counter[str]()
             ends_s, began_s = time.monotonic() + seconds, time.process_time()
 
-            def wait(limit_ms: int | None, turns: Counter[str] = turns) -> None:
+            def wait(limit_ms: int | None, turns: Counter[str] = ticks) -> None:
                 turns["turns"] += 1
-                bell.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
+                listener.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
 
             loop.run(
                 is_done=lambda ends_s=ends_s: time.monotonic() > ends_s,
@@ -79,7 +79,7 @@ def main(folder: Path, name: str, seconds: float, is_open: bool) -> None:
             said_now = {
                 "modules": sorted(m for m in sys.modules if m.startswith(WING)),
                 "statements": sent.statements,
-                "turns": turns["turns"],
+                "turns": ticks["turns"],
                 "cpu_s": time.process_time() - began_s,
             }
             print(json.dumps(said_now), flush=True)

@@ -17,7 +17,7 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import SERVER
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from tests.conftest import folder_on_memory
 from tests.waiting import until
 
@@ -134,8 +134,8 @@ def installation(contracts: Path) -> Iterator[Installation]:
 
 def contents(installed: Installation, name: str) -> dict[str, object]:
     """All that a home promises: every live segment with its lineage, and what was put aside."""
-    with take_seat(installed.settings, name) as seat:  # type: ignore[arg-type]
-        catalog = seat.home.catalog
+    with open_session(installed.settings, name) as session:  # type: ignore[arg-type]
+        catalog = session.home.catalog
         found: dict[str, object] = {}
         for status in catalog.streams():
             stream = status.stream.name

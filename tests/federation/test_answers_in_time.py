@@ -20,7 +20,7 @@ from pipelines.catalog.postgres.postgres_catalog import catalog_url
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from pipelines.quality.check_run import run_checks
-from pipelines.quality.windows import Asked
+from pipelines.quality.windows import WindowRequest
 from tests.federation.building import Running, federation_of, rounds_until, seated
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def three(
 
 def rows_of(delta: Running) -> list[Any]:
     """Every segment of the output that ever was: range, stability, age, what it lacked, its end."""
-    engine = create_engine(catalog_url(delta.seat.urls[0]))
+    engine = create_engine(catalog_url(delta.home_session.urls[0]))
     try:
         with engine.connect() as connection:
             return list(
@@ -106,7 +106,7 @@ def rows_of(delta: Running) -> list[Any]:
 
 
 def now_and_window(delta: Running) -> tuple[int, int]:
-    return delta.seat.home.catalog.read_clock_ms(), HOUR_MS
+    return delta.home_session.home.catalog.read_clock_ms(), HOUR_MS
 
 
 def tentative(delta: Running) -> list[Any]:
@@ -117,10 +117,10 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     three: dict[str, Running], spark: SparkSession
 ) -> None:
     alpha, delta = Participant("alpha"), three["delta"]
-    folder, everybody = delta.seat.home.directory, list(three.values())
+    folder, everybody = delta.home_session.home.directory, list(three.values())
 
     def stable() -> int:
-        segments = delta.seat.home.catalog.segments(OUTPUT)
+        segments = delta.home_session.home.catalog.segments(OUTPUT)
         return sum(segment.stability is Stability.STABLE for segment in segments)
 
     rounds_until(everybody, lambda: stable() >= 4, ROUNDS)
@@ -142,10 +142,10 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     assert "as in the bucket before" in answers[max(answers)].reason, "and once"
 
     write_faults(folder, LinkFaults())
-    wanted = stable() + len(lacking) + 3
+    expected = stable() + len(lacking) + 3
     rounds_until(
         everybody,
-        lambda: stable() >= wanted and all(r.end_version is not None for r in tentative(delta)),
+        lambda: stable() >= expected and all(r.end_version is not None for r in tentative(delta)),
         ROUNDS,
     )
     rows = rows_of(delta)
@@ -159,17 +159,17 @@ def test_answers_keep_coming_within_the_bound_and_exactly_those_are_corrected(
     assert sum(u - f for f, u in again) == sum(u - f for f, u in lacked), "and nothing else"
 
     delta.loop.meter.flush()
-    load = load_of(delta.seat.home.catalog.loads_since(HOUR_MS), *now_and_window(delta))
+    load = load_of(delta.home_session.home.catalog.loads_since(HOUR_MS), *now_and_window(delta))
     assert load is not None
-    spent = {key.cause for key, cores in load.works.items() if key.fragment == "joined/main"}
+    spent = {key.cause for key, cores in load.by_key.items() if key.fragment == "joined/main"}
     assert spent == {Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION}
     assert 0 < load.corrections < load.total
     assert load.of("joined/main") < load.carried, "corrections are metered apart"
 
-    states = [t.state for t in delta.seat.home.catalog.transitions()]
+    states = [t.state for t in delta.home_session.home.catalog.transitions()]
     assert states[-1] is State.STABLE
     assert State.UP_FAILURE in states
     # The first steps of a cold Spark are no promise's.
-    asked = Asked(stream=OUTPUT, from_us=lacking[0].from_us)
-    outcome = run_checks(delta.seat.home, asked, session=lambda: spark)
+    asked = WindowRequest(stream=OUTPUT, from_us=lacking[0].from_us)
+    outcome = run_checks(delta.home_session.home, asked, session=lambda: spark)
     assert outcome.passed, [f.certificate for f in outcome.found if not f.certificate.passed]

@@ -16,7 +16,7 @@ class InConflict(ParticipantLoop):
     def __init__(self, *ticks: Ticked | Conflict) -> None:
         heard = cast("Any", self)
         super().__init__(
-            catalog=heard, drivers=(), inputs=Inputs(importer=heard), leases=heard, said=heard
+            catalog=heard, drivers=(), inputs=Inputs(importer=heard), leases=heard, observer=heard
         )
         self.ticks = list(ticks)
         self.errors: list[Exception] = []
@@ -27,7 +27,7 @@ class InConflict(ParticipantLoop):
     def error(self, error: Exception) -> None:
         self.errors.append(error)
 
-    def turn(self) -> Ticked:
+    def attempt(self) -> Ticked:
         found = self.ticks.pop(0)
         if isinstance(found, Conflict):
             raise found

@@ -17,7 +17,7 @@ from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName
 from pipelines.base.failpoints import POINTS
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from tests.federation.housekeeping import command, kept, kill_command_at
 from tests.federation.processes import Installation, contents, installation, kill
@@ -133,8 +133,8 @@ def keep_house(installed: Installation, name: str, words: tuple[str, ...]) -> No
 
 def age_files(installed: Installation, name: str) -> None:
     """Let the grace of everything under the storage root have passed."""
-    with take_seat(installed.settings, Participant(name)) as seat:
-        for path in seat.home.storage.rglob("*.parquet*"):
+    with open_session(installed.settings, Participant(name)) as session:
+        for path in session.home.storage.rglob("*.parquet*"):
             os.utime(path, (0, 0))
 
 
@@ -153,8 +153,8 @@ def run_watching(installed: Installation) -> None:
 
 
 def has_landed(installed: Installation) -> bool:
-    with take_seat(installed.settings, Participant("gamma")) as seat:
-        catalog = seat.home.catalog
+    with open_session(installed.settings, Participant("gamma")) as session:
+        catalog = session.home.catalog
         line = next(s for s in catalog.streams() if s.stream.name == SEEN)
         landed = sum(
             records

@@ -86,7 +86,7 @@ def undisturbed(federation: Federation, postgres_server: EmbeddedServer) -> dict
     """What alpha's home holds when nothing happened to it."""
     settings = federation("undisturbed")
     with seated(settings, "alpha", no_spark, FEW) as alpha:
-        rounds_until([alpha], lambda: has_ended(alpha.seat))
+        rounds_until([alpha], lambda: has_ended(alpha.home_session))
     return contents(Installation(settings, postgres_server), "alpha")
 
 
@@ -111,13 +111,13 @@ def run_to_the_end(
 ) -> list[int]:
     """Run the loop as the product does, `strike` before each turn; how long its pauses were."""
     pauses: list[int] = []
-    turns = 0
+    ticks = 0
 
     def is_done() -> bool:
-        nonlocal turns
-        turns += 1
-        strike(turns)
-        return has_ended(running.seat)
+        nonlocal ticks
+        ticks += 1
+        strike(ticks)
+        return has_ended(running.home_session)
 
     running.loop.run(
         is_done=is_done, wait=lambda limit_ms: None, recover=lambda e: None, pause=pauses.append
@@ -242,8 +242,8 @@ def test_a_server_that_is_killed_again_and_again_is_brought_back_and_the_work_is
                 seconds_max=150,
             )
             kill_server(installed, killed)
-        _, said = process.communicate(timeout=180)
-        assert process.returncode == 0, said
+        _, output = process.communicate(timeout=180)
+        assert process.returncode == 0, output
         assert len(killed) == 3
         with installed.server:
             assert contents(installed, "alpha") == undisturbed
@@ -331,10 +331,10 @@ def told(federation: Federation) -> Iterator[Importing]:
     """How beta imports from alpha, which has landed everything."""
     settings = federation("told")
     with seated(settings, "alpha", no_spark, FEW) as alpha:
-        rounds_until([alpha], lambda: has_ended(alpha.seat))
+        rounds_until([alpha], lambda: has_ended(alpha.home_session))
     with seated(settings, "beta", no_spark) as beta:
-        exchange = LocalExchange(Participant("beta"), beta.seat.partners)
-        home = beta.seat.home
+        exchange = LocalExchange(Participant("beta"), beta.home_session.partners)
+        home = beta.home_session.home
         importer = Importer(
             home.catalog, FileCopies(home.storage), exchange, beta.leases,
             contents=FileContents(home.storage, home.catalog),

@@ -20,11 +20,11 @@ from medusa_core.names import Participant, StreamName
 from pipelines.base.process_table import look_at
 from pipelines.base.settings import REPOSITORY
 from pipelines.cli.main import main
-from pipelines.exchange.notification_listener import Bell, Ears
+from pipelines.exchange.notification_listener import ListenerIO, NotificationListener
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
-from pipelines.participant.home_session import take_seat
-from pipelines.platform.drills.fault_injected_links import DrilledWays
+from pipelines.participant.home_session import open_session
+from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.platform.drills.link_faults import (
     FILE,
     LinkFaults,
@@ -35,7 +35,7 @@ from pipelines.platform.drills.link_faults import (
 )
 from pipelines.platform.drills.run_processes import FOLDER, Running, recorded, running_in
 from pipelines.sources.generated_files import write_generated
-from tests.exchange.test_bell import World
+from tests.exchange.test_notification_listener import World
 from tests.federation.building import Running as Seated
 from tests.federation.building import federation_of, rounds_until, seated
 from tests.federation.processes import Installation, installation, kill
@@ -74,17 +74,17 @@ def fault(folder: Path) -> Fault:
     return lambda *words: main(["fault", *words])
 
 
-def ways_of(folder: Path, here: Participant, now_s: float = 1_000.0) -> DrilledWays:
+def ways_of(folder: Path, here: Participant, now_s: float = 1_000.0) -> FaultInjectedLinks:
     def told(error: Exception) -> None:
         raise error
 
-    return DrilledWays(folder, here, told, now_s=lambda: now_s)
+    return FaultInjectedLinks(folder, here, told, now_s=lambda: now_s)
 
 
 def is_open(folder: Path, one: Participant, other: Participant) -> tuple[bool, bool]:
     """Whether questions of the one reach the other, and whether answers come back."""
-    ways = DrilledWays(folder, one)
-    return passes(lambda: ways.ask(other)), passes(lambda: ways.hear(other))
+    links = FaultInjectedLinks(folder, one)
+    return passes(lambda: links.ask(other)), passes(lambda: links.hear(other))
 
 
 def passes(call: Callable[[], None]) -> bool:
@@ -102,9 +102,9 @@ def test_a_link_that_is_cut_is_cut_on_all_ways_until_it_is_healed(
     assert fault("cut", "alpha", "beta") == 0
     for one, other in ((A, B), (B, A)):
         assert is_open(folder, one, other) == (False, False)
-        assert not DrilledWays(folder, one).carries_bell(other)
+        assert not FaultInjectedLinks(folder, one).carries_notification(other)
     assert is_open(folder, A, C) == (True, True)
-    assert DrilledWays(folder, A).carries_bell(C)
+    assert FaultInjectedLinks(folder, A).carries_notification(C)
     assert fault("heal", "beta", "alpha") == 0
     assert is_open(folder, A, B) == (True, True)
 
@@ -113,28 +113,28 @@ def test_one_way_alone_is_cut_when_that_is_asked(folder: Path, fault: Fault) -> 
     assert fault("cut", "alpha", "beta", "--one-way") == 0
     assert is_open(folder, A, B) == (False, True)
     assert is_open(folder, B, A) == (True, False)
-    assert DrilledWays(folder, A).carries_bell(B)
-    assert not DrilledWays(folder, B).carries_bell(A)
+    assert FaultInjectedLinks(folder, A).carries_notification(B)
+    assert not FaultInjectedLinks(folder, B).carries_notification(A)
 
 
 def test_a_running_process_sees_a_change_at_its_next_call(folder: Path, fault: Fault) -> None:
-    ways = DrilledWays(folder, A)
-    ways.ask(B)
+    links = FaultInjectedLinks(folder, A)
+    links.ask(B)
     fault("cut", "alpha", "beta")
     with pytest.raises(Unavailable):
-        ways.ask(B)
+        links.ask(B)
     fault("cut", "alpha", "gamma")
     fault("heal", "alpha", "beta")
-    ways.ask(B)
+    links.ask(B)
     with pytest.raises(Unavailable):
-        ways.ask(C)
+        links.ask(C)
     fault("heal")
-    ways.ask(C)
+    links.ask(C)
 
 
 def test_a_cut_ends_by_itself(folder: Path) -> None:
     write_faults(folder, LinkFaults().with_lost(Lost(A, B, 1_000.0), Lost(B, A, 1_000.5)))
-    assert not ways_of(folder, A, 999.9).carries_bell(B)
+    assert not ways_of(folder, A, 999.9).carries_notification(B)
     ways_of(folder, A, 1_000.0).ask(B)
     with pytest.raises(Unavailable):
         ways_of(folder, B, 1_000.0).ask(A)
@@ -155,19 +155,19 @@ def test_over_a_slow_link_each_call_takes_longer_and_one_that_takes_too_long_is_
     folder: Path, fault: Fault
 ) -> None:
     slept: list[float] = []
-    ways = DrilledWays(folder, B, sleep=slept.append)
+    links = FaultInjectedLinks(folder, B, sleep=slept.append)
     assert fault("slow", "beta", "alpha", "--by", "500ms") == 0
-    ways.ask(A)
-    ways.hear(A)
-    ways.ask(C)
+    links.ask(A)
+    links.hear(A)
+    links.ask(C)
     assert slept == [0.5]
-    assert not ways.carries_bell(A)
+    assert not links.carries_notification(A)
     fault("slow", "alpha", "beta", "--by", "20s")
     with pytest.raises(Unavailable, match="within 5 s"):
-        ways.ask(A)
+        links.ask(A)
     assert slept == [0.5, 5.0]
     fault("heal", "beta")
-    ways.ask(A)
+    links.ask(A)
     assert len(slept) == 2
 
 
@@ -207,10 +207,10 @@ def test_a_file_that_medusa_did_not_write_cuts_nothing_and_is_reported_once(
 ) -> None:
     (folder / FILE).write_text(spoilt if isinstance(spoilt, str) else json.dumps(spoilt))
     told: list[Exception] = []
-    ways = DrilledWays(folder, A, told.append)
+    links = FaultInjectedLinks(folder, A, told.append)
     for _ in range(3):
-        ways.ask(B)
-        ways.hear(B)
+        links.ask(B)
+        links.hear(B)
     assert [type(error) for error in told] == [Refused]
     assert FILE in str(told[0])
     assert fault("cut", "alpha", "beta") == fault("list") == 2
@@ -218,37 +218,41 @@ def test_a_file_that_medusa_did_not_write_cuts_nothing_and_is_reported_once(
     assert fault("heal") == 0
     assert fault("cut", "alpha", "beta") == 0
     with pytest.raises(Unavailable):
-        ways.ask(B)
+        links.ask(B)
 
 
 def test_what_is_no_file_is_not_waited_for(folder: Path) -> None:
     os.mkfifo(folder / FILE)
     told: list[Exception] = []
-    DrilledWays(folder, A, told.append).ask(B)
+    FaultInjectedLinks(folder, A, told.append).ask(B)
     assert len(told) == 1
     (folder / FILE).unlink()
     (folder / FILE).symlink_to(folder / "home.json")
-    DrilledWays(folder, A, told.append).ask(B)
+    FaultInjectedLinks(folder, A, told.append).ask(B)
     assert len(told) == 2
 
 
 def test_notifications_over_a_cut_link_are_skipped_and_arrive_again_once_it_heals() -> None:
     world, cut = World(), {"beta"}
-    ears = Ears(listen=world.listen, wait=world.wait, now_s=lambda: world.now_s, sleep=world.sleep)
-    bell = Bell(["alpha", "beta"], ears, is_heard=lambda url: url not in cut)
-    bell.wait(1_000)
+    listener_io = ListenerIO(
+        listen=world.listen, wait=world.wait, now_s=lambda: world.now_s, sleep=world.sleep
+    )
+    listener = NotificationListener(
+        ["alpha", "beta"], listener_io, is_heard=lambda url: url not in cut
+    )
+    listener.wait(1_000)
     assert set(world.lines) == {"alpha"}
     cut.clear()
     world.now_s += 20
-    bell.wait(1_000)
+    listener.wait(1_000)
     cut.add("beta")
     world.lines["beta"].notifies.append("news")
     began_s = world.now_s
-    bell.wait(1_000)
+    listener.wait(1_000)
     assert world.now_s == began_s + 1
     cut.clear()
     world.lines["beta"].notifies.append("news")
-    bell.wait(1_000)
+    listener.wait(1_000)
     assert world.now_s == began_s + 1
 
 
@@ -300,10 +304,10 @@ def test_to_explain_changes_nothing(
     assert fault("cut", "alpha", "beta", "--for", "10s", "--explain") == 0
     assert fault("slow", "alpha", "beta", "--by", "1s", "--explain") == 0
     assert fault("heal", "--explain") == 0
-    said = capsys.readouterr().out
-    assert "would be so: nothing goes between alpha and beta, for 10 s" in said
-    assert "would be so: every call between alpha and beta takes 1000 ms longer" in said
-    assert "would be whole again: every link" in said
+    output = capsys.readouterr().out
+    assert "would be so: nothing goes between alpha and beta, for 10 s" in output
+    assert "would be so: every call between alpha and beta takes 1000 ms longer" in output
+    assert "would be whole again: every link" in output
     assert sorted(folder.iterdir()) == before
 
 
@@ -532,9 +536,9 @@ def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
     two: dict[str, Seated], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alpha, beta = two["alpha"], two["beta"]
-    monkeypatch.setenv("MEDUSA_DIR", str(alpha.seat.home.directory))
-    rounds_until([alpha], lambda: has_ended(alpha.seat))
-    segments = beta.seat.home.catalog.segments
+    monkeypatch.setenv("MEDUSA_DIR", str(alpha.home_session.home.directory))
+    rounds_until([alpha], lambda: has_ended(alpha.home_session))
+    segments = beta.home_session.home.catalog.segments
     main(["fault", "cut", "alpha", "beta"])
     assert beta.loop.tick().is_idle
     assert "cut by a drill" in (beta.heard.imports[-1].problem or "")
@@ -545,8 +549,10 @@ def test_nothing_goes_over_a_cut_link_and_all_of_it_once_it_is_whole(
     assert "does not answer" in (beta.heard.imports[-1].problem or "")
     assert segments(CONNECTIONS) == ()
     main(["fault", "heal", "alpha", "beta"])
-    rounds_until([beta], lambda: has_ended(beta.seat))
-    held = {hold.holder: hold.from_us for hold in alpha.seat.home.catalog.holds(CONNECTIONS)}
+    rounds_until([beta], lambda: has_ended(beta.home_session))
+    held = {
+        hold.holder: hold.from_us for hold in alpha.home_session.home.catalog.holds(CONNECTIONS)
+    }
     assert held["beta"] > segments(CONNECTIONS)[-1].range.from_us
 
 
@@ -580,5 +586,5 @@ def states(installed: Installation) -> list[tuple[Participant, bool]]:
 
 
 def steps(installed: Installation) -> int:
-    with take_seat(installed.settings, B) as seat:
-        return len(seat.home.catalog.steps())
+    with open_session(installed.settings, B) as session:
+        return len(session.home.catalog.steps())

@@ -25,7 +25,7 @@ from pipelines.catalog.server.home_databases import home_urls
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended, loop_of
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from tests.federation.building import Running, federation_of, rounds_until, seated
 from tests.federation.processes import LEASE_S, Installation, contents, installation, kill
@@ -93,8 +93,8 @@ def go_on(installed: Installation) -> None:
 
 
 def outputs_have_ended(installed: Installation) -> bool:
-    with take_seat(installed.settings, Participant("beta")) as seat:
-        return has_ended(seat)
+    with open_session(installed.settings, Participant("beta")) as session:
+        return has_ended(session)
 
 
 def logged(installed: Installation, participant: str, words: str) -> bool:
@@ -114,9 +114,9 @@ def test_a_frozen_driver_is_refused_when_it_wakes_and_its_successor_did_not_wait
         go_on(installed)
         os.killpg(frozen.pid, signal.SIGCONT)
         until(lambda: frozen.poll() is not None, "the frozen driver gives up", seconds_max=60)
-        said = frozen.stderr.read() if frozen.stderr else ""
-        assert frozen.returncode == 3, said
-        assert "is held by" in said
+        output = frozen.stderr.read() if frozen.stderr else ""
+        assert frozen.returncode == 3, output
+        assert "is held by" in output
         assert contents(installed, "beta") == undisturbed
     finally:
         kill(successor)
@@ -127,11 +127,11 @@ def test_a_second_driver_is_refused_before_it_commits_anything(installed: Instal
     first = start_and_stop_at(installed, "step.decided")
     try:
         second = installed.start("beta", "--until-ended")
-        _, said = second.communicate(timeout=60)
+        _, output = second.communicate(timeout=60)
         assert second.returncode == 3
-        assert "is held by" in said
-        with take_seat(installed.settings, Participant("beta")) as seat:
-            assert seat.home.catalog.steps() == ()
+        assert "is held by" in output
+        with open_session(installed.settings, Participant("beta")) as session:
+            assert session.home.catalog.steps() == ()
     finally:
         kill(first)
 
@@ -151,8 +151,8 @@ def test_a_database_that_is_killed_is_a_pause_and_nothing_else(
         monkeypatch.setattr("pipelines.catalog.server.embedded_server.USERS_MS_MAX", 0)
         installed.server.stop()
         go_on(installed)
-        _, said = process.communicate(timeout=120)
-        assert process.returncode == 0, said
+        _, output = process.communicate(timeout=120)
+        assert process.returncode == 0, output
         assert contents(installed, "beta") == undisturbed
     finally:
         kill(process)
@@ -176,9 +176,9 @@ def test_a_damaged_file_is_named_and_nothing_of_it_is_published(
     two: dict[str, Running], damage: str
 ) -> None:
     alpha, beta = two["alpha"], two["beta"]
-    rounds_until([alpha], lambda: has_ended(alpha.seat))
-    (segment, *_) = alpha.seat.home.catalog.segments(StreamName("connections"))
-    path = alpha.seat.home.storage / segment.files[0].path
+    rounds_until([alpha], lambda: has_ended(alpha.home_session))
+    (segment, *_) = alpha.home_session.home.catalog.segments(StreamName("connections"))
+    path = alpha.home_session.home.storage / segment.files[0].path
     whole = path.read_bytes()
     path.unlink()
     if damage == "flipped":
@@ -187,27 +187,29 @@ def test_a_damaged_file_is_named_and_nothing_of_it_is_published(
         path.write_bytes(whole[: len(whole) // 2])
     assert beta.loop.tick().is_idle
     assert path.name in (beta.heard.imports[-1].problem or "")
-    assert beta.seat.home.catalog.segments(StreamName("connections")) == ()
+    assert beta.home_session.home.catalog.segments(StreamName("connections")) == ()
     path.unlink(missing_ok=True)
     path.write_bytes(whole)
-    rounds_until(two.values(), lambda: has_ended(beta.seat))
+    rounds_until(two.values(), lambda: has_ended(beta.home_session))
 
 
 def test_a_full_disk_is_named_leaves_nothing_half_published_and_is_waited_for(
     two: dict[str, Running],
 ) -> None:
     alpha, beta = two["alpha"], two["beta"]
-    rounds_until([alpha], lambda: has_ended(alpha.seat))
+    rounds_until([alpha], lambda: has_ended(alpha.home_session))
     rounds_until([beta], lambda: bool(beta.heard.steps))
     done = len(beta.heard.steps)
     with files_no_longer_than(1), pytest.raises(Unavailable, match="could not be written"):
         beta.loop.tick()
     assert len(beta.heard.steps) == done
-    known = {s.path for o in OUTPUTS for g in beta.seat.home.catalog.segments(o) for s in g.files}
-    there = {str(f.relative_to(beta.seat.home.storage)) for o in OUTPUTS
-             for f in (beta.seat.home.storage / o).glob("*")}  # fmt: skip
+    known = {
+        s.path for o in OUTPUTS for g in beta.home_session.home.catalog.segments(o) for s in g.files
+    }
+    there = {str(f.relative_to(beta.home_session.home.storage)) for o in OUTPUTS
+             for f in (beta.home_session.home.storage / o).glob("*")}  # fmt: skip
     assert there == known
-    rounds_until(two.values(), lambda: has_ended(beta.seat))
+    rounds_until(two.values(), lambda: has_ended(beta.home_session))
 
 
 @contextmanager
@@ -225,7 +227,7 @@ def test_a_commit_whose_answer_is_lost_is_found_again_and_made_once(
     two: dict[str, Running], postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
     alpha, beta = two["alpha"], two["beta"]
-    rounds_until([alpha], lambda: has_ended(alpha.seat))
+    rounds_until([alpha], lambda: has_ended(alpha.home_session))
     database = known_homes(tmp_path / "two")[Participant("beta")]
     urls = home_urls(postgres_server.superuser_url(), Participant("beta"), database)
     with relay_to(postgres_server.port) as relay, ExitStack() as stack:
@@ -234,14 +236,14 @@ def test_a_commit_whose_answer_is_lost_is_found_again_and_made_once(
             through.render_as_string(hide_password=False), Participant("beta")
         )
         stack.callback(catalog.close)
-        seat = replace(beta.seat, home=replace(beta.seat.home, catalog=catalog))
-        loop = loop_of(seat, beta.leases, beta.session, beta.heard, stack, FEW)
+        session = replace(beta.home_session, home=replace(beta.home_session.home, catalog=catalog))
+        loop = loop_of(session, beta.leases, beta.session, beta.heard, stack, FEW)
         relay.lose_answer_to("commit_step")
-        while not has_ended(beta.seat):
+        while not has_ended(beta.home_session):
             loop.tick()
     assert relay.lost == 1
     assert [done.committed.again for done in beta.heard.steps].count(True) == 1
-    keys = [step.commit_key for step in beta.seat.home.catalog.steps()]
+    keys = [step.commit_key for step in beta.home_session.home.catalog.steps()]
     assert len(keys) == len(set(keys)) == len(beta.heard.steps)
 
 

@@ -11,7 +11,7 @@ from medusa_core.digest import Digest
 from medusa_core.grid import floor_us
 from medusa_core.names import Participant, StreamName
 from pipelines.base.failpoints import POINTS
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from tests.federation.processes import Installation, installation, kill
 from tests.waiting import until
 
@@ -80,8 +80,8 @@ def run_feed(installed: Installation) -> None:
 
 
 def has_landed(installed: Installation) -> bool:
-    with take_seat(installed.settings, Participant("alpha")) as seat:
-        catalog = seat.home.catalog
+    with open_session(installed.settings, Participant("alpha")) as session:
+        catalog = session.home.catalog
         landed = sum(
             records
             for stream in STREAMS
@@ -98,8 +98,8 @@ def has_landed(installed: Installation) -> bool:
 
 def landed_by(installed: Installation) -> Landed:
     """How far each stream reaches, and every bucket's digest, however it was cut into segments."""
-    with take_seat(installed.settings, Participant("alpha")) as seat:
-        catalog = seat.home.catalog
+    with open_session(installed.settings, Participant("alpha")) as session:
+        catalog = session.home.catalog
         assert not catalog.quarantine_count()
         return {
             line.stream.name: (

@@ -58,7 +58,7 @@ def test_of_several_steps_of_a_turn_the_first_alone_tells_what_is_around_one(wor
 def test_what_the_loop_does_before_it_decides_counts_in_turns_without_a_step_too() -> None:
     times = LoopTimes()
     for _ in range(4):
-        times.note_turn(turn_ms=0, lead_ms=600)
+        times.note_tick(tick_ms=0, lead_ms=600)
     assert times.cost(a.MAIN, METERED, 0).wake_ms == 600
 
 
@@ -69,7 +69,7 @@ def test_a_turn_blocks_an_answer_but_for_the_fragments_own_steps(world: World) -
     applied = world.compute()
     for _ in range(4):
         times.note_steps([applied], read_ms=0)
-        times.note_turn(turn_ms=STEP_MS + 300, lead_ms=0)
+        times.note_tick(tick_ms=STEP_MS + 300, lead_ms=0)
     later_ms = ESTIMATED_EVERY_MS
     assert times.cost(a.MAIN, METERED, later_ms).blocked_ms == 300
     assert times.cost(a.TAIL, METERED, later_ms).blocked_ms == STEP_MS + 300
@@ -79,11 +79,11 @@ def test_estimates_are_made_again_every_second_and_when_the_clock_was_set_back()
     times = LoopTimes()
     times.cost(a.MAIN, METERED, 5_000)
     for _ in range(4):
-        times.note_turn(turn_ms=0, lead_ms=600)
+        times.note_tick(tick_ms=0, lead_ms=600)
     assert times.cost(a.MAIN, METERED, 5_999).wake_ms == 100
     assert times.cost(a.MAIN, METERED, 6_000).wake_ms == 600
     for _ in range(300):
-        times.note_turn(turn_ms=0, lead_ms=10)
+        times.note_tick(tick_ms=0, lead_ms=10)
     assert times.cost(a.MAIN, METERED, 10).wake_ms == 100
     other = Cost(step_ms=2_000)
     assert times.cost(a.MAIN, other, 10).step_ms == 2_000, "what was metered is new"

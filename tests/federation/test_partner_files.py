@@ -223,13 +223,13 @@ def beta(postgres_server: EmbeddedServer, tmp_path: Path) -> Iterator[Running]:
         contracts = write_contracts(tmp_path / "contracts")
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         with seated(settings, "alpha", no_spark) as alpha:
-            rounds_until([alpha], lambda: has_ended(alpha.seat))
+            rounds_until([alpha], lambda: has_ended(alpha.home_session))
         yield stack.enter_context(seated(settings, "beta", no_spark))
 
 
 @pytest.fixture
 def exchange(beta: Running) -> Iterator[Spoilt]:
-    made = Spoilt(dict(beta.seat.partners))
+    made = Spoilt(dict(beta.home_session.partners))
     yield made
     made.close()
 
@@ -237,7 +237,7 @@ def exchange(beta: Running) -> Iterator[Spoilt]:
 @pytest.fixture
 def poll(beta: Running, exchange: Spoilt) -> Callable[[], dict[StreamName, str | None]]:
     """What a poll tells of each stream: a problem, or None for news."""
-    home = beta.seat.home
+    home = beta.home_session.home
     importer = Importer(
         home.catalog, FileCopies(home.storage), exchange, beta.leases,
         contents=FileContents(home.storage, home.catalog),
@@ -254,7 +254,7 @@ def poll(beta: Running, exchange: Spoilt) -> Callable[[], dict[StreamName, str |
 def test_each_spoilt_file_stops_its_line_until_a_whole_one_is_told(
     beta: Running, exchange: Spoilt, poll: Callable[[], dict[StreamName, str | None]]
 ) -> None:
-    catalog = beta.seat.home.catalog
+    catalog = beta.home_session.home.catalog
     for number, (name, (spoil, says)) in enumerate(REFUSED.items()):
         exchange.spoil = spoil
         told = poll()

@@ -69,7 +69,7 @@ def four(settings: Settings, spark: SparkSession) -> Iterator[dict[str, Running]
 def as_keeper(server: EmbeddedServer, settings: Settings, name: str, statement: str) -> None:
     participant = Participant(name)
     database = known_homes(settings.directory)[participant]
-    engine = create_engine(home_urls(server.superuser_url(), participant, database).keeper)
+    engine = create_engine(home_urls(server.superuser_url(), participant, database).owner_role)
     with engine.begin() as connection:
         connection.execute(text(statement))
     engine.dispose()
@@ -96,16 +96,16 @@ def test_a_partner_is_named_and_passed_by(
     problems = {told.stream: told.problem for told in delta.heard.imports}
     assert problems["connections_a"] is not None
     assert problems["connections_b"] is problems["connections_c"] is None
-    for letter, has_come in (("a", False), ("b", True), ("c", True)):
-        segments = delta.seat.home.catalog.segments(StreamName(f"connections_{letter}"))
-        assert bool(segments) is has_come, letter
+    for character, has_come in (("a", False), ("b", True), ("c", True)):
+        segments = delta.home_session.home.catalog.segments(StreamName(f"connections_{character}"))
+        assert bool(segments) is has_come, character
 
 
 def test_what_a_partner_is_to_read_is_held_for_it_before_it_has_read_anything(
     four: dict[str, Running],
 ) -> None:
-    for name, letter in zip(LANDING, "abc", strict=True):
-        (hold,) = four[name].seat.home.catalog.holds(StreamName(f"connections_{letter}"))
+    for name, character in zip(LANDING, "abc", strict=True):
+        (hold,) = four[name].home_session.home.catalog.holds(StreamName(f"connections_{character}"))
         assert (hold.holder, hold.purpose) == ("delta", "import")
         assert hold.from_us < START_US
 

@@ -17,7 +17,7 @@ from pipelines.base.settings import Settings
 from pipelines.contracts.reach import PURPOSE
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts, beginning_of
 from pipelines.participant.assembly import has_ended
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.storage.arrow_schema import columns_of
 from pipelines.storage.segment_rows import read_segments
 from tests.federation.building import Running, federation_of, rounds_until, seated
@@ -90,14 +90,14 @@ def test_buckets_before_the_named_one_are_computed_under_the_plan_before(
         rounds_until([solo], lambda: bool(solo.heard.landed))
     apply(settings, contracts, more=100, from_=str(ORIGIN_S + 50))
     with seated(settings, "solo", lambda: spark) as solo:
-        rounds_until([solo], lambda: has_ended(solo.seat))
-        home = solo.seat.home
+        rounds_until([solo], lambda: has_ended(solo.home_session))
+        home = solo.home_session.home
         segments = home.catalog.segments(StreamName("most_values"))
         columns = columns_of("most_values", {"window_start": "timestamp", "most": "int"})
         rows = pa.concat_tables(read_segments(home.storage, segments, columns)).to_pylist()
         begun_s = {int(row["window_start"].timestamp()) - ORIGIN_S: row["most"] for row in rows}
         plans = {segment.plan for segment in segments}
-        solo.seat.home.catalog.release_hold(StreamName("given"), "changing", PURPOSE)
+        solo.home_session.home.catalog.release_hold(StreamName("given"), "changing", PURPOSE)
         run_until(solo, lambda: kept_from_s(solo, "given") == 80)
         assert kept_from_s(solo, "most_values") == 0, "it has no retention"
     assert begun_s == {at: 1 if at < 50 else 100 for at in range(0, 100, 10)}
@@ -119,7 +119,7 @@ def run_until(running: Running, is_done: Callable[[], bool]) -> None:
 
 def kept_from_s(running: Running, stream: str) -> int:
     """From when on a stream is kept, in seconds behind its origin."""
-    lines = running.seat.home.catalog.streams()
+    lines = running.home_session.home.catalog.streams()
     kept_us = next(line.kept_from_us for line in lines if line.stream.name == stream)
     assert kept_us is not None
     return kept_us // 1_000_000 - ORIGIN_S
@@ -140,8 +140,8 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
     with installation(folder) as installed:
 
         def counted() -> tuple[Segment, ...]:
-            with take_seat(installed.settings, Participant("solo")) as seat:
-                return seat.home.catalog.segments(COUNTED)
+            with open_session(installed.settings, Participant("solo")) as session:
+                return session.home.catalog.segments(COUNTED)
 
         process = installed.start("solo")
         try:
@@ -158,13 +158,13 @@ def test_a_running_participant_takes_up_a_changed_network_by_itself(tmp_path: Pa
             assert process.poll() is None, "it is the same process"
         finally:
             kill(process)
-        with take_seat(installed.settings, Participant("solo")) as seat:
-            catalog = seat.home.catalog
+        with open_session(installed.settings, Participant("solo")) as session:
+            catalog = session.home.catalog
             segments, (line,) = catalog.segments(COUNTED), [
                 a for a in catalog.assignments() if a.fragment == "live/main"
             ]  # fmt: skip
             columns = columns_of(COUNTED, {"window_start": "timestamp", "n": "bigint"})
-            tables = read_segments(seat.home.storage, segments, columns)
+            tables = read_segments(session.home.storage, segments, columns)
             rows = pa.concat_tables(tables).to_pylist()
     assert line.from_us is not None
     assert {s.plan == line.plan for s in segments if s.range.from_us >= line.from_us} == {True}
@@ -191,8 +191,8 @@ def test_after_an_upgrade_of_the_engine_what_is_left_is_computed_under_the_new_p
         pass
     apply(settings, contracts, more=1, from_=str(ORIGIN_S + 50))
     with seated(settings, "solo", lambda: spark) as solo:
-        rounds_until([solo], lambda: has_ended(solo.seat))
-        segments = solo.seat.home.catalog.segments(StreamName("most_values"))
-        (newest,) = {a.plan for a in solo.seat.home.catalog.assignments()}
+        rounds_until([solo], lambda: has_ended(solo.home_session))
+        segments = solo.home_session.home.catalog.segments(StreamName("most_values"))
+        (newest,) = {a.plan for a in solo.home_session.home.catalog.assignments()}
         assert {segment.plan for segment in segments} == {newest}
         assert sum(segment.digest.rows for segment in segments) == 10

@@ -17,17 +17,17 @@ from medusa_core.errors import Conflict
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import (
     Engines,
     has_ended,
     has_promised,
-    load_works,
+    load_assigned_plans,
     loop_of,
     wait_for_leases,
 )
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.participant.warm_up import warm_up
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
@@ -60,14 +60,14 @@ def beta(
     with federation_of(postgres_server, tmp_path / "homes") as settings:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         with seated(settings, "alpha", lambda: spark) as alpha:
-            rounds_until([alpha], lambda: has_ended(alpha.seat))
+            rounds_until([alpha], lambda: has_ended(alpha.home_session))
         with seated(settings, "beta", lambda: spark) as running:
             yield running
 
 
 @contextmanager
-def second_driver(of: Running) -> Iterator[LeaseKeeper]:
-    with LeaseKeeper(of.seat.home.catalog, "second", lease_ms=200) as leases:
+def second_driver(of: Running) -> Iterator[LeaseRenewer]:
+    with LeaseRenewer(of.home_session.home.catalog, "second", lease_ms=200) as leases:
         yield leases
 
 
@@ -76,7 +76,9 @@ def test_a_driver_gets_ready_once_while_it_waits_and_is_refused_if_the_other_liv
 ) -> None:
     readied: list[bool] = []
     with second_driver(beta) as leases, pytest.raises(Conflict, match="is held by"):
-        wait_for_leases(beta.seat, leases, 200, beta.heard, get_ready=lambda: readied.append(True))
+        wait_for_leases(
+            beta.home_session, leases, 200, beta.heard, get_ready=lambda: readied.append(True)
+        )
     assert readied == [True]
 
 
@@ -84,7 +86,9 @@ def test_a_driver_whose_leases_are_free_does_not_wait_to_be_ready(beta: Running)
     beta.leases.__exit__(None, None, None)
     readied: list[bool] = []
     with second_driver(beta) as leases:
-        wait_for_leases(beta.seat, leases, 200, beta.heard, get_ready=lambda: readied.append(True))
+        wait_for_leases(
+            beta.home_session, leases, 200, beta.heard, get_ready=lambda: readied.append(True)
+        )
     assert readied == []
 
 
@@ -94,32 +98,41 @@ def test_a_driver_that_has_promised_a_bound_gets_ready_before_it_asks_for_its_le
     held: list[bool] = []
 
     def get_ready() -> None:
-        held.append(any(record.is_held for record in beta.seat.home.catalog.leases()))
+        held.append(any(record.is_held for record in beta.home_session.home.catalog.leases()))
 
-    assert not has_promised(beta.seat)
-    outputs = [name for work in load_works(beta.seat) for f in work.fragments for name in f.outputs]
-    beta.seat.home.catalog.declare_bound(outputs[0], Bound(bound_ms=60_000), 0)
-    assert has_promised(beta.seat)
+    assert not has_promised(beta.home_session)
+    outputs = [
+        name
+        for assigned_plan in load_assigned_plans(beta.home_session)
+        for f in assigned_plan.fragments
+        for name in f.outputs
+    ]
+    beta.home_session.home.catalog.declare_bound(outputs[0], Bound(bound_ms=60_000), 0)
+    assert has_promised(beta.home_session)
     beta.leases.__exit__(None, None, None)
     with second_driver(beta) as leases:
         wait_for_leases(
-            beta.seat, leases, 200, beta.heard, get_ready=get_ready, gets_ready_first=True
+            beta.home_session, leases, 200, beta.heard, get_ready=get_ready, gets_ready_first=True
         )
         assert held == [False]
-        assert any(record.is_held for record in beta.seat.home.catalog.leases())
+        assert any(record.is_held for record in beta.home_session.home.catalog.leases())
 
 
 def test_the_first_step_of_a_driver_that_was_ready_needs_no_plan_to_be_made(
     beta: Running,
 ) -> None:
-    engines = Engines(beta.seat, beta.session)
-    works = load_works(beta.seat)
-    assert warm_up(works, engines.engine_of) == sum(len(work.fragments) for work in works) == 1
+    engines = Engines(beta.home_session, beta.session)
+    assigned_plans = load_assigned_plans(beta.home_session)
+    assert (
+        warm_up(assigned_plans, engines.engine_of)
+        == sum(len(assigned_plan.fragments) for assigned_plan in assigned_plans)
+        == 1
+    )
     heard = Heard()
     with ExitStack() as stack:
         few = Limits(records_per_step_max=3_000)
-        loop = loop_of(beta.seat, beta.leases, beta.session, heard, stack, few, engines)
-        while not has_ended(beta.seat):
+        loop = loop_of(beta.home_session, beta.leases, beta.session, heard, stack, few, engines)
+        while not has_ended(beta.home_session):
             loop.tick()
     phases = [step.commit.metrics.phases_ms for step in heard.steps]
     assert any("spark" in ms for ms in phases)
@@ -173,5 +186,5 @@ def postmaster_of(installed: Installation) -> int:
 
 
 def outputs_have_ended(installed: Installation) -> bool:
-    with take_seat(installed.settings, BETA) as seat:
-        return has_ended(seat)
+    with open_session(installed.settings, BETA) as session:
+        return has_ended(session)

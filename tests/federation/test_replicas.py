@@ -19,7 +19,7 @@ from pipelines.changes.line_versions import line_of
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from pipelines.quality.check_run import run_checks
-from pipelines.quality.windows import Asked
+from pipelines.quality.windows import WindowRequest
 from tests.federation.building import (
     Running,
     federation_of,
@@ -65,48 +65,50 @@ def four(
 
 
 def chosen(delta: Running) -> tuple[Segment, ...]:
-    return delta.seat.home.catalog.segments(COUNTED, producer=CHOSEN)
+    return delta.home_session.home.catalog.segments(COUNTED, producer=CHOSEN)
 
 
 def through_us(delta: Running, stream: StreamName = BUSY) -> int:
     """Up to where the reader has a stream as final."""
-    return line_of(delta.seat.home.catalog, stream).stable_through_us or 0
+    return line_of(delta.home_session.home.catalog, stream).stable_through_us or 0
 
 
 def reached_us(of: Running) -> int:
     """Up to where a producer has computed."""
-    lines = of.seat.home.catalog.lines(COUNTED)
+    lines = of.home_session.home.catalog.lines(COUNTED)
     return next(
-        ln.boundary_us for ln in lines if ln.producer.participant == of.seat.home.participant
+        ln.boundary_us
+        for ln in lines
+        if ln.producer.participant == of.home_session.home.participant
     )
 
 
 def contents(of: Running, producer: Producer) -> dict[int, Digest]:
-    segments = of.seat.home.catalog.segments(COUNTED, producer=producer)
+    segments = of.home_session.home.catalog.segments(COUNTED, producer=producer)
     return {at: d for s in segments for at, d in s.buckets.items()}
 
 
 def goes_on(delta: Running, running: list[Running], buckets: int) -> None:
     """Let them tick until the reader has so many buckets more as final."""
-    wanted = max(through_us(delta), *(reached_us(r) for r in running if _computes(r)))
-    wanted += buckets * 1_000_000
-    rounds_until(running, lambda: through_us(delta) >= wanted, ROUNDS)
+    expected = max(through_us(delta), *(reached_us(r) for r in running if _computes(r)))
+    expected += buckets * 1_000_000
+    rounds_until(running, lambda: through_us(delta) >= expected, ROUNDS)
 
 
 def _computes(of: Running) -> bool:
-    return of.seat.home.participant in (BETA, GAMMA)
+    return of.home_session.home.participant in (BETA, GAMMA)
 
 
 def cut(delta: Running, partner: Participant) -> None:
     ways = (Lost(partner, DELTA), Lost(DELTA, partner))
-    write_faults(delta.seat.home.directory, LinkFaults(lost=ways))
+    write_faults(delta.home_session.home.directory, LinkFaults(lost=ways))
 
 
 def test_a_reader_loses_nothing_and_doubles_nothing_whichever_producer_is_away(
     four: dict[str, Running],
 ) -> None:
     alpha, beta, gamma, delta = four.values()
-    folder = delta.seat.home.directory
+    folder = delta.home_session.home.directory
     goes_on(delta, [alpha, beta, gamma, delta], 2)
 
     # beta dies: gamma goes on.
@@ -119,11 +121,15 @@ def test_a_reader_loses_nothing_and_doubles_nothing_whichever_producer_is_away(
 
     rows = chosen(delta)
     assert {row.stability for row in rows} == {Stability.STABLE}
-    read = {r.producer.participant for row in rows for r in delta.seat.home.catalog.lineage(row)}
+    read = {
+        r.producer.participant for row in rows for r in delta.home_session.home.catalog.lineage(row)
+    }
     assert read == {BETA, GAMMA}, "both have been read"
-    history = delta.seat.home.catalog.history(COUNTED, CHOSEN, rows[0].range.hull(rows[-1].range))
+    history = delta.home_session.home.catalog.history(
+        COUNTED, CHOSEN, rows[0].range.hull(rows[-1].range)
+    )
     assert {event.stability for event in history} == {Stability.STABLE}, "nothing was tentative"
-    steps = delta.seat.home.catalog.segments(BUSY)
+    steps = delta.home_session.home.catalog.segments(BUSY)
     assert {row.stability for row in steps} == {Stability.STABLE}
     # Bucket by bucket it is what each of them has computed.
     mine = {at: d for row in rows for at, d in row.buckets.items()}
@@ -132,11 +138,11 @@ def test_a_reader_loses_nothing_and_doubles_nothing_whichever_producer_is_away(
         both = [at for at in mine if at < reached_us(of)]
         assert {at: mine[at] for at in both} == {at: computed[at] for at in both}
     assert len(mine) > 2
-    outcome = run_checks(delta.seat.home, Asked(stream=BUSY))
+    outcome = run_checks(delta.home_session.home, WindowRequest(stream=BUSY))
     assert dict(outcome.not_recomputed) == {
         BUSY: "the records of given are not in this home: ask where they land"
     }
-    assert delta.seat.home.catalog.divergences() == ()
+    assert delta.home_session.home.catalog.divergences() == ()
 
 
 @pytest.mark.parametrize("verify", [2])
@@ -144,7 +150,7 @@ def test_what_is_not_verified_is_answered_within_the_bound_and_corrected_when_it
     four: dict[str, Running],
 ) -> None:
     alpha, beta, gamma, delta = four.values()
-    catalog = delta.seat.home.catalog
+    catalog = delta.home_session.home.catalog
     # The first steps of a cold Spark are no promise's.
     rounds_until(
         [alpha, beta, gamma, delta],

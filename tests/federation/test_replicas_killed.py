@@ -15,7 +15,7 @@ from medusa_core.grid import Range
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer, Segment, Stability
 from pipelines.changes.line_versions import line_of
-from pipelines.participant.home_session import Seat, take_seat
+from pipelines.participant.home_session import HomeSession, open_session
 from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from pipelines.storage.arrow_schema import STIME
 from pipelines.storage.segment_rows import columns_of, read_segments
@@ -39,19 +39,21 @@ def installed(tmp_path: Path) -> Iterator[Installation]:
 
 def through_us(installed: Installation) -> int:
     """Up to where the reader has its output as final."""
-    with take_seat(installed.settings, DELTA) as seat:
-        return line_of(seat.home.catalog, BUSY).stable_through_us or 0
+    with open_session(installed.settings, DELTA) as session:
+        return line_of(session.home.catalog, BUSY).stable_through_us or 0
 
 
 def reads(installed: Installation, of: Participant, after_us: int) -> bool:
     """Whether the reader reads a producer's rows behind a time."""
-    with take_seat(installed.settings, DELTA) as seat:
-        catalog = seat.home.catalog
+    with open_session(installed.settings, DELTA) as session:
+        catalog = session.home.catalog
         found = catalog.segments(COUNTED, Range(after_us, 2**62), producer=CHOSEN)
         return any(r.producer.participant == of for row in found for r in catalog.lineage(row))
 
 
-def rows_of(seat: Seat, stream: StreamName, segments: tuple[Segment, ...], part: Range) -> pa.Table:
+def rows_of(
+    seat: HomeSession, stream: StreamName, segments: tuple[Segment, ...], part: Range
+) -> pa.Table:
     record = line_of(seat.home.catalog, stream).stream
     return pa.concat_tables(
         list(read_segments(seat.home.storage, segments, columns_of(record), part))
@@ -97,26 +99,26 @@ def test_rows_are_exact_and_none_is_there_twice_whoever_is_killed_or_cut_off(
         write_faults(installed.folder, LinkFaults())
         goes_on(through_us(installed) + 3 * SECOND_US, "both are read again")
 
-    with take_seat(installed.settings, DELTA) as seat:
-        catalog = seat.home.catalog
+    with open_session(installed.settings, DELTA) as session:
+        catalog = session.home.catalog
         chosen = catalog.segments(COUNTED, producer=CHOSEN)
         whole = Range(chosen[0].range.from_us, chosen[-1].range.to_us)
         events = catalog.history(COUNTED, CHOSEN, whole)
         assert {event.stability for event in events} == {Stability.STABLE}
         assert {s.stability for s in catalog.segments(BUSY)} == {Stability.STABLE}
         assert catalog.divergences() == ()
-        rows = rows_of(seat, COUNTED, chosen, whole)
+        rows = rows_of(session, COUNTED, chosen, whole)
         mine = digests(chosen)
     computed: dict[int, Digest] = {}
     for replica, name in enumerate((BETA, GAMMA)):
-        with take_seat(installed.settings, name) as seat:
-            own = seat.home.catalog.segments(COUNTED, producer=Producer(name, replica))
+        with open_session(installed.settings, name) as session:
+            own = session.home.catalog.segments(COUNTED, producer=Producer(name, replica))
             computed |= digests(own)
     assert mine == {at_us: computed[at_us] for at_us in mine}
     # The windows tile the time that they cover: each record is counted in one of them.
-    with take_seat(installed.settings, ALPHA) as seat:
-        given = seat.home.catalog.segments(GIVEN)
-        records = rows_of(seat, GIVEN, given, whole)
+    with open_session(installed.settings, ALPHA) as session:
+        given = session.home.catalog.segments(GIVEN)
+        records = rows_of(session, GIVEN, given, whole)
     # What a window counts is known at its end.
     counted = pc.sum(pc.less_equal(records[STIME], pc.max(rows[STIME]))).as_py()
     assert pc.sum(rows["n"]).as_py() == counted > 0

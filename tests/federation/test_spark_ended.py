@@ -12,7 +12,7 @@ import pytest
 from medusa_core.names import Participant
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.catalog.records import LeaseRecord
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.jvm import jvms_of
 from tests.federation.processes import Installation, installation, kill
@@ -41,15 +41,15 @@ def ended_in_words(installed: Installation, process: subprocess.Popen[str]) -> N
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 4, errors
     assert "Traceback" not in errors
-    (said,) = [line for line in errors.splitlines() if line.startswith("medusa:")]
-    assert "the Java process under Spark has ended" in said
+    (output,) = [line for line in errors.splitlines() if line.startswith("medusa:")]
+    assert "the Java process under Spark has ended" in output
     assert logged(installed, "beta", "the Java process under Spark has ended")
     assert not held_leases(installed)
 
 
 def held_leases(installed: Installation) -> list[LeaseRecord]:
-    with take_seat(installed.settings, Participant("beta")) as seat:
-        return [lease for lease in seat.home.catalog.leases() if lease.is_held]
+    with open_session(installed.settings, Participant("beta")) as session:
+        return [lease for lease in session.home.catalog.leases() if lease.is_held]
 
 
 def test_a_jvm_killed_before_a_step_or_under_an_idle_participant_ends_it_in_words(

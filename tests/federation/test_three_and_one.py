@@ -43,13 +43,13 @@ def write_contracts(folder: Path, parts: Mapping[str, Path], disorder: str) -> P
     """Contracts of three that land and one that computes netmon3."""
     for kind in ("participants", "streams"):
         (folder / kind).mkdir(parents=True)
-    for name, letter in zip(LANDING, "abc", strict=True):
+    for name, character in zip(LANDING, "abc", strict=True):
         (folder / "participants" / f"{name}.yaml").write_text(
             f"participant: {name}\nruns:\n  - network: netmon3\n    bucket: 20s\n"
-            f"    sources: [connections_{letter}]\n"
+            f"    sources: [connections_{character}]\n"
         )
-        (folder / "streams" / f"connections_{letter}.yaml").write_text(
-            f"stream: connections_{letter}\nsource:\n  kind: replay\n"
+        (folder / "streams" / f"connections_{character}.yaml").write_text(
+            f"stream: connections_{character}\nsource:\n  kind: replay\n"
             f"  paths: ['{parts[name]}']\n  speed: 1000000000\n  disorder: {disorder}\n"
         )
     (folder / "participants" / "delta.yaml").write_text(
@@ -95,16 +95,16 @@ def test_connections_of_three_give_the_same_exact_answers_at_a_fourth(
     four: dict[str, Running], tmp_path: Path
 ) -> None:
     delta = four["delta"]
-    rounds_until(four.values(), lambda: all(has_ended(r.seat) for r in four.values()))
+    rounds_until(four.values(), lambda: all(has_ended(r.home_session) for r in four.values()))
     for output, expected in ANSWERS.items():
         exported = tmp_path / f"{output}.csv"
-        home = delta.seat.home
+        home = delta.home_session.home
         export_stream(home.catalog, home.storage, StreamName(output), exported)
         answer = DATA / "netmon-zeek-server" / "expected" / expected
         assert exported.read_bytes() == answer.read_bytes(), output
-    for name, letter in zip(LANDING, "abc", strict=True):
-        assert four[name].seat.home.catalog.quarantine_count() == 0, name
-        (hold,) = four[name].seat.home.catalog.holds(StreamName(f"connections_{letter}"))
+    for name, character in zip(LANDING, "abc", strict=True):
+        assert four[name].home_session.home.catalog.quarantine_count() == 0, name
+        (hold,) = four[name].home_session.home.catalog.holds(StreamName(f"connections_{character}"))
         assert hold.holder == "delta"
     heard = delta.heard.imports
     brought = {(str(r.stream), r.producer) for r in heard if r.problem is None}
@@ -118,9 +118,9 @@ def test_connections_of_three_give_the_same_exact_answers_at_a_fourth(
 
 @pytest.mark.skipif(not DATA.is_dir(), reason=f"test data is not in {DATA}")
 def test_a_driver_sees_no_home_but_its_own(four: dict[str, Running]) -> None:
-    own = catalog_url(four["delta"].seat.urls[0])
+    own = catalog_url(four["delta"].home_session.urls[0])
     for name in LANDING:
-        partner = four["delta"].seat.partners[Participant(name)]
+        partner = four["delta"].home_session.partners[Participant(name)]
         theirs = catalog_url(partner.reader_url)
         as_job = create_engine(own.set(database=theirs.database))
         with pytest.raises(DBAPIError, match="permission denied"):

@@ -29,7 +29,7 @@ def peak_bytes() -> int:
 
 def read(case: FileCase) -> dict[str, Any]:
     """What comes of a case."""
-    landed, aside, refused = 0, [], None
+    landed, quarantined, refused = 0, [], None
     with tempfile.TemporaryDirectory() as folder:
         file = case.written(Path(folder))
         began_s = time.process_time()
@@ -37,11 +37,11 @@ def read(case: FileCase) -> dict[str, Any]:
             for chunk in read_recorded_file(case.source, file):
                 landed += chunk.records.num_rows
                 found = chunk.quarantined[:ASIDE_MAX]
-                aside += [(record.position, record.field, record.reason) for record in found]
+                quarantined += [(record.position, record.field, record.reason) for record in found]
         except MedusaError as error:
             refused = str(error)
         took_s = time.process_time() - began_s
-    told = {"name": case.name, "refused": refused, "landed": landed, "aside": aside}
+    told = {"name": case.name, "refused": refused, "landed": landed, "aside": quarantined}
     return {**told, "cpu_s": took_s}
 
 

@@ -69,5 +69,5 @@ def test_a_replay_of_a_file_that_unpacks_to_much_is_refused_in_time_and_in_one_s
     # A session of Spark, which is started meanwhile, is waited for.
     ended = run(*words, seconds_max=120)
     assert ended.code == 2, ended
-    (said,) = [line for line in ended.errors.splitlines() if line.startswith("medusa: ")]
-    a_sentence(said, case.refused, exit_code=ended.code)
+    (output,) = [line for line in ended.errors.splitlines() if line.startswith("medusa: ")]
+    a_sentence(output, case.refused, exit_code=ended.code)

@@ -33,13 +33,13 @@ def test_a_file_lands_what_is_good_puts_aside_what_is_not_or_is_refused_in_a_sen
     else:
         with in_time():
             chunks = list(read_recorded_file(case.source, file))
-        aside = [record for chunk in chunks for record in chunk.quarantined]
-        told = [(record.position, record.field, record.reason) for record in aside]
+        quarantined = [record for chunk in chunks for record in chunk.quarantined]
+        told = [(record.position, record.field, record.reason) for record in quarantined]
         assert sum(chunk.records.num_rows for chunk in chunks) == case.landed, told
-        assert len(told) == len(case.aside), told
-        for (position, field, reason), wanted in zip(told, case.aside, strict=True):
-            assert position == wanted[0]
-            assert re.fullmatch(wanted[1], field), told
-            assert re.search(wanted[2], reason), told
-        assert all(len(record.content.encode()) <= 3 * 1_024 for record in aside)
+        assert len(told) == len(case.quarantined), told
+        for (position, field, reason), expected in zip(told, case.quarantined, strict=True):
+            assert position == expected[0]
+            assert re.fullmatch(expected[1], field), told
+            assert re.search(expected[2], reason), told
+        assert all(len(record.content.encode()) <= 3 * 1_024 for record in quarantined)
     assert [path.name for path in tmp_path.iterdir()] == [case.file], "something was written"

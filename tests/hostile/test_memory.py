@@ -47,7 +47,7 @@ def test_a_small_file_that_unpacks_to_much_costs_bounded_memory_and_time(
         assert re.search(case.refused, found["refused"])
         return
     assert (found["refused"], found["landed"]) == (None, case.landed)
-    for (position, field, reason), wanted in zip(found["aside"], case.aside, strict=False):
-        assert (position, field) == wanted[:2]
-        assert re.search(wanted[2], reason)
-    assert bool(found["aside"]) == bool(case.aside)
+    for (position, field, reason), expected in zip(found["aside"], case.quarantined, strict=False):
+        assert (position, field) == expected[:2]
+        assert re.search(expected[2], reason)
+    assert bool(found["aside"]) == bool(case.quarantined)

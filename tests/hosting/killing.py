@@ -168,13 +168,13 @@ def _children(pid: int) -> list[tuple[int, str]]:
 @contextmanager
 def held_up(log: Path) -> Iterator[None]:
     """Let whoever opens this log for writing wait, as long as the block lasts."""
-    aside = log.with_name(f"{log.name}.aside")
-    log.rename(aside)
+    quarantined = log.with_name(f"{log.name}.aside")
+    log.rename(quarantined)
     os.mkfifo(log)
     try:
         yield
     finally:
-        aside.rename(log)
+        quarantined.rename(log)
 
 
 def table(killed: Sequence[Killed], observer: Observer) -> str:

@@ -108,7 +108,7 @@ class Live:
         """How the tables of each home are reached, by who owns them."""
         with open_homes(self.settings, alone=False) as homes:
             urls = {name: homes.urls(name) for name in ROLES}
-        return {name: url.keeper for name, url in urls.items() if url}
+        return {name: url.owner_role for name, url in urls.items() if url}
 
     # ------------------------------------------------------------ Airflow
 

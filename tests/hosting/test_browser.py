@@ -59,8 +59,8 @@ def operator(live: Live) -> Iterator[Person]:
 
 def tentative_in(live: Live, run: str) -> int:
     """How many tentative answers the drill has told of; 0 while it has not begun to watch."""
-    said = live.log(DRILL, run, "watch")
-    return max((int(n) for n in re.findall(r"beta/lower: (\d+) tentative", said)), default=0)
+    output = live.log(DRILL, run, "watch")
+    return max((int(n) for n in re.findall(r"beta/lower: (\d+) tentative", output)), default=0)
 
 
 def faults_of(live: Live) -> bytes:

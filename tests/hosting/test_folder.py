@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Conflict, Refused
-from pipelines.base.log_rotation import remove_old, turn_logs
+from pipelines.base.log_rotation import remove_old, rotate_logs
 from pipelines.platform.airflow_components.airflow_folder import PlatformFolder
 from pipelines.platform.airflow_components.environment import Place, airflow_environment
-from pipelines.platform.airflow_components.platform_state import Telling
+from pipelines.platform.airflow_components.platform_state import StateFile
 from pipelines.platform.airflow_components.ports import require_port
 
 
@@ -79,15 +79,15 @@ def test_a_corrupted_file_is_reported_or_read_as_it_is(
 def test_how_it_stands_is_written_when_it_changes_and_again_if_somebody_removed_it(
     folder: PlatformFolder,
 ) -> None:
-    telling, file = Telling(folder, print), folder.root / "state.json"
-    telling.say("up")
+    state_file, file = StateFile(folder, print), folder.root / "state.json"
+    state_file.say("up")
     written = file.stat().st_ino
-    telling.say("up")
+    state_file.say("up")
     assert file.stat().st_ino == written
-    telling.note(psql="psql -h there")
+    state_file.note(psql="psql -h there")
     assert folder.state()["psql"] == "psql -h there"
     file.unlink()
-    telling.say("up")
+    state_file.say("up")
     assert folder.state()["supervisor"]["pid"] == os.getpid(), "`down` finds it"
 
 
@@ -149,10 +149,10 @@ def test_an_invalid_address_is_refused_before_anything_is_created(
 def test_a_large_log_is_rotated_and_its_writer_continues(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     with log.open("a") as writer:
-        for turn in range(5):
-            writer.write(f"{turn}" * 100)
+        for tick in range(5):
+            writer.write(f"{tick}" * 100)
             writer.flush()
-            turn_logs([log, tmp_path / "absent.log"], bytes_max=50, kept=3)
+            rotate_logs([log, tmp_path / "absent.log"], bytes_max=50, kept=3)
         writer.write("now")
     assert log.read_text() == "now"
     assert [(tmp_path / f"a.log.{n}").read_text()[0] for n in (1, 2, 3)] == ["4", "3", "2"]

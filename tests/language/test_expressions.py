@@ -198,10 +198,10 @@ BAD = [
 def test_bad_expression_is_refused_in_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(Refused) as refusal:
         compile_expression(text, COLUMNS, where=WHERE)
-    said = str(refusal.value)
-    assert said.startswith(WHERE)
-    assert sentence in said
-    assert "\n" not in said
+    output = str(refusal.value)
+    assert output.startswith(WHERE)
+    assert sentence in output
+    assert "\n" not in output
 
 
 def test_the_position_names_the_line_where_there_are_several() -> None:

@@ -14,7 +14,7 @@ from hashlib import sha256
 from medusa_core.market.converging import (
     HeldAgreement,
     Holding,
-    ToldAgreement,
+    ReportedAgreement,
     Verdict,
     differences,
     judge,
@@ -38,8 +38,8 @@ class Document:
 
     @property
     def revision(self) -> Revision:
-        said = f"{self.number} {self.supersedes} {self.terms}"
-        return Revision(sha256(said.encode()).hexdigest())
+        output = f"{self.number} {self.supersedes} {self.terms}"
+        return Revision(sha256(output.encode()).hexdigest())
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Said:
     """That a contract ends, by whose notice and as who says."""
 
     given_by: str
-    told_by: str
+    stated_by: str
     ends_at_ms: int
 
 
@@ -59,7 +59,7 @@ class Message:
     document: Document | None = None
     counts: bool = False
     number: int = 0
-    said: frozenset[Said] = frozenset()
+    output: frozenset[Said] = frozenset()
     holding: Holding | None = None
 
 
@@ -70,7 +70,7 @@ class Memory:
     chain: list[Document] = field(default_factory=list)
     counted: set[Revision] = field(default_factory=set)
     offers: dict[Revision, tuple[Document, int]] = field(default_factory=dict)
-    said: set[Said] = field(default_factory=set)
+    output: set[Said] = field(default_factory=set)
     voids: list[Revision] = field(default_factory=list)
     arrived_ms: int | None = None
 
@@ -115,9 +115,9 @@ class Home:
                 self.sends.append(Message("agreement", document))
 
     def give_notice(self, now_ms: int) -> None:
-        if self.chain and not any(one.given_by == self.name for one in self.memory.said):
+        if self.chain and not any(one.given_by == self.name for one in self.memory.output):
             ends = now_ms + self.skew_ms + NOTICE_MS
-            self.memory.said.add(Said(self.name, self.name, ends))
+            self.memory.output.add(Said(self.name, self.name, ends))
             self._tell_notices()
 
     def compare(self) -> None:
@@ -138,8 +138,8 @@ class Home:
         return end_of(
             {
                 giver: [
-                    Ending(ends_at_ms=one.ends_at_ms, is_heard=one.told_by != giver)
-                    for one in self.memory.said
+                    Ending(ends_at_ms=one.ends_at_ms, is_heard=one.stated_by != giver)
+                    for one in self.memory.output
                     if one.given_by == giver
                 ]
                 for giver in (PAYER, PROVIDER)
@@ -158,9 +158,9 @@ class Home:
                 assert message.document is not None
                 self._take_refusal(message.document, message.number)
             case "want":
-                self._tell(message.number)
+                self._show_progress(message.number)
             case "notice":
-                self._take_notices(message.said, now_ms)
+                self._take_notices(message.output, now_ms)
             case _:
                 self._take_holding(message.holding)
 
@@ -175,7 +175,7 @@ class Home:
             counts=at is not None and self._counts(at),
             is_bound=self._is_bound(document, now_ms),
         )
-        told = ToldAgreement(
+        told = ReportedAgreement(
             number=document.number,
             revision=document.revision,
             supersedes=document.supersedes,
@@ -186,19 +186,19 @@ class Home:
                 if counts:
                     self.memory.counted.add(document.revision)
                 elif self.name == PROVIDER:
-                    self._tell(document.number)
+                    self._show_progress(document.number)
             case Verdict.AGREE | Verdict.REPLACE:
                 self._void(document.number)
                 if counts:
                     self.memory.counted.add(document.revision)
                 self._agree(document)
             case Verdict.KEEP:
-                self._tell(document.number)
+                self._show_progress(document.number)
             case Verdict.LATE:
                 self.sends.append(Message("refusal", document, number=len(self.chain)))
             case Verdict.EARLIER:
-                wanted = min(document.number - 1, len(self.chain) + 1)
-                self.sends.append(Message("want", number=wanted))
+                expected = min(document.number - 1, len(self.chain) + 1)
+                self.sends.append(Message("want", number=expected))
 
     def _is_bound(self, document: Document, now_ms: int) -> bool:
         offered = self.memory.offers.get(document.revision)
@@ -222,63 +222,66 @@ class Home:
         at = document.number - 1
         if at < len(self.chain) and self.chain[at] == document:
             if self._counts(document):
-                self._tell(document.number)
+                self._show_progress(document.number)
             else:
                 self._void(document.number)
                 if newest >= document.number:
                     self.sends.append(Message("want", number=document.number))
 
-    def _tell(self, number: int) -> None:
+    def _show_progress(self, number: int) -> None:
         for document in self.chain[max(number, 1) - 1 :]:
             counts = document.revision in self.memory.counted
             self.sends.append(Message("agreement", document, counts=counts))
         self._tell_notices()
 
     def _tell_notices(self) -> None:
-        if self.memory.said and self.chain:
-            self.sends.append(Message("notice", said=frozenset(self.memory.said)))
+        if self.memory.output and self.chain:
+            self.sends.append(Message("notice", output=frozenset(self.memory.output)))
 
     def _take_notices(self, said: frozenset[Said], now_ms: int) -> None:
         here_ms = now_ms + self.skew_ms
-        known = set(self.memory.said)
-        for one in sorted(said - known, key=lambda one: one.told_by != one.given_by):
-            if one.given_by == self.name and one.told_by == self.partner and self.chain:
+        known = set(self.memory.output)
+        for one in sorted(said - known, key=lambda one: one.stated_by != one.given_by):
+            if one.given_by == self.name and one.stated_by == self.partner and self.chain:
                 own = [
-                    s.ends_at_ms for s in self.memory.said if s.given_by == s.told_by == self.name
+                    s.ends_at_ms
+                    for s in self.memory.output
+                    if s.given_by == s.stated_by == self.name
                 ]
                 if not own or not is_heard_in_time(one.ends_at_ms, min(own), here_ms, NOTICE_MS):
                     continue
-            self.memory.said.add(one)
+            self.memory.output.add(one)
         self.memory.arrived_ms = self.memory.arrived_ms or here_ms
         if not self.chain:
             self.sends.append(Message("want", number=1))
             return
         self._hear(here_ms)
-        if any(one.told_by == self.partner for one in self.memory.said - said):
+        if any(one.stated_by == self.partner for one in self.memory.output - said):
             self._tell_notices()
 
     def _hear(self, here_ms: int) -> None:
         """Say once when the partner's notice ends."""
         given = [
             one.ends_at_ms
-            for one in self.memory.said
-            if one.given_by == one.told_by == self.partner
+            for one in self.memory.output
+            if one.given_by == one.stated_by == self.partner
         ]
         heard = any(
-            one.given_by == self.partner and one.told_by == self.name for one in self.memory.said
+            one.given_by == self.partner and one.stated_by == self.name
+            for one in self.memory.output
         )
         if given and not heard and self.chain:
             came_ms = here_ms or self.memory.arrived_ms or 0
             ends = heard_end(min(given), came_ms, NOTICE_MS)
-            self.memory.said.add(Said(self.partner, self.name, ends))
+            self.memory.output.add(Said(self.partner, self.name, ends))
             self._tell_notices()
 
     def _take_holding(self, there: Holding | None) -> None:
         here = self.holding()
         for one in differences(_by_name(here), [there] if there else []):
-            if one.tells_from is not None:
-                self._tell(one.tells_from)
-            elif one.tells_end:
+            if one.sends_from is not None:
+                self._show_progress(one.sends_from)
+            elif one.sends_end:
                 self._tell_notices()
             if one.wants_from is not None:
                 self.sends.append(Message("want", number=one.wants_from))

@@ -7,16 +7,16 @@ from math import inf
 
 from medusa_core.market.costs import CostFunction, Queue
 from medusa_core.market.knowledge import (
-    Carried,
+    CarriedLoad,
     ContractInForce,
+    LastAnswer,
     MarketKnowledge,
     MarketLimits,
-    PayerStanding,
-    ProviderStanding,
-    Received,
-    Told,
+    PayerStatus,
+    ProviderStatus,
+    ReceivedOffer,
 )
-from medusa_core.market.messages import Item, Nonce, Offer, Room
+from medusa_core.market.messages import Item, LoadHeadroom, Nonce, Offer
 from medusa_core.market.terms import ContractName, Revision
 from medusa_core.names import FragmentName, Participant
 
@@ -56,18 +56,18 @@ def paying(
     load_max: float = inf,
     fragments: frozenset[FragmentName] | None = None,
     **standing: object,
-) -> PayerStanding:
+) -> PayerStatus:
     """A contract of the participant `home` as payer; `rooms` as the provider told them."""
     contract = a_contract(name, prices, provider=name, load_max=load_max, fragments=fragments)
-    told = None if rooms is None else Told(tuple(Room(*room) for room in rooms), 0)
-    return PayerStanding(contract=contract, told=told, **standing)  # type: ignore[arg-type]
+    told = None if rooms is None else LastAnswer(tuple(LoadHeadroom(*room) for room in rooms), 0)
+    return PayerStatus(contract=contract, last_answer=told, **standing)  # type: ignore[arg-type]
 
 
 def providing(
     name: str, prices: Sequence[float] = (25.0,), *, load_max: float = inf, **standing: object
-) -> ProviderStanding:
+) -> ProviderStatus:
     contract = a_contract(name, prices, payer=name, load_max=load_max)
-    return ProviderStanding(contract=contract, **standing)  # type: ignore[arg-type]
+    return ProviderStatus(contract=contract, **standing)  # type: ignore[arg-type]
 
 
 def an_offer(
@@ -78,7 +78,7 @@ def an_offer(
     for_overload: bool = True,
     revision: Revision = REVISION,
     since_round: int = 1,
-) -> Received:
+) -> ReceivedOffer:
     offer = Offer(
         contract=ContractName(name),
         revision=revision,
@@ -88,7 +88,7 @@ def an_offer(
         items=tuple(items),
         for_overload=for_overload,
     )
-    return Received(offer, since_round)
+    return ReceivedOffer(offer, since_round)
 
 
 def knowing(
@@ -97,9 +97,9 @@ def knowing(
     background: float = 0.0,
     threshold: float = 0.8,
     cost: CostFunction | None = None,
-    as_payer: Sequence[PayerStanding] = (),
-    as_provider: Sequence[ProviderStanding] = (),
-    received: Sequence[Received] = (),
+    as_payer: Sequence[PayerStatus] = (),
+    as_provider: Sequence[ProviderStatus] = (),
+    received: Sequence[ReceivedOffer] = (),
     since_ms: int = 0,
     clock_ms: int = 0,
     taken_under: str | None = None,
@@ -116,7 +116,7 @@ def knowing(
         threshold=threshold,
         capacity=1.0,
         load=background + sum(item.load for item in items),
-        carried=tuple(Carried(item, under, since_ms) for item in items),
+        carried=tuple(CarriedLoad(item, under, since_ms) for item in items),
         as_payer=tuple(as_payer),
         as_provider=tuple(as_provider),
         received=tuple(received),

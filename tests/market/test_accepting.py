@@ -9,10 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medusa_core.market.decide import decide_answers, decide_offers
-from medusa_core.market.decisions import GiveAnswer, KeepOpen, MakeOffer, TellRoom
-from medusa_core.market.knowledge import Accepted, MarketKnowledge, Received, Wanted
+from medusa_core.market.decisions import GiveAnswer, KeepOpen, MakeOffer, ReportHeadroom
+from medusa_core.market.knowledge import (
+    AcceptedItems,
+    MarketKnowledge,
+    ReceivedOffer,
+    RequestedLoad,
+)
 from medusa_core.market.learning import after_answering
-from medusa_core.market.messages import Item, Reason, Room
+from medusa_core.market.messages import Item, LoadHeadroom, Reason
 from medusa_core.market.terms import Revision
 from medusa_core.names import FragmentName
 from tests.market.knowing import NONCE, an_item, an_offer, knowing, paying, providing
@@ -68,11 +73,11 @@ def test_an_answer_reports_the_headroom_by_level() -> None:
 def test_a_name_without_a_network_means_the_fragment_of_any_network() -> None:
     item = replace(an_item(1_000), fragment=FragmentName("net.counts"))
     for named, is_covered in (("counts", True), ("net.counts", True), ("other.counts", False)):
-        standing = providing("a", [90.0])
-        contract = replace(standing.contract, fragments=frozenset({FragmentName(named)}))
+        status = providing("a", [90.0])
+        contract = replace(status.contract, fragments=frozenset({FragmentName(named)}))
         knowledge = knowing(
             OWN[:10],
-            as_provider=[replace(standing, contract=contract)],
+            as_provider=[replace(status, contract=contract)],
             received=[an_offer("a", [item])],
         )
         answer = answers(knowledge)["a"].answer
@@ -81,15 +86,15 @@ def test_a_name_without_a_network_means_the_fragment_of_any_network() -> None:
 
 def test_an_offer_outside_of_the_contract_in_force_is_declined_with_the_reason() -> None:
     named = frozenset({OWN[0].fragment})
-    cases: list[tuple[Received, Reason]] = [
+    cases: list[tuple[ReceivedOffer, Reason]] = [
         (an_offer("a", theirs(1), revision=Revision("b2" * 32)), Reason.REVISION),
         (an_offer("a", theirs(1), level=7), Reason.TERMS),
         (an_offer("a", theirs(1), level=1, for_overload=False), Reason.TERMS),
         (an_offer("a", theirs(1, 0.2)), Reason.LOAD_MAX),
     ]
     for offer, reason in cases:
-        standing = providing("a", [20.0, 25.0], load_max=0.1)
-        knowledge = knowing(OWN[:10], as_provider=[standing], received=[offer])
+        status = providing("a", [20.0, 25.0], load_max=0.1)
+        knowledge = knowing(OWN[:10], as_provider=[status], received=[offer])
         answer = answers(knowledge)["a"].answer
         assert (answer.accepted, answer.reason) == ((), reason)
     assert named
@@ -100,38 +105,44 @@ def test_who_was_declined_is_told_once_there_is_room() -> None:
     full = knowing(OWN[:80], as_provider=[providing("a")], received=[offer])
     answer = answers(full)["a"].answer
     assert (answer.accepted, answer.rooms) == ((), ())
-    standing = after_answering(providing("a"), offer.offer, answer)
-    assert decide_offers(knowing(OWN[:80], as_provider=[standing])) == []
-    (told,) = decide_offers(knowing(OWN[:77], as_provider=[standing]))
-    assert isinstance(told, TellRoom)
+    status = after_answering(providing("a"), offer.offer, answer)
+    assert decide_offers(knowing(OWN[:80], as_provider=[status])) == []
+    (told,) = decide_offers(knowing(OWN[:77], as_provider=[status]))
+    assert isinstance(told, ReportHeadroom)
     assert (told.to, told.answer.nonce) == ("a", NONCE)
-    assert told.answer.rooms == (Room(0, 0.03),)
+    assert told.answer.rooms == (LoadHeadroom(0, 0.03),)
 
 
 def test_room_is_told_to_no_more_than_it_is_enough_for() -> None:
-    wanted = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
-    standings = [providing(name, wanted=wanted) for name in "abc"]
-    told = decide_offers(knowing(OWN[:77], as_provider=standings))
+    expected = RequestedLoad(
+        offer=NONCE, load=0.03, smallest=0.01, for_overload=True, reported_level=None
+    )
+    statuses = [providing(name, request=expected) for name in "abc"]
+    told = decide_offers(knowing(OWN[:77], as_provider=statuses))
     assert len(told) == 1
 
 
 def test_room_is_told_to_nobody_who_is_silent_or_knows_of_the_cheapest() -> None:
-    asked = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
-    heard = providing("a", wanted=asked)
+    asked = RequestedLoad(
+        offer=NONCE, load=0.03, smallest=0.01, for_overload=True, reported_level=None
+    )
+    heard = providing("a", request=asked)
     knowledge = knowing(OWN[:77], as_provider=[heard])
     assert [one.to for one in decide_offers(knowledge)] == ["a"]
     for other in (
         replace(heard, unreachable_since_ms=1),
-        replace(heard, wanted=replace(asked, told_level=0)),
+        replace(heard, request=replace(asked, reported_level=0)),
     ):
         assert decide_offers(knowing(OWN[:77], as_provider=[other])) == []
 
 
 def test_room_is_told_first_to_who_asked_in_an_overload() -> None:
-    asked = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
+    asked = RequestedLoad(
+        offer=NONCE, load=0.03, smallest=0.01, for_overload=True, reported_level=None
+    )
     larger = replace(asked, load=0.2, for_overload=False)
-    standings = [providing("a", wanted=larger), providing("b", wanted=asked)]
-    told = decide_offers(knowing(OWN[:77], as_provider=standings))
+    statuses = [providing("a", request=larger), providing("b", request=asked)]
+    told = decide_offers(knowing(OWN[:77], as_provider=statuses))
     assert [one.to for one in told] == ["b"]
 
 
@@ -151,7 +162,7 @@ def test_a_full_participant_asks_on_for_less_before_it_answers() -> None:
 
 
 def test_what_is_handed_on_lets_as_much_be_taken_and_no_more() -> None:
-    granted = Accepted(0, tuple(OWN[:3]))
+    granted = AcceptedItems(0, tuple(OWN[:3]))
     knowledge = knowing(
         OWN[:80],
         as_provider=[providing("a", [22.8, 25.0])],
@@ -175,14 +186,16 @@ def test_an_overloaded_participant_hands_on_nothing_for_others() -> None:
 
 def test_room_that_leads_back_to_whoever_asks_is_not_told_to_it() -> None:
     prices = [22.8, 25.0]
-    wanted = Wanted(offer=NONCE, load=0.05, smallest=0.01, for_overload=True, told_level=None)
+    expected = RequestedLoad(
+        offer=NONCE, load=0.05, smallest=0.01, for_overload=True, reported_level=None
+    )
     for far, told in (("a", []), ("c", ["a"])):
         knowledge = knowing(
             OWN[:80],
-            as_provider=[providing("a", prices, wanted=wanted)],
+            as_provider=[providing("a", prices, request=expected)],
             as_payer=[paying(far, prices, rooms=[(0, 0.3)])],
         )
-        words = [one for one in decide_offers(knowledge) if isinstance(one, TellRoom)]
+        words = [one for one in decide_offers(knowledge) if isinstance(one, ReportHeadroom)]
         assert [word.to for word in words] == told
 
 
@@ -221,7 +234,7 @@ def test_an_answer_that_takes_nothing_tells_of_room_at_higher_levels_alone() -> 
 
 def test_what_leaves_brings_nobody_in_at_a_price_above_the_lowest_of_the_round() -> None:
     """The next units cost 14.2, 15.4, 16.7 and 18.1: to let one leave for 19 does not pay yet."""
-    granted = Accepted(0, tuple(OWN[:2]))
+    granted = AcceptedItems(0, tuple(OWN[:2]))
     knowledge = knowing(
         OWN[:73],
         as_provider=[providing("a", [21.0])],
@@ -236,12 +249,12 @@ def test_what_leaves_brings_nobody_in_at_a_price_above_the_lowest_of_the_round()
 
 
 def test_who_is_told_in_vain_again_and_again_is_not_told_for_ever() -> None:
-    standing, told = providing("a"), 0
+    status, told = providing("a"), 0
     for _ in range(40):
         offer = an_offer("a", theirs(5))
-        full = knowing(OWN[:80], as_provider=[standing], received=[offer])
-        standing = after_answering(standing, offer.offer, answers(full)["a"].answer)
-        words = decide_offers(knowing(OWN[:77], as_provider=[standing]))
+        full = knowing(OWN[:80], as_provider=[status], received=[offer])
+        status = after_answering(status, offer.offer, answers(full)["a"].answer)
+        words = decide_offers(knowing(OWN[:77], as_provider=[status]))
         told += len(words)
     assert 5 < told < 40
 
@@ -265,20 +278,20 @@ def test_an_offer_is_not_kept_open_where_nobody_takes_less() -> None:
 def test_all_that_is_taken_in_a_round_costs_less_than_is_paid(
     background: float, loads: list[list[float]], prices: list[float]
 ) -> None:
-    standings = [providing(f"p{n}", [price]) for n, price in enumerate(prices)]
+    statuses = [providing(f"p{n}", [price]) for n, price in enumerate(prices)]
     received = [
         an_offer(f"p{n}", [an_item(100 * n + at, load) for at, load in enumerate(own)])
         for n, own in enumerate(loads)
     ]
     knowledge = knowing(
-        [], background=background, as_provider=standings[: len(loads)], received=received
+        [], background=background, as_provider=statuses[: len(loads)], received=received
     )
     now = knowledge.load
     given_answers = answers(knowledge)
-    for standing in sorted(standings[: len(loads)], key=lambda s: -s.contract.prices[0]):
-        for item in given_answers[standing.contract.payer].answer.accepted:
+    for status in sorted(statuses[: len(loads)], key=lambda s: -s.contract.prices[0]):
+        for item in given_answers[status.contract.payer].answer.accepted:
             adds = knowledge.cost.cost(now + item.load) - knowledge.cost.cost(now)
-            assert adds < standing.contract.prices[0] * item.load
+            assert adds < status.contract.prices[0] * item.load
             now += item.load
     assert now <= knowledge.threshold * (1 + 1e-9)
 
@@ -286,7 +299,7 @@ def test_all_that_is_taken_in_a_round_costs_less_than_is_paid(
 def test_what_fills_a_contract_to_its_most_load_exactly_is_taken() -> None:
     offer = an_offer("a", [an_item(1_000, 0.5)])
     for load_max, accepted in ((0.5, 1), (0.4, 0)):
-        standing = providing("a", [90.0], load_max=load_max)
-        answer = answers(knowing([], as_provider=[standing], received=[offer]))["a"].answer
+        status = providing("a", [90.0], load_max=load_max)
+        answer = answers(knowing([], as_provider=[status], received=[offer]))["a"].answer
         assert len(answer.accepted) == accepted
         assert answer.reason is (Reason.TAKEN if accepted else Reason.LOAD_MAX)

@@ -11,13 +11,13 @@ from medusa_core.errors import Refused
 from medusa_core.market.agreements import (
     HOLDINGS_MAX,
     NOTICES_MAX,
-    DocumentTold,
-    HoldingsTold,
-    NoticeTold,
-    RefusalTold,
-    StandingTold,
-    WantTold,
-    WithdrawalTold,
+    DocumentEnvelope,
+    DocumentRequest,
+    HoldingsEnvelope,
+    NoticeEnvelope,
+    RefusalEnvelope,
+    StatusEnvelope,
+    WithdrawalEnvelope,
     read_message,
 )
 from medusa_core.market.documents import document_of
@@ -40,7 +40,7 @@ TERMS = Terms(
 )
 REVISION, SIGNED = "a1" * 32, "0b" * SIGNATURE_BYTES
 HOLDING = {"contract": "b", "number": 1, "revision": REVISION, "ends_at_ms": None}
-NOTICE = {"given_by": "alpha", "told_by": "beta", "ends_at_ms": 5, "signature": SIGNED}
+NOTICE = {"given_by": "alpha", "stated_by": "beta", "ends_at_ms": 5, "signature": SIGNED}
 BODIES: dict[EnvelopeKind, dict[str, Any]] = {
     EnvelopeKind.DOCUMENT: {
         "confirmation": SIGNED,
@@ -54,7 +54,7 @@ BODIES: dict[EnvelopeKind, dict[str, Any]] = {
     EnvelopeKind.WANT: {"contract": "a", "number": 1},
     EnvelopeKind.NOTICE: {"contract": "a", "statements": [NOTICE]},
     EnvelopeKind.REFUSAL: {"contract": "a", "number": 1, "revision": REVISION, "newest": 0},
-    EnvelopeKind.STANDING: {
+    EnvelopeKind.STATUS: {
         "incarnation": "01234567-89ab-cdef-0123-456789abcdef",
         "digest": REVISION,
     },
@@ -68,26 +68,26 @@ def read(kind: EnvelopeKind, **changes: Any) -> object:
 
 def test_each_kind_of_message_is_read_as_it_was_written() -> None:
     document = read(EnvelopeKind.DOCUMENT)
-    assert isinstance(document, DocumentTold)
+    assert isinstance(document, DocumentEnvelope)
     assert (document.terms, document.proposal, document.expires_at_ms) == (TERMS, 3, 7)
     assert set(document.signatures) == {"alpha", "beta"}
     assert document.confirmation == bytes.fromhex(SIGNED)
     withdrawal = read(EnvelopeKind.WITHDRAWAL)
-    assert isinstance(withdrawal, WithdrawalTold)
+    assert isinstance(withdrawal, WithdrawalEnvelope)
     assert (withdrawal.contract, withdrawal.revision, withdrawal.proposal) == ("a", REVISION, 2)
-    assert read(EnvelopeKind.WANT) == WantTold(contract="a", number=1)  # type: ignore[arg-type]
+    assert read(EnvelopeKind.WANT) == DocumentRequest(contract="a", number=1)  # type: ignore[arg-type]
     notice = read(EnvelopeKind.NOTICE)
-    assert isinstance(notice, NoticeTold)
+    assert isinstance(notice, NoticeEnvelope)
     (statement,) = notice.statements
-    assert (statement.given_by, statement.told_by, statement.ends_at_ms) == ("alpha", "beta", 5)
+    assert (statement.given_by, statement.stated_by, statement.ends_at_ms) == ("alpha", "beta", 5)
     refusal = read(EnvelopeKind.REFUSAL)
-    assert isinstance(refusal, RefusalTold)
+    assert isinstance(refusal, RefusalEnvelope)
     assert (refusal.number, refusal.revision, refusal.newest) == (1, REVISION, 0)
-    standing = read(EnvelopeKind.STANDING)
-    assert isinstance(standing, StandingTold)
-    assert standing.digest == REVISION
+    status = read(EnvelopeKind.STATUS)
+    assert isinstance(status, StatusEnvelope)
+    assert status.digest == REVISION
     holdings = read(EnvelopeKind.HOLDINGS)
-    assert isinstance(holdings, HoldingsTold)
+    assert isinstance(holdings, HoldingsEnvelope)
     assert (holdings.after, holdings.until, len(holdings.holdings)) == ("a", "c", 1)
     assert read_message(EnvelopeKind.OFFER, b"{}") is None
 
@@ -95,10 +95,10 @@ def test_each_kind_of_message_is_read_as_it_was_written() -> None:
 def test_a_document_may_lack_what_later_versions_added_and_be_unsigned() -> None:
     body = {k: v for k, v in BODIES[EnvelopeKind.DOCUMENT].items() if k != "confirmation"}
     read_ = read_message(EnvelopeKind.DOCUMENT, json.dumps(body | {"signatures": {}}).encode())
-    assert isinstance(read_, DocumentTold)
+    assert isinstance(read_, DocumentEnvelope)
     assert (read_.confirmation, dict(read_.signatures)) == (None, {})
     unsent = read(EnvelopeKind.DOCUMENT, proposal=None, expires_at_ms=None)
-    assert isinstance(unsent, DocumentTold)
+    assert isinstance(unsent, DocumentEnvelope)
     assert (unsent.proposal, unsent.expires_at_ms) == (None, None)
 
 
@@ -120,10 +120,10 @@ WRONG: list[tuple[EnvelopeKind, dict[str, Any]]] = [
     (EnvelopeKind.NOTICE, {"statements": [NOTICE] * (NOTICES_MAX + 1)}),
     (EnvelopeKind.NOTICE, {"statements": {"0": NOTICE}}),
     (EnvelopeKind.NOTICE, {"statements": [NOTICE | {"signature": SIGNED[2:]}]}),
-    (EnvelopeKind.NOTICE, {"statements": [NOTICE | {"told_by": "B b"}]}),
-    (EnvelopeKind.STANDING, {"incarnation": "0123"}),
-    (EnvelopeKind.STANDING, {"incarnation": 5}),
-    (EnvelopeKind.STANDING, {"digest": "zz" * 32}),
+    (EnvelopeKind.NOTICE, {"statements": [NOTICE | {"stated_by": "B b"}]}),
+    (EnvelopeKind.STATUS, {"incarnation": "0123"}),
+    (EnvelopeKind.STATUS, {"incarnation": 5}),
+    (EnvelopeKind.STATUS, {"digest": "zz" * 32}),
     (EnvelopeKind.HOLDINGS, {"holdings": [HOLDING, HOLDING]}),
     (EnvelopeKind.HOLDINGS, {"holdings": [HOLDING | {"contract": "a"}]}),
     (EnvelopeKind.HOLDINGS, {"holdings": [HOLDING | {"contract": "d"}]}),
@@ -145,14 +145,14 @@ def test_a_message_that_says_anything_else_is_refused(
 
 def test_as_much_as_is_allowed_is_read() -> None:
     notice = read(EnvelopeKind.NOTICE, statements=[NOTICE] * NOTICES_MAX)
-    assert isinstance(notice, NoticeTold)
+    assert isinstance(notice, NoticeEnvelope)
     assert len(notice.statements) == NOTICES_MAX
     many = [HOLDING | {"contract": f"b{n}", "number": 2**53 - 1} for n in range(HOLDINGS_MAX)]
     holdings = read(EnvelopeKind.HOLDINGS, after=None, until=None, holdings=many)
-    assert isinstance(holdings, HoldingsTold)
+    assert isinstance(holdings, HoldingsEnvelope)
     assert len(holdings.holdings) == HOLDINGS_MAX
     last = read(EnvelopeKind.HOLDINGS, holdings=[HOLDING | {"contract": "c", "ends_at_ms": 0}])
-    assert isinstance(last, HoldingsTold)
+    assert isinstance(last, HoldingsEnvelope)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"null", b"[" * 90_000, b"\xff"])

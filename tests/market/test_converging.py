@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from medusa_core.market.converging import (
     CLOCK_MS_MAX,
     HeldAgreement,
-    ToldAgreement,
+    ReportedAgreement,
     Verdict,
     judge,
 )
@@ -113,8 +113,8 @@ TestTwoHomes = TwoHomes.TestCase
 LOW, HIGH = Revision("0" * 64), Revision("f" * 64)
 
 
-def told(revision: Revision, *, counts: bool) -> ToldAgreement:
-    return ToldAgreement(number=1, revision=revision, supersedes=None, counts=counts)
+def told(revision: Revision, *, counts: bool) -> ReportedAgreement:
+    return ReportedAgreement(number=1, revision=revision, supersedes=None, counts=counts)
 
 
 def held(
@@ -137,7 +137,7 @@ def test_a_late_agreement_is_refused_unless_it_was_held_once() -> None:
 
 
 def test_an_agreement_that_builds_on_an_earlier_one_waits_for_it() -> None:
-    second = ToldAgreement(number=2, revision=LOW, supersedes=HIGH, counts=True)
+    second = ReportedAgreement(number=2, revision=LOW, supersedes=HIGH, counts=True)
     assert judge(second, held(None)) is Verdict.EARLIER
 
 

@@ -12,13 +12,13 @@ from medusa_core.market.learning import (
     after_answering,
     is_passed_over,
     lowest_taken,
-    told_by,
+    stated_by,
 )
-from medusa_core.market.messages import Answer, Reason, Room
+from medusa_core.market.messages import Answer, LoadHeadroom, Reason
 from medusa_core.market.terms import ContractName
 from tests.market.knowing import NONCE, an_item, an_offer, providing
 
-ROOMS = (Room(0, 0.5), Room(2, 1.5))
+ROOMS = (LoadHeadroom(0, 0.5), LoadHeadroom(2, 1.5))
 
 
 def an_answer(reason: Reason = Reason.FULL, *, accepts: bool = False) -> Answer:
@@ -32,8 +32,8 @@ def an_answer(reason: Reason = Reason.FULL, *, accepts: bool = False) -> Answer:
     )
 
 
-def rooms(answer: Answer, level: int | None) -> tuple[Room, ...]:
-    told = told_by(answer, 3, level, 0.1)
+def rooms(answer: Answer, level: int | None) -> tuple[LoadHeadroom, ...]:
+    told = stated_by(answer, 3, level, 0.1)
     assert told is not None
     return told.rooms
 
@@ -47,7 +47,7 @@ def test_who_takes_nothing_at_a_price_is_not_believed_to_have_room_at_it() -> No
 
 def test_an_answer_that_was_not_weighed_says_nothing_of_room() -> None:
     for reason in (Reason.UNWEIGHED, Reason.REVISION, Reason.STALE):
-        assert told_by(an_answer(reason), 3, 0, 0.1) is None
+        assert stated_by(an_answer(reason), 3, 0, 0.1) is None
     passed = an_answer(Reason.UNWEIGHED)
     assert is_passed_over(passed, 3, 3 + PASSED_ROUNDS - 1)
     assert not is_passed_over(passed, 3, 3 + PASSED_ROUNDS)
@@ -62,17 +62,17 @@ def test_the_lowest_price_of_a_round_bounds_what_comes_on_top() -> None:
 def test_what_a_payer_still_wants_is_halved_only_when_it_was_told_of_room_in_vain() -> None:
     offer = an_offer("b", [an_item(number, 0.1) for number in range(4)]).offer
     declined, taken = an_answer(), an_answer(accepts=True)
-    first = after_answering(providing("b"), offer, declined).wanted
+    first = after_answering(providing("b"), offer, declined).request
     assert first is not None
     assert (first.load, first.smallest) == (pytest.approx(0.4), pytest.approx(0.1))
-    again = replace(providing("b"), wanted=first)
-    in_vain = after_answering(again, offer, declined).wanted
+    again = replace(providing("b"), request=first)
+    in_vain = after_answering(again, offer, declined).request
     assert in_vain is not None
     assert in_vain.load == pytest.approx(0.2)
-    some = after_answering(again, offer, taken).wanted
+    some = after_answering(again, offer, taken).request
     assert some is not None
     assert some.load == pytest.approx(0.4 - 0.01), "one of 0.01 was taken"
     everything = replace(taken, accepted=offer.items)
-    nothing = after_answering(again, offer, everything).wanted
+    nothing = after_answering(again, offer, everything).request
     assert nothing is not None
     assert nothing.load == 0.0

@@ -15,8 +15,8 @@ from medusa_core.market.messages import (
     ITEMS_MAX,
     Answer,
     Item,
+    LoadHeadroom,
     Reason,
-    Room,
     answer_bytes,
     answer_from,
     offer_bytes,
@@ -32,7 +32,7 @@ ANSWER = Answer(
     nonce=NONCE,
     round=3,
     accepted=(an_item(1),),
-    rooms=(Room(0, 0.25), Room(2, 1.5)),
+    rooms=(LoadHeadroom(0, 0.25), LoadHeadroom(2, 1.5)),
     reason=Reason.FULL,
 )
 
@@ -57,7 +57,7 @@ def test_a_message_is_read_as_it_was_written(
         nonce=offer.nonce,
         round=level,
         accepted=offered[1:],
-        rooms=tuple(Room(n, 1.0 + n) for n in range(level % 8)),
+        rooms=tuple(LoadHeadroom(n, 1.0 + n) for n in range(level % 8)),
         reason=Reason.TAKEN,
     )
     assert answer_from(answer_bytes(answer)) == answer
@@ -150,13 +150,13 @@ def test_the_longest_messages_fit_into_an_envelope() -> None:
     offer = replace(OFFER, contract=ContractName("c" * 63), items=items, round=2**53, level=1_000)
     assert len(offer_bytes(offer)) <= BODY_BYTES_MAX
     assert offer_from(offer_bytes(offer)) == offer
-    rooms = tuple(Room(at, 1 / 3 + at) for at in range(8))
+    rooms = tuple(LoadHeadroom(at, 1 / 3 + at) for at in range(8))
     answer = replace(ANSWER, contract=offer.contract, accepted=items, rooms=rooms, round=2**53)
     assert len(answer_bytes(answer)) <= BODY_BYTES_MAX
     assert answer_from(answer_bytes(answer)) == answer
 
 
 def test_an_answer_tells_of_as_many_rooms_as_it_may() -> None:
-    rooms = tuple(Room(n, 1.0 + n) for n in range(8))
+    rooms = tuple(LoadHeadroom(n, 1.0 + n) for n in range(8))
     answer = replace(ANSWER, rooms=rooms)
     assert answer_from(answer_bytes(answer)).rooms == rooms

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from medusa_core.market.costs import Queue
-from medusa_core.market.relaying import Way, exchange, rooms_by_relay
+from medusa_core.market.relaying import RelayHeadroom, exchange, rooms_by_relay
 from medusa_core.names import Participant
 from tests.market.knowing import an_item, knowing
 
 OWN = [an_item(number) for number in range(75)]
-CHEAP, DEAR = Way(10.0, 0.1, Participant("a")), Way(22.0, 0.2, Participant("b"))
+CHEAP, DEAR = RelayHeadroom(10.0, 0.1, Participant("a")), RelayHeadroom(22.0, 0.2, Participant("b"))
 
 
 def test_a_way_that_costs_more_than_handing_on_saves_is_no_room() -> None:

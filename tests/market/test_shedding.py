@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.decide import decide_offers
 from medusa_core.market.decisions import MakeOffer, explain
-from medusa_core.market.knowledge import MarketKnowledge, MarketLimits, Wanted
+from medusa_core.market.knowledge import MarketKnowledge, MarketLimits, RequestedLoad
 from medusa_core.market.messages import Item
 from medusa_core.market.shedding import handed_over
 from medusa_core.names import FragmentName
@@ -54,8 +54,10 @@ def test_the_cheapest_partner_with_headroom_gets_the_first_offer() -> None:
 
 
 def test_who_asked_in_an_overload_itself_is_asked_where_there_is_nobody_else() -> None:
-    wanted = Wanted(offer=NONCE, load=0.0, smallest=0.01, for_overload=True, told_level=None)
-    over = providing("b", wanted=wanted)
+    expected = RequestedLoad(
+        offer=NONCE, load=0.0, smallest=0.01, for_overload=True, reported_level=None
+    )
+    over = providing("b", request=expected)
     alone = knowing(ITEMS[:90], as_payer=[paying("b")], as_provider=[over])
     assert list(offered(alone)) == ["b"]
     beside = knowing(ITEMS[:90], as_payer=[paying("b"), paying("c")], as_provider=[over])
@@ -64,12 +66,14 @@ def test_who_asked_in_an_overload_itself_is_asked_where_there_is_nobody_else() -
 
 def test_room_is_made_for_a_partner_s_overload_below_what_it_would_pay() -> None:
     prices = [20.66, 22.8, 25.0]
-    wanted = Wanted(offer=NONCE, load=0.03, smallest=0.01, for_overload=True, told_level=None)
+    expected = RequestedLoad(
+        offer=NONCE, load=0.03, smallest=0.01, for_overload=True, reported_level=None
+    )
     dearer = paying("c", prices, rooms=[(1, 0.3)])
     idle = knowing(ITEMS[:80], as_payer=[dearer], as_provider=[providing("a", prices)])
     assert offered(idle) == {}
     asked = knowing(
-        ITEMS[:80], as_payer=[dearer], as_provider=[providing("a", prices, wanted=wanted)]
+        ITEMS[:80], as_payer=[dearer], as_provider=[providing("a", prices, request=expected)]
     )
     (made,) = offers(asked)
     assert (made.to, made.offer.level, made.offer.for_overload, made.relays) == (
@@ -81,7 +85,7 @@ def test_room_is_made_for_a_partner_s_overload_below_what_it_would_pay() -> None
     at_top = knowing(
         ITEMS[:80],
         as_payer=[paying("c", prices, rooms=[(2, 0.3)])],
-        as_provider=[providing("a", prices, wanted=wanted)],
+        as_provider=[providing("a", prices, request=expected)],
     )
     assert offered(at_top) == {}
 
@@ -212,11 +216,11 @@ def test_every_offered_fragment_pays_by_difference_below_capacity(
     rooms: list[float | None],
 ) -> None:
     items = [an_item(number, load) for number, load in enumerate(sorted(loads, reverse=True))]
-    standings = [
+    statuses = [
         paying(f"p{n}", own, rooms=None if room is None else [(len(own) - 1, room)])
         for n, (own, room) in enumerate(zip(prices, rooms, strict=False))
     ]
-    knowledge = knowing(items, background=background, threshold=threshold, as_payer=standings)
+    knowledge = knowing(items, background=background, threshold=threshold, as_payer=statuses)
     now = knowledge.load
     for one in sorted(offers(knowledge), key=lambda made: _price(knowledge, made)):
         for item in one.offer.items:
@@ -227,5 +231,5 @@ def test_every_offered_fragment_pays_by_difference_below_capacity(
 
 
 def _price(knowledge: MarketKnowledge, made: MakeOffer) -> float:
-    by_name = {standing.contract.name: standing.contract for standing in knowledge.as_payer}
+    by_name = {status.contract.name: status.contract for status in knowledge.as_payer}
     return by_name[made.offer.contract].prices[made.offer.level]

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from medusa_core.market.decide import decide_offers
 from medusa_core.market.decisions import MakeOffer
-from medusa_core.market.knowledge import MarketKnowledge, PayerStanding, Told
-from medusa_core.market.learning import after_being_answered, after_being_told, after_offering
-from medusa_core.market.messages import Answer, Reason, Room
+from medusa_core.market.knowledge import LastAnswer, MarketKnowledge, PayerStatus
+from medusa_core.market.learning import after_being_answered, after_offering, after_report
+from medusa_core.market.messages import Answer, LoadHeadroom, Reason
 from medusa_core.names import FragmentName
 from tests.market.knowing import NONCE, a_contract, an_item, knowing, paying
 
 LARGE, SMALL = an_item(1, 0.3), an_item(2, 0.1)
 
 
-def told(rooms: Sequence[tuple[int, float]], smallest: float, **contract: object) -> PayerStanding:
-    return PayerStanding(
+def told(rooms: Sequence[tuple[int, float]], smallest: float, **contract: object) -> PayerStatus:
+    return PayerStatus(
         contract=a_contract("b", provider="b", **contract),  # type: ignore[arg-type]
-        told=Told(tuple(Room(*room) for room in rooms), 0, smallest),
+        last_answer=LastAnswer(tuple(LoadHeadroom(*room) for room in rooms), 0, smallest),
     )
 
 
@@ -40,20 +40,20 @@ def test_who_has_none_for_the_smallest_is_asked_no_more() -> None:
 
 
 def test_who_told_of_less_room_than_any_fragment_needs_is_asked_for_the_smallest() -> None:
-    standing = told([(0, 0.05)], 0.05)
-    assert loads(knowing([LARGE, SMALL], background=0.5, as_payer=[standing])) == [0.1]
+    status = told([(0, 0.05)], 0.05)
+    assert loads(knowing([LARGE, SMALL], background=0.5, as_payer=[status])) == [0.1]
 
 
 def test_only_fragments_that_may_move_are_asked_for_again() -> None:
     other = frozenset({FragmentName("another")})
-    standing = told([], 0.3, fragments=other)
-    assert loads(knowing([LARGE, SMALL], background=0.5, as_payer=[standing])) == []
+    status = told([], 0.3, fragments=other)
+    assert loads(knowing([LARGE, SMALL], background=0.5, as_payer=[status])) == []
 
 
 def test_room_counted_in_small_fragments_is_offered_as_many_of_them_beside_a_large_one() -> None:
     items = [an_item(1, 0.3), *(an_item(number, 0.1) for number in range(2, 6))]
-    standing = told([(0, 0.3)], 0.1, prices=[2.0])
-    knowledge = knowing(items, background=0.25, as_payer=[standing])
+    status = told([(0, 0.3)], 0.1, prices=[2.0])
+    knowledge = knowing(items, background=0.25, as_payer=[status])
     assert loads(knowledge) == [0.3, 0.1, 0.1, 0.1]
 
 
@@ -61,26 +61,26 @@ def test_at_a_dearer_level_a_large_one_does_not_hide_one_as_small_as_the_room_wa
     None
 ):
     # Either would do: it carries 0.05 more than its threshold.
-    standing = told([(1, 0.4)], 0.1, prices=[1.0, 2.0])
-    knowledge = knowing([LARGE, SMALL], background=0.45, as_payer=[standing])
+    status = told([(1, 0.4)], 0.1, prices=[1.0, 2.0])
+    knowledge = knowing([LARGE, SMALL], background=0.45, as_payer=[status])
     assert loads(knowledge) == [0.1]
 
 
 def test_at_a_dearer_level_larger_ones_go_beside_what_is_too_little_to_end_an_overload() -> None:
-    standing = told([(1, 0.4)], 0.1, prices=[1.0, 2.0])
-    knowledge = knowing([LARGE, SMALL], background=0.55, as_payer=[standing])
+    status = told([(1, 0.4)], 0.1, prices=[1.0, 2.0])
+    knowledge = knowing([LARGE, SMALL], background=0.55, as_payer=[status])
     assert loads(knowledge) == [0.3, 0.1]
 
 
 def test_what_was_said_is_remembered_with_the_size_that_it_was_said_of() -> None:
-    standing = paying("b")
-    knowledge = knowing([LARGE, SMALL], background=0.55, as_payer=[standing])
+    status = paying("b")
+    knowledge = knowing([LARGE, SMALL], background=0.55, as_payer=[status])
     (made,) = [one for one in decide_offers(knowledge) if isinstance(one, MakeOffer)]
     smallest = min(item.load for item in made.offer.items)
     answer = Answer(
         contract=made.offer.contract, nonce=NONCE, round=1, accepted=(), rooms=(),
         reason=Reason.FULL,
     )  # fmt: skip
-    answered = after_being_answered(after_offering(standing, made), answer, 2)
-    assert answered.told == Told((), 2, smallest)
-    assert after_being_told(answered, answer, 3).told == Told((), 3, smallest)
+    answered = after_being_answered(after_offering(status, made), answer, 2)
+    assert answered.last_answer == LastAnswer((), 2, smallest)
+    assert after_report(answered, answer, 3).last_answer == LastAnswer((), 3, smallest)

@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from medusa_core.commits import Cause
-from medusa_core.loads import Kind, Load, load_of
+from medusa_core.loads import ActivityKind, Load, load_of
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.sources.generated_files import write_generated
@@ -83,10 +83,10 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
     with federation_of(postgres_server, tmp_path / "federation") as settings, ExitStack() as stack:
         apply_contracts(settings, ApplyRequest(contracts=contracts))
         alpha = stack.enter_context(seated(settings, "alpha", lambda: spark))
-        catalog = alpha.seat.home.catalog
+        catalog = alpha.home_session.home.catalog
         alpha.loop.meter.flush()
         before = spent_by_the_system()
-        rounds_until([alpha], lambda: has_ended(alpha.seat), 2_000)
+        rounds_until([alpha], lambda: has_ended(alpha.home_session), 2_000)
         alpha.loop.meter.flush()
         spent = spent_by_the_system() - before
         samples = catalog.loads_since(HOUR_MS)
@@ -99,11 +99,11 @@ def test_a_participants_load_is_its_processes_cpu_and_follows_what_its_fragments
         heavy, light, landing = (load.of(f) for f in ("two/heavy", "two/light", "landing/given"))
         assert 4 <= heavy / light <= 12, "a step costs something by itself, whatever it reads"
         assert landing > 0
-        assert share_of(load, Kind.UNATTRIBUTED) < 0.2
-        causes = {key.cause for key in load.works}
+        assert share_of(load, ActivityKind.UNATTRIBUTED) < 0.2
+        causes = {key.cause for key in load.by_key}
         assert causes == {Cause.LANDING, Cause.NORMAL}
         assert not alpha.heard.errors
 
 
-def share_of(load: Load, kind: Kind) -> float:
+def share_of(load: Load, kind: ActivityKind) -> float:
     return load.kinds.get(kind, 0.0) / load.total

@@ -10,15 +10,15 @@ import pytest
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import OutcomeUnknown, Refused, Unavailable
-from medusa_core.loads import Kind, LoadSample, Work, WorkKey
+from medusa_core.loads import ActivityKind, FragmentSpan, LoadKey, LoadSample
 from medusa_core.names import StreamName
 from pipelines.base.cpu_meter import PENDING_MAX, CpuMeter
-from pipelines.participant.attribution import import_works, landing_works
+from pipelines.participant.attribution import import_spans, landing_spans
 from pipelines.sources.live.live_source import Polled
 from tests.waiting import until
 
-MAIN = WorkKey("net.main", 0, Cause.NORMAL)
-CORRECTED = WorkKey("net.main", 0, Cause.CORRECTION)
+MAIN = LoadKey("net.main", 0, Cause.NORMAL)
+CORRECTED = LoadKey("net.main", 0, Cause.CORRECTION)
 
 
 @dataclass
@@ -55,12 +55,14 @@ class Metered:
             self.home.record,
             driver="me",
             lane=Lane.BACKLOG,
-            told=self.told.append,
+            on_error=self.told.append,
             spent_ns=lambda: self.spent_us * 1_000,
             now_s=lambda: self.now_s,
         )
 
-    def spend(self, us: int, *works: Work, kind: Kind = Kind.UNATTRIBUTED) -> None:
+    def spend(
+        self, us: int, *works: FragmentSpan, kind: ActivityKind = ActivityKind.UNATTRIBUTED
+    ) -> None:
         self.spent_us += us
         self.meter.did(*works, kind=kind)
 
@@ -76,13 +78,13 @@ def metered() -> Metered:
 
 
 def test_a_period_tells_what_was_spent_on_what(metered: Metered) -> None:
-    metered.meter.turn()
-    metered.spend(15, kind=Kind.DECIDING)
-    metered.spend(100, Work(of=MAIN))
-    metered.spend(50, Work(of=CORRECTED))
-    metered.meter.turn()
-    metered.spend(3, kind=Kind.DECIDING)
-    metered.spend(7, kind=Kind.HOUSEKEEPING)
+    metered.meter.tick()
+    metered.spend(15, kind=ActivityKind.DECIDING)
+    metered.spend(100, FragmentSpan(of=MAIN))
+    metered.spend(50, FragmentSpan(of=CORRECTED))
+    metered.meter.tick()
+    metered.spend(3, kind=ActivityKind.DECIDING)
+    metered.spend(7, kind=ActivityKind.HOUSEKEEPING)
     metered.spend(2)
     metered.now_s += 9.9
     metered.meter.look()
@@ -90,14 +92,14 @@ def test_a_period_tells_what_was_spent_on_what(metered: Metered) -> None:
     (sample,) = metered.home.samples
     assert (sample.driver, sample.number, sample.lane) == ("me", 1, Lane.BACKLOG)
     assert sample.length_ms == 9_900
-    assert sample.shares.works == {MAIN: 110, CORRECTED: 55}
-    kinds = {Kind.DECIDING: 3, Kind.HOUSEKEEPING: 7, Kind.UNATTRIBUTED: 2}
+    assert sample.shares.by_key == {MAIN: 110, CORRECTED: 55}
+    kinds = {ActivityKind.DECIDING: 3, ActivityKind.HOUSEKEEPING: 7, ActivityKind.UNATTRIBUTED: 2}
     assert sample.shares.kinds == kinds
 
 
 def test_periods_follow_each_other_without_a_gap(metered: Metered) -> None:
     for _ in range(3):
-        metered.spend(1_000, Work(of=MAIN))
+        metered.spend(1_000, FragmentSpan(of=MAIN))
         metered.period()
     metered.meter.close()
     samples = metered.home.samples
@@ -108,7 +110,7 @@ def test_periods_follow_each_other_without_a_gap(metered: Metered) -> None:
 
 def test_what_could_not_be_recorded_is_sent_again_with_its_own_time(metered: Metered) -> None:
     metered.home.problem = Unavailable("the catalog is away")
-    metered.spend(10, Work(of=MAIN))
+    metered.spend(10, FragmentSpan(of=MAIN))
     metered.period()
     until(lambda: metered.home.asked, "it is tried")
     metered.meter.flush()
@@ -118,7 +120,7 @@ def test_what_could_not_be_recorded_is_sent_again_with_its_own_time(metered: Met
     metered.meter.flush()
     sent = {s.number: s for s in metered.home.samples}
     assert sorted(sent) == [1, 2, 3]
-    assert sent[1].shares.works == {MAIN: 10}
+    assert sent[1].shares.by_key == {MAIN: 10}
     assert sent[1].ended_ago_ms == 30_000
     assert metered.told == []
 
@@ -126,14 +128,14 @@ def test_what_could_not_be_recorded_is_sent_again_with_its_own_time(metered: Met
 def test_a_sample_whose_reply_was_lost_is_sent_again_under_its_number(metered: Metered) -> None:
     """The home knows a sample by its number: under another one it would count twice."""
     metered.home.lost_replies = 2
-    metered.spend(10, Work(of=MAIN))
+    metered.spend(10, FragmentSpan(of=MAIN))
     metered.meter.flush()
-    metered.spend(7, Work(of=MAIN))
+    metered.spend(7, FragmentSpan(of=MAIN))
     metered.meter.flush()
     metered.meter.flush()
     sent = metered.home.samples
     assert len(sent) > len({s.number for s in sent}), "one at least was sent again"
-    assert {s.number: s.shares.works.get(MAIN, 0) for s in sent} == {1: 10, 2: 7, 3: 0}
+    assert {s.number: s.shares.by_key.get(MAIN, 0) for s in sent} == {1: 10, 2: 7, 3: 0}
     for number in (1, 2, 3):
         assert len({repr(s.shares) for s in sent if s.number == number}) == 1
     asked = metered.home.asked
@@ -157,7 +159,7 @@ def test_a_catalog_that_is_away_for_long_costs_no_more_than_an_hours_samples(
 
 def test_a_refused_sample_is_reported_and_the_next_one_recorded(metered: Metered) -> None:
     metered.home.problem = Refused("no such fragment: deploy it")
-    metered.spend(10, Work(of=MAIN))
+    metered.spend(10, FragmentSpan(of=MAIN))
     metered.meter.flush()
     metered.home.problem = None
     metered.meter.flush()
@@ -180,15 +182,15 @@ def test_what_a_thread_of_deliveries_spends_is_no_steps() -> None:
     thread = threading.Thread(target=deliver)
     thread.start()
     assert begun.wait(60)
-    meter.did(Work(of=MAIN))
+    meter.did(FragmentSpan(of=MAIN))
     go_on.set()
     thread.join(60)
-    meter.did(Work(of=MAIN))
+    meter.did(FragmentSpan(of=MAIN))
     meter.close()
     (sample,) = home.samples
-    delivered_us = sample.shares.kinds[Kind.DELIVERY]
+    delivered_us = sample.shares.kinds[ActivityKind.DELIVERY]
     assert delivered_us >= 190_000, "what was under way at the first look, and what came after"
-    assert delivered_us + sum(sample.shares.works.values()) <= sample.shares.total_us
+    assert delivered_us + sum(sample.shares.by_key.values()) <= sample.shares.total_us
 
 
 def spin(seconds: float) -> None:
@@ -200,19 +202,19 @@ def spin(seconds: float) -> None:
 def test_a_feeds_landing_belongs_to_the_streams_that_it_brought_something_of() -> None:
     one, two, three = map(StreamName, ("one", "two", "three"))
     members = {one: Polled(landed=30), two: Polled(landed=8, quarantined=2), three: Polled()}
-    works = landing_works(one, Polled(landed=38, members=members))
-    assert {w.of.fragment: w.weight for w in works} == {"landing/one": 30, "landing/two": 10}
-    assert {w.of.cause for w in works} == {Cause.LANDING}
-    idle = landing_works(one, Polled(members=dict.fromkeys(members, Polled())))
+    spans = landing_spans(one, Polled(landed=38, members=members))
+    assert {w.of.fragment: w.weight for w in spans} == {"landing/one": 30, "landing/two": 10}
+    assert {w.of.cause for w in spans} == {Cause.LANDING}
+    idle = landing_spans(one, Polled(members=dict.fromkeys(members, Polled())))
     assert {w.of.fragment: w.weight for w in idle} == {
         "landing/one": 1, "landing/two": 1, "landing/three": 1,
     }  # fmt: skip
-    assert [w.of.fragment for w in landing_works(one, None)] == ["landing/one"]
+    assert [w.of.fragment for w in landing_spans(one, None)] == ["landing/one"]
 
 
 def test_an_imports_part_grows_with_its_segments() -> None:
-    works = import_works([(StreamName("few"), 0), (StreamName("many"), 9)])
-    assert [(w.of, w.weight) for w in works] == [
-        (WorkKey("import/few", 0, Cause.IMPORT), 1),
-        (WorkKey("import/many", 0, Cause.IMPORT), 10),
+    spans = import_spans([(StreamName("few"), 0), (StreamName("many"), 9)])
+    assert [(w.of, w.weight) for w in spans] == [
+        (LoadKey("import/few", 0, Cause.IMPORT), 1),
+        (LoadKey("import/many", 0, Cause.IMPORT), 10),
     ]

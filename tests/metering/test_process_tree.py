@@ -238,8 +238,8 @@ def test_real_processes_are_counted_as_the_system_counts_them() -> None:
             do(words)
             seen.append(tree.spent_ns() / 1e9)
         # Starting a child costs something, too; ticks are hundredths of a second.
-        wanted = [0.2, 0.5, 0.7, 0.7, 0.8, 0.8]
-        for at, (found, least) in enumerate(zip(seen, wanted, strict=True)):
+        expected = [0.2, 0.5, 0.7, 0.7, 0.8, 0.8]
+        for at, (found, least) in enumerate(zip(seen, expected, strict=True)):
             assert least - 0.05 <= found <= least + 0.5, (at, seen)
         assert seen == sorted(seen)
     finally:

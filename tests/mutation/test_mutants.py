@@ -93,7 +93,7 @@ def test_python_is_mutated_where_it_decides() -> None:
 
 def test_sql_loses_guards_locks_constraints_triggers_and_rights() -> None:
     found = changes(sql_mutants_of(SQL, "sql/x.sql"), SQL)
-    for wanted in (
+    for expected in (
         ("guard", "IF false THEN"),
         ("dropped", "IF false OR stream = '' THEN"),
         ("comparison", "IF stream IS NULL OR stream <> '' THEN"),
@@ -108,7 +108,7 @@ def test_sql_loses_guards_locks_constraints_triggers_and_rights() -> None:
         ("constraint", "limit_ms bigint ,"),
         ("dropped", "limit_ms bigint CHECK (limit_ms > 0 AND true),"),
     ):
-        assert wanted in found, wanted
+        assert expected in found, expected
     kinds = {m.kind for m in sql_mutants_of(SQL, "sql/x.sql")}
     assert {"trigger", "right"} <= kinds
 

@@ -111,7 +111,7 @@ class Run:
                 if time.monotonic() > self._job.deadline:
                     break
                 names = [name for name in order(mutant) if name in items]
-                self._tell(mutant, *self._verdict(mutant, names, items, known))
+                self._show_progress(mutant, *self._verdict(mutant, names, items, known))
         return True
 
     # ------------------------------------------------------------ which tests reach what
@@ -119,7 +119,7 @@ class Run:
     def _reached(self, items: dict[str, pytest.Item]) -> dict[str, Any]:
         """What each test reaches; files of tests that are new or have changed are run for it."""
         if self._job.room == "sql":
-            return _said(items, self._root)
+            return _output(items, self._root)
         path = self._job.reach_file
         path.parent.mkdir(parents=True, exist_ok=True)
         files: dict[str, list[pytest.Item]] = {}
@@ -129,9 +129,9 @@ class Run:
         cached: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         for name, those in files.items():
             if cached.get(name, {}).get("hash") != hashes[name]:
-                aside = path.with_suffix(".new")
-                self._in_child(partial(self._trace, those, aside), TRACE_S_MAX)
-                cached[name] = {"hash": hashes[name], "tests": json.loads(aside.read_text())}
+                quarantined = path.with_suffix(".new")
+                self._in_child(partial(self._trace, those, quarantined), TRACE_S_MAX)
+                cached[name] = {"hash": hashes[name], "tests": json.loads(quarantined.read_text())}
                 path.write_text(json.dumps(cached))
         return {test: found for name in files for test, found in cached[name]["tests"].items()}
 
@@ -243,17 +243,17 @@ class Run:
             os.killpg(child, signal.SIGKILL)  # the child, if it did not end, and what it left
         if status is None:
             os.waitpid(child, 0)
-        said = os.read(reader, 4_096).decode(errors="replace")
+        output = os.read(reader, 4_096).decode(errors="replace")
         os.close(reader)
         if status is None:
             return "endless", f"no end within {limit_s:.0f} s"
         if status == 0:
             return "survived", ""
         if os.waitstatus_to_exitcode(status) == NOT_RUN:
-            return "not run", said
-        if said.startswith("setup of ") and "psycopg2.errors" in said:
-            return "unbuilt", said
-        return "killed", said
+            return "not run", output
+        if output.startswith("setup of ") and "psycopg2.errors" in output:
+            return "unbuilt", output
+        return "killed", output
 
     def _end_of(self, child: int, limit_s: float) -> int | None:
         """How a child ended; None if it did not: by its own CPU, unless a server works for it."""
@@ -269,14 +269,14 @@ class Run:
                 return None
             time.sleep(LOOK_S)
 
-    def _tell(self, mutant: Mutant, verdict: str, how: str) -> None:
+    def _show_progress(self, mutant: Mutant, verdict: str, how: str) -> None:
         if self._job.room == "sql":
             _drop_databases()
         with self._job.told.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"id": mutant.id, "verdict": verdict, "how": how}) + "\n")
 
 
-def _said(items: dict[str, pytest.Item], root: Path) -> dict[str, Any]:
+def _output(items: dict[str, pytest.Item], root: Path) -> dict[str, Any]:
     """What each test reaches by its own text, and by the rest of its file."""
     methods = reach.queries_of_methods(root / "pipelines" / "catalog")
     queries = {path.stem: path.read_text() for path in (root / "sql" / "queries").glob("*.sql")}
@@ -286,7 +286,7 @@ def _said(items: dict[str, pytest.Item], root: Path) -> dict[str, Any]:
     }
     found = {}
     for name, item in items.items():
-        text = inspect.getsource(getattr(item, "function", _said))
+        text = inspect.getsource(getattr(item, "function", _output))
         own = sorted(reach.sql_said(text, methods, queries))
         found[name] = {"s": TEST_S, "reaches": own, "beside": files[item.path]}
     return found

@@ -15,7 +15,7 @@ from medusa_core.knowledge import Limits
 from medusa_core.network import Aggregate, Filter, Map, Network, Output, Source, Union
 from pipelines.homes.home import Home
 from pipelines.quality.check_run import Found, Outcome, run_checks
-from pipelines.quality.windows import Asked
+from pipelines.quality.windows import WindowRequest
 from tests.replaying import Replayer, parquet_files
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class Checked:
         """Check what is asked for, in the run's one Spark session where one is needed."""
         return run_checks(
             self.home,
-            Asked(**asked),  # type: ignore[arg-type]
+            WindowRequest(**asked),  # type: ignore[arg-type]
             break_mode=break_mode,
             session=lambda home: nullcontext(self.spark),
         )

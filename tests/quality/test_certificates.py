@@ -123,9 +123,9 @@ def test_records_that_fail_in_a_box_are_counted_by_both(both_engines: Checked) -
     assert outcome.passed
     failed = certificate(outcome, "odd_ones", Suite.CONVERGED).figures["failed_in_box"]
     entries = both_engines.home.catalog.quarantined()
-    put_aside = [e for e in entries if e.origin == "box split"]
-    assert put_aside
-    assert failed == {"split": len(put_aside)}
+    write_quarantine = [e for e in entries if e.origin == "box split"]
+    assert write_quarantine
+    assert failed == {"split": len(write_quarantine)}
 
 
 def test_a_window_inside_a_bucket_is_refused_with_the_nearest_bounds(netmon: Checked) -> None:

@@ -70,7 +70,7 @@ class Fault:
     plant: Callable[[Patch], None]
     stream: str
     expression: str
-    said: str = "no row differs"
+    output: str = "no row differs"
 
     @property
     def column(self) -> str:
@@ -239,9 +239,9 @@ def test_a_fault_in_the_compiler_makes_the_certificate_fail(outcome: Outcome, fa
     converged = found(outcome, fault.stream, Suite.CONVERGED)
     assert converged.certificate.law == "L2"
     assert not converged.certificate.passed
-    is_type = fault.said.endswith("by the rules")
-    said = f"{fault.column} {fault.said}" if is_type else fault.said
-    assert any(said in sentence for sentence in converged.broken), converged.broken
+    is_type = fault.output.endswith("by the rules")
+    output = f"{fault.column} {fault.output}" if is_type else fault.output
+    assert any(output in sentence for sentence in converged.broken), converged.broken
 
 
 def test_the_command_fails_for_a_column_of_another_type_and_says_which(

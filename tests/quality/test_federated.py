@@ -42,18 +42,20 @@ def four(
             name: stack.enter_context(seated(settings, name, lambda: spark))
             for name in (*LANDING, "delta")
         }
-        rounds_until(running.values(), lambda: all(has_ended(r.seat) for r in running.values()))
+        rounds_until(
+            running.values(), lambda: all(has_ended(r.home_session) for r in running.values())
+        )
         yield running
 
 
 def test_each_home_certifies_what_is_computed_there_from_what_it_has(
     four: dict[str, Running], spark: SparkSession
 ) -> None:
-    outcome = Checked(four["delta"].seat.home, spark).run()
+    outcome = Checked(four["delta"].home_session.home, spark).run()
     assert outcome.passed, [found.broken for found in outcome.found]
     assert dict(outcome.not_recomputed) == {
-        f"connections_{letter}": f"it is computed by {name}: ask there"
-        for name, letter in zip(LANDING, "abc", strict=True)
+        f"connections_{character}": f"it is computed by {name}: ask there"
+        for name, character in zip(LANDING, "abc", strict=True)
     }
     sources = certificate(outcome, "scanning_sources", Suite.CONVERGED)
     assert sources.figures["final_rows"]
@@ -61,6 +63,6 @@ def test_each_home_certifies_what_is_computed_there_from_what_it_has(
     imported = [f.certificate for f in outcome.found if f.certificate.stream == "connections_a"]
     assert {c.suite for c in imported} >= {Suite.COMPLETE, Suite.BOUNDARIES}
     assert Suite.CONVERGED not in {c.suite for c in imported}
-    landed = Checked(four["alpha"].seat.home, spark).run(stream="connections_a")
+    landed = Checked(four["alpha"].home_session.home, spark).run(stream="connections_a")
     assert landed.passed
     assert certificate(landed, "connections_a", Suite.CONVERGED).figures["final_rows"] == 1_000

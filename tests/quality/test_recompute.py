@@ -107,16 +107,24 @@ def networks(draw: st.DrawFn) -> Network:
     predicates = draw(st.lists(st.sampled_from(PREDICATES), min_size=1, max_size=2, unique=True))
     cases = {f"case_{at}": text for at, text in enumerate(predicates)}
     size, advance = draw(st.sampled_from(SIZES))
-    wanted = draw(st.lists(st.sampled_from(AGGREGATES), min_size=2, max_size=4, unique=True))
+    expected = draw(st.lists(st.sampled_from(AGGREGATES), min_size=2, max_size=4, unique=True))
     boxes: list[Box] = [
         Filter(name="split", input="records", cases=cases, otherwise="rest"),
-        Map(name="made", input="split.rest",
-            columns={n: draw(st.sampled_from(texts)) for n, texts in VALUES.items()}),
-        Aggregate(name="windows", input="made", size=size, advance=advance,
-                  group_by=tuple(draw(st.lists(name, max_size=2, unique=True))),
-                  columns={f"v{at}": text.format(x=draw(name)) for at, text in enumerate(wanted)}),
+        Map(
+            name="made",
+            input="split.rest",
+            columns={n: draw(st.sampled_from(texts)) for n, texts in VALUES.items()},
+        ),
+        Aggregate(
+            name="windows",
+            input="made",
+            size=size,
+            advance=advance,
+            group_by=tuple(draw(st.lists(name, max_size=2, unique=True))),
+            columns={f"v{at}": text.format(x=draw(name)) for at, text in enumerate(expected)},
+        ),
         Map(name="first_case", input="split.case_0", columns={"small": "small", "real": "real"}),
-    ]  # fmt: skip
+    ]
     return Network(
         name="generated",
         sources=(
@@ -144,12 +152,12 @@ def test_duckdb_gives_what_spark_gives_for_generated_networks(
         f"SELECT *, CAST((monotonically_increasing_id() - 48) DIV 2 * 333000 AS bigint) AS {STIME} "
         "FROM records"
     ).toArrow().cast(row_schema(tuple(COLUMNS.values())))  # fmt: skip
-    wanted = by_spark(records, network, given)
+    expected = by_spark(records, network, given)
     with Recomputation(network, {"records": given}, no_spark) as run:
         for output in network.outputs:
             port = network.port(output.input, "output")
             made, columns = run.rows(port, [ALL]), run.columns[port]
-            found = differences(wanted[port], made, columns, 1_000_000)
+            found = differences(expected[port], made, columns, 1_000_000)
             assert found.shown.empty, f"{network}\n{found.shown['row'].to_list()[:4]}"
     assert set(run.engines.values()) == {DUCKDB}
 
@@ -203,10 +211,10 @@ def test_only_the_records_that_the_named_ranges_need_are_read() -> None:
         read.extend(parts)
         return within(whole, parts)
 
-    wanted = [Range(100, 110), Range(110, 120), Range(500, 520)]
+    ranges = [Range(100, 110), Range(110, 120), Range(500, 520)]
     with Recomputation(network, {"s": whole}, no_spark) as run:
-        expected = run.rows(Port("w"), wanted)
-    with recompute(network, {Port("w"): wanted}, records, no_spark) as run:
-        assert run.rows(Port("w"), wanted).sort_by(STIME) == expected.sort_by(STIME)
+        expected = run.rows(Port("w"), ranges)
+    with recompute(network, {Port("w"): ranges}, records, no_spark) as run:
+        assert run.rows(Port("w"), ranges).sort_by(STIME) == expected.sort_by(STIME)
     assert read == [Range(80, 120), Range(480, 520)]
     assert expected["n"].to_pylist() == [30] * 4

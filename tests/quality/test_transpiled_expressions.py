@@ -78,7 +78,7 @@ def in_spark(spark: SparkSession, marked: list[str]) -> pa.Table:
 def compare(both: Both, marked: list[str]) -> int:
     """Compare both engines on every record; how many of the texts are transpiled."""
     spark, connection = both
-    wanted, texts = in_spark(spark, marked), [compiled_text(text) for text in marked]
+    requested, texts = in_spark(spark, marked), [compiled_text(text) for text in marked]
     done = {at: one for at, text in enumerate(texts) if (one := transpiled(text)) is not None}
     if not done:
         return 0
@@ -91,8 +91,8 @@ def compare(both: Both, marked: list[str]) -> int:
     made = arrow_of(connection.sql(f"SELECT {selected}"), tuple(columns))
     source = connection.execute(f"SELECT * FROM timed ORDER BY {STIME}").fetchall()
     for at, one in done.items():
-        failed, should = made[f"f{at}"].to_pylist(), wanted[f"f{at}"].to_pylist()
-        values = zip(same(made[f"v{at}"]), same(wanted[f"v{at}"]), strict=True)
+        failed, should = made[f"f{at}"].to_pylist(), requested[f"f{at}"].to_pylist()
+        values = zip(same(made[f"v{at}"]), same(requested[f"v{at}"]), strict=True)
         for number, (value, expected) in enumerate(values):
             where = f"{texts[at]}\non {source[number]}\n{one}"
             assert failed[number] == should[number], where
@@ -252,9 +252,9 @@ def compare_aggregates(both: Both, texts: list[str]) -> None:
     usable = f"NOT {raises(theirs_bad or ['0'])}"
     frame = spark.sql(f"SELECT word, {', '.join(theirs)} FROM timed WHERE {usable} GROUP BY word")
     assert frame.dtypes == [(c.name, c.type) for c in columns]
-    wanted = frame.toArrow()
+    expected = frame.toArrow()
     for at, text in enumerate(texts):
-        assert rows_of(made, at) == rows_of(wanted, at), text
+        assert rows_of(made, at) == rows_of(expected, at), text
 
 
 def rows_of(table: pa.Table, at: int) -> list[tuple[str, ...]]:

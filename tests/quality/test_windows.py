@@ -15,7 +15,7 @@ from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer, Stability
 from pipelines.catalog.records import LineStatus, StreamRecord
 from pipelines.quality.frames import boundaries
-from pipelines.quality.windows import Asked, Subject, subjects_of
+from pipelines.quality.windows import Subject, WindowRequest, subjects_of
 from tests.catalog import building as a
 
 BETA = Participant("beta")
@@ -42,7 +42,7 @@ def a_line(name: str, through_s: int | None, *, of: Participant = a.ALPHA) -> Li
 
 
 def chosen(*lines: LineStatus, **asked: object) -> tuple[Subject, ...]:
-    return subjects_of(Asked(**asked), lines, FRAGMENTS, a.ALPHA)  # type: ignore[arg-type]
+    return subjects_of(WindowRequest(**asked), lines, FRAGMENTS, a.ALPHA)  # type: ignore[arg-type]
 
 
 def test_without_a_question_all_that_has_closed_is_looked_at() -> None:

@@ -19,11 +19,11 @@ from pipelines.exchange.copies import FileCopies
 from pipelines.exchange.importer import Imported, Importer
 from pipelines.exchange.in_process import LocalExchange
 from pipelines.homes.home import Home, open_home
-from pipelines.homes.lease_keeper import LeaseKeeper
-from pipelines.participant.home_session import take_seat
+from pipelines.homes.lease_renewer import LeaseRenewer
+from pipelines.participant.home_session import open_session
 from tests.catalog import building as a
 from tests.changes.building import BIG, SUMS, Lines
-from tests.lent_homes import lent_homes
+from tests.home_pool import home_pool
 
 BETA = Participant("beta")
 READER = Producer(BETA)
@@ -57,7 +57,7 @@ class Pair:
         segment = a.a_segment(from_, to, stream=BIG, rows={from_: 1})
         self.beta.catalog.commit(a.a_commit(segment, lease=lease, lineage=lineage))
 
-    def stands(self, stream: str) -> list[tuple[int, int, int]]:
+    def current(self, stream: str) -> list[tuple[int, int, int]]:
         """Ranges in buckets and versions of what is live with beta."""
         found = self.beta.catalog.segments(SUMS if stream == SUMS else BIG)
         return [
@@ -69,15 +69,15 @@ class Pair:
 def a_pair(server: EmbeddedServer, folder: Path) -> Iterator[Pair]:
     """Both homes in the suite's server."""
     with (
-        lent_homes(server, folder, a.ALPHA, BETA) as settings,
+        home_pool(server, folder, a.ALPHA, BETA) as settings,
         open_home(settings, a.ALPHA) as home,
         open_home(settings, BETA) as beta,
     ):
         alpha = Lines(home, settings)
         _deploy_reader(alpha, beta)
-        with take_seat(settings, BETA) as seat:
-            exchange = LocalExchange(BETA, seat.partners)
-            leases = LeaseKeeper(beta.catalog, "reader", lease_ms=a.HOUR_MS)
+        with open_session(settings, BETA) as session:
+            exchange = LocalExchange(BETA, session.partners)
+            leases = LeaseRenewer(beta.catalog, "reader", lease_ms=a.HOUR_MS)
             leases.take([(LeaseKey(fragment=IMPORT, producer=READER), a.FIRST)])
             copies = FileCopies(beta.storage)
             yield Pair(

@@ -105,10 +105,10 @@ def test_what_makes_no_recall_is_refused_in_a_sentence(
     capsys: CAPTURED,
 ) -> None:
     assert written.command(monkeypatch, "recall", *words, "--yes") == 2
-    said = capsys.readouterr().err
-    assert any(word in said for word in says.split("|")), said
-    assert "\x1b" not in said
-    assert len(said) < 2_000
+    output = capsys.readouterr().err
+    assert any(word in output for word in says.split("|")), output
+    assert "\x1b" not in output
+    assert len(output) < 2_000
     assert written.catalog.recalls() == ()
 
 

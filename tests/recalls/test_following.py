@@ -34,7 +34,7 @@ def test_a_recall_is_made_told_refused_agreed_to_and_followed(
     assert "partner alpha recalled sums from 1970-01-01T00:00:10Z on" in told.problem
     assert "(generation 2: b was never there)" in told.problem
     assert "`medusa recall sums --from 1970-01-01T00:00:10Z --follow alpha`" in told.problem
-    assert pair.stands("sums") == [(0, 3, 1)], "what was read up to there stays"
+    assert pair.current("sums") == [(0, 3, 1)], "what was read up to there stays"
 
     assert pair.alpha.command(monkeypatch, *recall, "beta", *why, "--yes") == 2
     assert "--follow" in capsys.readouterr().err
@@ -57,10 +57,10 @@ def test_a_recall_is_made_told_refused_agreed_to_and_followed(
     assert pair.alpha.command(monkeypatch, *follow, "--yes") == 0
     (told,) = pair.poll()
     assert told.problem is None
-    assert pair.stands("sums") == [(0, 1, 1), (1, 4, 3)]
-    assert pair.stands("big") == [(0, 1, 1)]
+    assert pair.current("sums") == [(0, 1, 1), (1, 4, 3)]
+    assert pair.current("big") == [(0, 1, 1)]
     pair.compute_big(1, 4)
-    assert pair.stands("big") == [(0, 1, 1), (1, 4, 3)]
+    assert pair.current("big") == [(0, 1, 1), (1, 4, 3)]
     assert pair.poll() == []
 
     assert pair.alpha.command(monkeypatch, *follow, "--yes") == 2
@@ -101,5 +101,5 @@ def test_what_is_trimmed_here_does_not_keep_a_recall_from_being_followed(
     assert "rows before these buckets stay" in capsys.readouterr().out
     (told,) = pair.poll()
     assert told.problem is None
-    assert pair.stands("sums") == [(1, 5, 6)]
+    assert pair.current("sums") == [(1, 5, 6)]
     assert pair.poll() == []

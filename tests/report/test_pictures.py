@@ -98,8 +98,8 @@ def graphs(draw_: st.DrawFn) -> tuple[list[Node], list[Edge]]:
     count = draw_(st.integers(1, 12))
     nodes = [Node(id=str(n), heading=f"node {n}", lines=("x" * n,)) for n in range(count)]
     pairs = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
-    wanted = draw_(st.sets(pairs.filter(lambda p: p[0] < p[1]), max_size=20)) if count > 1 else ()
-    return nodes, [Edge(start=str(a), end=str(b)) for a, b in sorted(wanted)]
+    expected = draw_(st.sets(pairs.filter(lambda p: p[0] < p[1]), max_size=20)) if count > 1 else ()
+    return nodes, [Edge(start=str(a), end=str(b)) for a, b in sorted(expected)]
 
 
 @given(graphs())

@@ -11,13 +11,13 @@ from typing import Any
 from sqlalchemy import Engine
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.loads import LoadSample, Shares, WorkKey
+from medusa_core.loads import LoadKey, LoadSample, Shares
 from medusa_core.market.documents import document_of
 from medusa_core.market.terms import ContractName, PriceRange, Terms
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
-from pipelines.market.rounds.round_tick import MarketTurn, MarketTurns
+from pipelines.market.rounds.round_tick import MarketTick, MarketWorker
 from pipelines.market.sync.contract_sync import settle
 from tests.agreements.backups import in_time
 from tests.agreements.building import ALPHA, BETA, GAMMA, Party, a_movement, some_terms
@@ -43,7 +43,7 @@ class Trader:
     party: Party
     watcher: Engine
     catalog: PostgresCatalog
-    turns: MarketTurns = field(init=False)
+    worker: MarketWorker = field(init=False)
     parts: dict[str, float] = field(default_factory=dict)
     _samples: int = 0
 
@@ -59,13 +59,13 @@ class Trader:
 
     def restart(self) -> None:
         """Another program of the same participant: what the one before had in memory is gone."""
-        self.party.desk = self.party.a_desk()
-        self.turns = self.another()
+        self.party.contract_sync = self.party.a_desk()
+        self.worker = self.another()
 
-    def another(self) -> MarketTurns:
+    def another(self) -> MarketWorker:
         """The turns of another loop of the same participant."""
         agreements = self.party.agreements
-        return MarketTurns(self.party.a_desk(), agreements, self.rounds, self.party.told.append)
+        return MarketWorker(self.party.a_desk(), agreements, self.rounds, self.party.told.append)
 
     def declares(self, capacity: float, threshold: float) -> None:
         """The owner says what load costs: rho / (1 - rho)."""
@@ -75,8 +75,8 @@ class Trader:
         """Its load over the last minute, by fragment, as its loop would have recorded it."""
         self.parts = dict(parts) if parts is not None else self.parts
         self._samples += 1
-        works = {
-            WorkKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
+        by_key = {
+            LoadKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
             for name, load in self.parts.items()
         }
         # The minute before is forgotten: a test may take longer than its load is remembered.
@@ -84,19 +84,19 @@ class Trader:
         self.catalog.record_load(
             LoadSample(
                 driver="a test", number=self._samples, lane=Lane.LIVE, length_ms=PERIOD_MS,
-                shares=Shares(works=works),
+                shares=Shares(by_key=by_key),
             )
         )  # fmt: skip
 
-    def opens(self) -> MarketTurn:
+    def opens(self) -> MarketTick:
         """A turn in which it opens a round."""
         self.carries()
-        return self.turns.turn(opens="a test")
+        return self.worker.tick(opens="a test")
 
-    def answers(self) -> MarketTurn:
+    def answers(self) -> MarketTick:
         """A turn in which it opens none, unless it has never had one."""
         self.carries()
-        return self.turns.turn()
+        return self.worker.tick()
 
     def in_time(self, statement: str) -> None:
         """Let time pass for rows: an update that no role of the home may make."""
@@ -157,7 +157,7 @@ def agree_on(
     )  # fmt: skip
     for trader in (payer, provider):
         trader.party.agreements.propose(document_of(terms), "a test")
-    settle(trader.party.desk for trader in (payer, provider))
+    settle(trader.party.contract_sync for trader in (payer, provider))
     for trader in (payer, provider):
         trader.party.agreements.open_round(0, "a test")
     return terms

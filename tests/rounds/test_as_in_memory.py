@@ -8,17 +8,17 @@ from itertools import count
 from typing import Any, cast
 
 from medusa_core.commits import Cause
-from medusa_core.loads import Recorded, Shares, WorkKey
+from medusa_core.loads import LoadKey, RecordedSample, Shares
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.terms import Terms
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import Agreements
-from pipelines.catalog.memory.mailbox import MemoryLetters
+from pipelines.catalog.memory.mailbox import MemoryMailbox
 from pipelines.catalog.memory.rounds import MemoryRounds
 from pipelines.catalog.round_store import MarketFacts, Trading
-from pipelines.market.rounds.round_tick import MarketTurns
-from pipelines.market.sync.contract_sync import AgreementDesk, Turn
+from pipelines.market.rounds.round_tick import MarketWorker
+from pipelines.market.sync.contract_sync import ContractSync, SyncResult
 from tests.rounds.building import (
     ALPHA,
     BETA,
@@ -41,40 +41,40 @@ class MemoryTrader:
     """What `Trader` is over Postgres, in memory; `others` are the homes that its letters go to."""
 
     name: Participant
-    others: dict[Participant, MemoryLetters]
+    others: dict[Participant, MemoryMailbox]
     parts: dict[str, float] = field(default_factory=dict)
     now_ms: int = 1_800_000_000_000
     nonces: Any = field(default_factory=lambda: count(1))
 
     def __post_init__(self) -> None:
-        self.letters = MemoryLetters(self.name, lambda: self.now_ms, self._nonce)
-        self.others[self.name] = self.letters
+        self.mailbox = MemoryMailbox(self.name, lambda: self.now_ms, self._nonce)
+        self.others[self.name] = self.mailbox
         declared = DeclaredCost(cost=Queue(capacity=1.0), threshold=0.9, currency="EUR")
-        self.rounds = MemoryRounds(self.letters, TRADING, declared, self._loads)
-        self.turns = MarketTurns(
-            cast(AgreementDesk, self),
-            cast(Agreements, self.letters),
+        self.rounds = MemoryRounds(self.mailbox, TRADING, declared, self._loads)
+        self.worker = MarketWorker(
+            cast(ContractSync, self),
+            cast(Agreements, self.mailbox),
             self.rounds,
             draw_nonce=self._nonce,
         )
 
-    def turn(self) -> Turn:
+    def tick(self) -> SyncResult:
         """As a desk: bring what came, send what waits."""
-        taken = self.letters.read_inbox()
-        sent = list(self.letters.outbox.items())
+        taken = self.mailbox.read_inbox()
+        sent = list(self.mailbox.outbox.items())
         for number, (_, envelope) in sent:
             self.others[envelope.receiver].take_envelope(envelope)
-            del self.letters.outbox[number]
-        return Turn(taken=taken, sent=len(sent))
+            del self.mailbox.outbox[number]
+        return SyncResult(taken=taken, sent=len(sent))
 
     def carries(self, carried: Mapping[str, float] | None = None) -> None:
         self.parts = dict(carried) if carried is not None else self.parts
 
     def opens(self) -> None:
-        self.turns.turn(opens="a test")
+        self.worker.tick(opens="a test")
 
     def answers(self) -> None:
-        self.turns.turn()
+        self.worker.tick()
 
     def in_time(self, what: str) -> None:
         tables = self.rounds.tables
@@ -88,25 +88,25 @@ class MemoryTrader:
     def _nonce(self) -> str:
         return f"{self.name.encode()[0]:02x}{next(self.nonces):030x}"
 
-    def _loads(self) -> tuple[Recorded, ...]:
-        works = {
-            WorkKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
+    def _loads(self) -> tuple[RecordedSample, ...]:
+        by_key = {
+            LoadKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
             for name, load in self.parts.items()
         }
         from_ms = self.now_ms - PERIOD_MS
-        return (Recorded(from_ms=from_ms, to_ms=self.now_ms, shares=Shares(works=works)),)
+        return (RecordedSample(from_ms=from_ms, to_ms=self.now_ms, shares=Shares(by_key=by_key)),)
 
 
 def in_memory(*agreed: Terms) -> dict[Participant, MemoryTrader]:
     """The parties of these contracts, who have agreed on them."""
-    others: dict[Participant, MemoryLetters] = {}
+    others: dict[Participant, MemoryMailbox] = {}
     found: dict[Participant, MemoryTrader] = {}
     for terms in agreed:
         for name in terms.parties:
             trader = found.get(name) or found.setdefault(name, MemoryTrader(name, others))
-            trader.letters.agree(terms)
+            trader.mailbox.agree(terms)
     for trader in found.values():
-        trader.letters.open_round(0)
+        trader.mailbox.open_round(0)
     return found
 
 
@@ -129,9 +129,9 @@ def known(facts: MarketFacts) -> dict[str, Any]:
                 told.answer.reason, told.answer.accepted, told.answer.rooms, told.round,
                 told.level, told.smallest,
             )
-            for name, told in facts.told.items()
+            for name, told in facts.answers.items()
         },
-        "wanted": {name: replace(w, offer="") for name, w in facts.wanted.items()},
+        "wanted": {name: replace(w, offer="") for name, w in facts.request.items()},
         "silent": {partner: silence.asks_round for partner, silence in facts.silent.items()},
     }  # fmt: skip
 

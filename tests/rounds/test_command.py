@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.loads import LoadSample, Shares, WorkKey
+from medusa_core.loads import LoadKey, LoadSample, Shares
 from medusa_core.market.documents import document_of
 from medusa_core.market.terms import Terms
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
@@ -54,10 +54,10 @@ def _deploy(urls: HomeUrls, count: int) -> None:
     catalog.deploy(
         a.a_deployment(fragments={a.LANDING: ((), (a.SRC,))} | fragments, assignments=())
     )
-    works = {WorkKey(of, 0, Cause.NORMAL): PERIOD_MS * 100 for of in fragments}
+    by_key = {LoadKey(of, 0, Cause.NORMAL): PERIOD_MS * 100 for of in fragments}
     catalog.record_load(
         LoadSample(driver="a test", number=1, lane=Lane.LIVE, length_ms=PERIOD_MS,
-                   shares=Shares(works=works), ended_ago_ms=0)
+                   shares=Shares(by_key=by_key), ended_ago_ms=0)
     )  # fmt: skip
     catalog.close()
 

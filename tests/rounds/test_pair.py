@@ -9,7 +9,7 @@ from math import inf
 
 import pytest
 
-from medusa_core.loads import WorkKey
+from medusa_core.loads import LoadKey
 from medusa_core.market.learning import PASSED_ROUNDS
 from medusa_core.market.messages import Nonce
 from pipelines.catalog.round_store import MarketFacts
@@ -69,8 +69,8 @@ def test_a_round_is_opened_once_and_by_the_first_that_finds_its_time_passed(
     alpha.in_time("UPDATE medusa_market.round SET opened_at = opened_at - interval '1 hour'")
     loops = [alpha.another() for _ in range(3)]
     with ThreadPoolExecutor(3) as threads:
-        turns = list(threads.map(lambda loop: loop.turn(), loops))
-    assert sorted(turn.opened is not None for turn in turns) == [False, False, True]
+        ticks = list(threads.map(lambda loop: loop.tick(), loops))
+    assert sorted(tick.opened is not None for tick in ticks) == [False, False, True]
     assert len(alpha.offers()) == 1
     assert alpha.sql("SELECT max(number) FROM medusa_api.rounds") == [(2,)]
     alpha.sql("UPDATE medusa_api.trading SET round_ms = 86400000")
@@ -80,7 +80,7 @@ def test_a_round_is_opened_once_and_by_the_first_that_finds_its_time_passed(
 def test_to_explain_changes_nothing(pair: tuple[Trader, Trader]) -> None:
     alpha, beta = pair
     before = alpha.sql("SELECT changes, decided_round FROM medusa_market.market")
-    _, decisions = alpha.turns.explain()
+    _, decisions = alpha.worker.explain()
     assert [(str(d.because).split(" (")[0]) for d in decisions] == [
         "handing it over costs less than keeping it"
     ]
@@ -98,7 +98,7 @@ def test_who_has_not_declared_what_load_costs_takes_nothing_and_says_so(
     a_round(alpha, beta)
     assert beta.moves() == []
     assert alpha.sql("SELECT reason, accepted FROM medusa_api.answers") == [("unweighed", 0)]
-    assert beta.turns.explain()[1] == []
+    assert beta.worker.explain()[1] == []
 
 
 def test_who_could_not_weigh_an_offer_is_asked_again_after_some_rounds(
@@ -124,7 +124,7 @@ def test_what_is_accepted_in_a_later_round_is_given_only_as_far_as_it_still_pays
     assert alpha.offers()[0][5] == 2
     beta.opens()
     alpha.carries(parts(8))
-    alpha.turns.turn(opens="a test")
+    alpha.worker.tick(opens="a test")
     states = sorted(state for *_, state in alpha.moves())
     assert states == ["accepted", "lapsed"], "with one gone, handing over the other does not pay"
     assert alpha.sql("SELECT accepted FROM medusa_api.answers") == [(2,)]
@@ -153,10 +153,10 @@ def test_fragments_of_one_name_are_told_apart_by_their_network(alpha: Trader) ->
     facts = alpha.rounds.read()
     (sample,) = facts.loads
     another = {
-        WorkKey("other/f0", key.partition, key.cause): spent
-        for key, spent in sample.shares.works.items()
+        LoadKey("other/f0", key.partition, key.cause): spent
+        for key, spent in sample.shares.by_key.items()
     }
-    shares = replace(sample.shares, works={**sample.shares.works, **another})
+    shares = replace(sample.shares, by_key={**sample.shares.by_key, **another})
     both = replace(facts, loads=(replace(sample, shares=shares),))
 
     def names(facts: MarketFacts) -> set[str]:
@@ -255,7 +255,7 @@ def test_an_offer_under_a_revision_that_is_not_active_here_is_declined_with_the_
         trader.sql("UPDATE medusa_api.contract SET price_low = 9, price_high = 11")
     for _ in range(4):
         for trader in (alpha, beta):
-            trader.party.desk.turn()
+            trader.party.contract_sync.tick()
     alpha.opens()  # the new one is active at alpha, beta has not had a round since
     beta.answers()
     until_quiet(alpha, beta)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.errors import Conflict
 from medusa_core.market.decisions import LowerLoad
 from medusa_core.market.envelopes import EnvelopeKind
@@ -90,7 +90,7 @@ def granted_in_a_round(chain: tuple[Trader, ...]) -> list[AgreedMove]:
     for trader in chain:
         trader.opens()
     gamma.answers()
-    beta.party.desk.turn()
+    beta.party.contract_sync.tick()
     for envelope in beta.party.agreements.verified(EnvelopeKind.ANSWER, 10):
         beta.rounds.take_answer(envelope.envelope_id)
     granted = [move for move in beta.rounds.read().moves if move.is_granted]
@@ -112,7 +112,9 @@ def test_what_was_granted_for_a_relay_may_leave_before_anything_is_taken_for_it(
     granted = next(moves for _ in range(ROUNDS_MAX) if (moves := granted_in_a_round(chain)))
     facts = beta.rounds.read()
     leaf = (granted[0].contract, granted[0].item)
-    request = request_of(facts, None, [LowerLoad(leaves=(leaf,), because=Because("it pays", {}))])
+    request = request_of(
+        facts, None, [LowerLoad(leaves=(leaf,), because=DecisionReason("it pays", {}))]
+    )
     beta.rounds.apply(request)
     states = {move.move_id: move.is_granted for move in beta.rounds.read().moves}
     assert [states[move.move_id] for move in granted] == [False] + [True] * (len(granted) - 1)

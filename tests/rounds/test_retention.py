@@ -79,9 +79,9 @@ def test_without_a_contract_there_are_no_rounds(alpha: Trader, beta: Trader) -> 
     pass_by = "UPDATE medusa_market.round SET opened_at = opened_at - interval '2 minutes'"
     alpha.in_time(pass_by)
     assert alpha.answers().opened == 2
-    alpha.in_time("INSERT INTO medusa_market.contract_notice (contract, given_by, told_by, "
+    alpha.in_time("INSERT INTO medusa_market.contract_notice (contract, given_by, stated_by, "
                   "ends_at) "
                   "VALUES ('spare_load', 'alpha', 'alpha', now())")  # fmt: skip
     alpha.in_time(pass_by)
     assert alpha.answers().opened is None, "it has ended"
-    assert alpha.turns.turn(opens="by hand").opened == 3
+    assert alpha.worker.tick(opens="by hand").opened == 3

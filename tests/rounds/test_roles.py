@@ -11,7 +11,7 @@ from tests.rounds.building import BETA, Trader, a_price, a_round, agree_on, part
 
 VIEWS = ("offers", "answers", "agreed_moves", "trading")
 TABLES = ("market", "offer", "open_offer", "open_item", "offer_lapse", "answer", "agreed_move",
-          "wanted_load", "last_word", "silent_partner")  # fmt: skip
+          "requested_load", "last_word", "silent_partner")  # fmt: skip
 CANARY = 0.731_256
 """A load that no partner is to see; its background, which never leaves home."""
 
@@ -125,8 +125,8 @@ def test_a_price_outside_of_the_revision_in_force_is_offered_by_nobody(
 ) -> None:
     alpha, _ = traded
     statement = """INSERT INTO medusa_market.offer (is_own, partner, contract, revision, nonce,
-            said_round,             level, price, items, load, for_overload, relays, body, round)
-        SELECT is_own, partner, contract, {revision}, repeat('f', 32), said_round, level, {price},
+            sender_round,             level, price, items, load, for_overload, relays, body, round)
+        SELECT is_own, partner, contract, {revision}, repeat('f', 32), sender_round, level, {price},
             items, load, for_overload, relays, body, round
         FROM medusa_market.offer WHERE is_own LIMIT 1"""
     for revision, price in (("revision", "price + 3"), ("repeat('0', 64)", "price")):

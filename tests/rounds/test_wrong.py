@@ -153,8 +153,8 @@ def test_what_the_contract_does_not_allow_is_declined(pair: tuple[Trader, Trader
     for at, (what, (changes, reason)) in enumerate(DECLINED.items(), 1):
         offer = an_offer(alpha, nonce=Nonce(f"{at:032x}"), **changes)
         put(alpha, beta, offer_bytes(offer), nonce=f"{at:032x}")
-        said = beta.sql("SELECT reason, accepted FROM medusa_api.answers ORDER BY answer_id")
-        assert (len(said), said[-1]) == (at, (reason, 0)), what
+        output = beta.sql("SELECT reason, accepted FROM medusa_api.answers ORDER BY answer_id")
+        assert (len(output), output[-1]) == (at, (reason, 0)), what
     assert beta.moves() == []
     # Alpha has made none of these offers, and takes no answer to them.
     alpha.answers()
@@ -169,15 +169,15 @@ def test_recorded_envelopes_count_once(alpha: Trader, beta: Trader) -> None:
         trader.carries(carried)
     a_round(alpha, beta)
     before = alpha.moves(), beta.moves(), alpha.offers(), beta.offers()
-    said = [e for e in alpha.party.post.seen if e.kind is EnvelopeKind.OFFER]
+    output = [e for e in alpha.party.post.seen if e.kind is EnvelopeKind.OFFER]
     answered = [e for e in beta.party.post.seen if e.kind is EnvelopeKind.ANSWER]
-    assert said
+    assert output
     assert answered
-    for sender, receiver, envelopes in ((alpha, beta, said), (beta, alpha, answered)):
+    for sender, receiver, envelopes in ((alpha, beta, output), (beta, alpha, answered)):
         sender.party.post.exchange.deliver(receiver.name, envelopes)
     until_quiet(alpha, beta)
     # The same messages sealed anew.
-    put(alpha, beta, said[0].body, nonce="1" * 32)
+    put(alpha, beta, output[0].body, nonce="1" * 32)
     put(beta, alpha, answered[0].body, EnvelopeKind.ANSWER, nonce="1" * 32)
     assert "was made before" in beta.refused()[-1]
     assert "was answered before" in alpha.refused()[-1]

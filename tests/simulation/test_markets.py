@@ -94,9 +94,9 @@ def test_markets_alone_are_run_and_a_seed_of_them_is_shown(
     assert main(command) == 0
     assert "per market (1): offers" in capsys.readouterr().out
     assert main([*command, "--explain"]) == 0
-    said = capsys.readouterr().out
-    assert " offer " in said
-    assert " healed " in said
+    output = capsys.readouterr().out
+    assert " offer " in output
+    assert " healed " in output
 
 
 @pytest.mark.long

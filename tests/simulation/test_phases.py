@@ -48,13 +48,13 @@ def test_what_is_sent_one_way_is_lost_until_the_last_fault_on_that_way_heals() -
 
 def test_no_notification_arrives_over_a_slow_or_cut_link() -> None:
     links = Links()
-    assert links.carries_bell(A, B, 0)
+    assert links.carries_notification(A, B, 0)
     links.slow_down(B, A, 20, until_ms=100)
     assert (links.factor(A, B, 99), links.factor(A, B, 100)) == (20, 1)
-    assert not links.carries_bell(A, B, 99)
+    assert not links.carries_notification(A, B, 99)
     links.lose(A, B, until_ms=300)
-    assert not links.carries_bell(A, B, 200)
-    assert links.carries_bell(B, A, 200)
+    assert not links.carries_notification(A, B, 200)
+    assert links.carries_notification(B, A, 200)
 
 
 def test_a_question_that_reaches_nobody_and_an_answer_that_is_lost_are_both_unavailable() -> None:
@@ -62,8 +62,8 @@ def test_a_question_that_reaches_nobody_and_an_answer_that_is_lost_are_both_unav
         one, other = world.scenario.participants[:2]
         world.links.lose(one, other, until_ms=10)
         with pytest.raises(Unavailable, match=f"what {one} sends does not reach {other}"):
-            world.check_way(one, other)
-        world.check_way(other, one)
+            world.check_link(one, other)
+        world.check_link(other, one)
 
 
 def test_a_home_s_clock_jumps_forward_changes_its_pace_and_never_goes_back() -> None:

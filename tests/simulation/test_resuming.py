@@ -119,9 +119,9 @@ def test_the_command_continues_and_prints_that(
     assert main([*command, "1"]) == 0
     capsys.readouterr()
     assert main([*command, "2"]) == 0
-    said = capsys.readouterr()
-    assert "goes on: 1 schedules were done before" in said.err
-    assert "2 schedules from seed" in said.out
+    output = capsys.readouterr()
+    assert "goes on: 1 schedules were done before" in output.err
+    assert "2 schedules from seed" in output.out
     assert main([*command, "2", "--explain"]) == 2
     assert "--explain" in capsys.readouterr().err
 
@@ -136,8 +136,8 @@ def test_an_interrupt_ends_every_process_of_a_run_where_it_is(tmp_path: Path) ->
     ) as run:
         until(lambda: (tmp_path / "kept.json").exists(), "a part is done", 120)
         run.send_signal(signal.SIGINT)
-        said, _ = run.communicate(timeout=60)
-    assert run.returncode == 130, said
+        output, _ = run.communicate(timeout=60)
+    assert run.returncode == 130, output
     # What Python starts beside its workers ends once the last of them has closed its pipe.
     until(
         lambda: not [one for one in all_processes() if one.session == run.pid],

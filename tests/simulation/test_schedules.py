@@ -152,9 +152,9 @@ def test_a_violation_is_exit_code_1_with_the_seed_and_the_command_to_see_it(
 
     monkeypatch.setattr(running, "check_outcome", broken)
     assert main(["simulate", "faults", "--schedules", "1", "--seed", str(SEED)]) == 1
-    said = capsys.readouterr().out
-    assert "L2 is broken: a row is missing" in said
-    assert f"medusa simulate faults --schedules 1 --seed {SEED} --explain" in said
+    output = capsys.readouterr().out
+    assert "L2 is broken: a row is missing" in output
+    assert f"medusa simulate faults --schedules 1 --seed {SEED} --explain" in output
 
 
 def test_a_run_in_which_a_kind_of_fault_did_not_happen_fails() -> None:

@@ -30,7 +30,7 @@ from medusa_core.names import FIRST_EPOCH, StreamName
 from medusa_core.network import Filter, Network, Output, Source
 from medusa_core.segments import Producer, Segment, Stability
 from medusa_core.sinks import SinkRecord
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.base.settings import Settings
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock
@@ -38,7 +38,7 @@ from pipelines.catalog.records import LineStatus
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import Home, open_home
 from pipelines.language.check import check_network, fragments_for
-from pipelines.sinks.delivery import Turn
+from pipelines.sinks.delivery import DeliveryResult
 from pipelines.sinks.delivery_workers import deliver_once
 from pipelines.sinks.marks import MARKS
 from pipelines.sinks.registration import declare
@@ -49,7 +49,7 @@ from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
 from pipelines.storage.segment_rows import columns_of
 from tests.catalog.building import ALPHA, HOUR_MS
-from tests.lent_homes import lent_homes
+from tests.home_pool import home_pool
 
 WIDTH_US = 10_000_000
 READINGS, COPIES = StreamName("readings"), StreamName("copies")
@@ -164,7 +164,7 @@ class SinkHome:
     def segments(self, stream: StreamName) -> Sequence[Segment]:
         return self.home.catalog.segments(stream)
 
-    def trim(self, stream: StreamName, before: int) -> Trimmed:
+    def trim(self, stream: StreamName, before: int) -> TrimResult:
         needed = {self.leases[COPIES].key.fragment: FOREVER_US}
         producer = Producer(ALPHA)
         return self.home.catalog.trim(
@@ -186,17 +186,17 @@ class SinkHome:
     def sink(self, name: str = "lake") -> SinkRecord:
         return next(sink for sink in self.home.catalog.sinks() if sink.name == name)
 
-    def deliver(self, name: str | None = None) -> list[Turn]:
+    def deliver(self, name: str | None = None) -> list[DeliveryResult]:
         """Deliver all there is to all sinks, or to one; raises what keeps one from it."""
         sinks = [s for s in self.home.catalog.sinks() if name in (None, s.name)]
-        turns: list[Turn] = []
+        results: list[DeliveryResult] = []
         failed = deliver_once(
             self.home.catalog, self.home.storage, self.home.directory, tuple(sinks),
-            self.environment, turns.append,
+            self.environment, results.append,
         )  # fmt: skip
         if failed:
             raise failed[0][1]
-        return turns
+        return results
 
     def problem(self, name: str | None = None) -> MedusaError:
         """What keeps a sink from delivering."""
@@ -214,7 +214,7 @@ class SinkHome:
 @contextmanager
 def a_sink_home(server: EmbeddedServer, folder: Path, target_url: str = "") -> Iterator[SinkHome]:
     with (
-        lent_homes(server, folder, ALPHA) as settings,
+        home_pool(server, folder, ALPHA) as settings,
         open_home(settings, ALPHA) as home,
     ):
         yield SinkHome(home, settings, target_url)

@@ -128,6 +128,6 @@ def test_what_cannot_be_done_is_said_in_a_sentence(
     typed: SinkHome, words: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["deliver", *words.split()]) == 2
-    said = capsys.readouterr().err
-    assert told in said
-    assert "secretword" not in said
+    output = capsys.readouterr().err
+    assert told in output
+    assert "secretword" not in output

@@ -50,10 +50,14 @@ def test_a_folder_and_a_table_are_read_with_their_defaults() -> None:
     assert isinstance(lake, FolderSink)
     assert (lake.kind, lake.path, lake.formulas) == ("parquet", Path("/data/lake"), "keep")
     assert (lake.pace.begins, lake.pace.every_us, lake.pace.rows_max) == ("origin", None, 250_000)
-    desk = parsed({**DESK, "table": "rows"})
-    assert isinstance(desk, TableSink)
-    assert (desk.schema, desk.table, desk.key) == ("public", "rows", None)
-    assert not desk.takes_tentative
+    contract_sync = parsed({**DESK, "table": "rows"})
+    assert isinstance(contract_sync, TableSink)
+    assert (contract_sync.schema, contract_sync.table, contract_sync.key) == (
+        "public",
+        "rows",
+        None,
+    )
+    assert not contract_sync.takes_tentative
 
 
 @pytest.mark.parametrize(
@@ -135,11 +139,11 @@ def test_an_unchanged_sink_remains_and_one_that_is_left_out_is_withdrawn(
     federation = read_federation(with_sinks(tmp_path), tmp_path)
     homes = nothing("alpha", "beta")
     first = decide_changes(federation, homes, None)
-    standings = {home.participant: brought_in(homes[home.participant], home) for home in first}
-    assert all(home.is_same for home in decide_changes(federation, standings, None))
+    snapshots = {home.participant: brought_in(homes[home.participant], home) for home in first}
+    assert all(home.is_same for home in decide_changes(federation, snapshots, None))
     fewer = SINKS.partition("  - name: desk")[0].replace("path: lake", "path: pond")
     federation = read_federation(with_sinks(tmp_path, fewer), tmp_path)
-    alpha, _ = decide_changes(federation, standings, None)
+    alpha, _ = decide_changes(federation, snapshots, None)
     shown = {c.name: (c.mark, c.detail) for c in alpha.changes if c.what == "sink"}
     assert shown["ticks/desk"] == (Mark.CHANGED, "withdrawn")
     assert shown["ticks/csv"][0] is Mark.SAME
@@ -185,8 +189,10 @@ def test_a_sink_that_cannot_be_is_refused_with_its_place(
 
 
 def test_two_streams_are_not_delivered_into_one_table(tmp_path: Path) -> None:
-    desk = "sinks: [{kind: postgres, url: '${U}', table: t}]\n"
-    contracts = with_sinks(tmp_path, desk, **{"streams/large.yaml": f"stream: large\n{desk}"})
+    contract_sync = "sinks: [{kind: postgres, url: '${U}', table: t}]\n"
+    contracts = with_sinks(
+        tmp_path, contract_sync, **{"streams/large.yaml": f"stream: large\n{contract_sync}"}
+    )
     with pytest.raises(Refused, match="give each sink a target of its own"):
         read_federation(contracts, tmp_path)
 

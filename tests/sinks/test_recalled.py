@@ -8,7 +8,7 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.names import StreamName
-from medusa_core.recalls import RecallWanted
+from medusa_core.recalls import RecallRequest
 from medusa_core.segments import Producer
 from pipelines.homes.home import open_home
 from pipelines.participant.recalling import with_needs
@@ -17,7 +17,7 @@ from tests.sinks.building import COPIES, READINGS, WIDTH_US, Database, SinkHome,
 
 
 def recall(home: SinkHome, stream: StreamName, bucket: int) -> None:
-    wanted = RecallWanted(
+    expected = RecallRequest(
         stream=stream,
         producer=Producer(ALPHA),
         from_us=bucket * WIDTH_US,
@@ -25,7 +25,7 @@ def recall(home: SinkHome, stream: StreamName, bucket: int) -> None:
         who="ada",
     )
     with open_home(home.settings, ALPHA, as_owner=True) as owned:
-        owned.catalog.recall(with_needs(owned.catalog, wanted))
+        owned.catalog.recall(with_needs(owned.catalog, expected))
 
 
 def test_a_folder_that_holds_what_was_recalled_gets_nothing_more(

@@ -18,7 +18,7 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
-from pipelines.participant.home_session import take_seat
+from pipelines.participant.home_session import open_session
 from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.generated_files import write_generated
 from pipelines.watching.metrics import Metrics
@@ -65,7 +65,8 @@ class Lands:
             raise error
 
         running.loop.run(
-            is_done=done or (lambda: has_ended(running.seat) and running.loop.has_delivered_all()),
+            is_done=done
+            or (lambda: has_ended(running.home_session) and running.loop.has_delivered_all()),
             wait=lambda limit_ms: None,
             recover=recover,
             pause=lambda ms: None,
@@ -101,8 +102,8 @@ def test_a_running_participant_delivers_to_the_end_of_the_stream(
     )
     with seated(lands.settings, "alpha", no_spark) as running:
         lands.run(running)
-        (line,) = running.seat.home.catalog.lines()
-        sinks = running.seat.home.catalog.sinks()
+        (line,) = running.home_session.home.catalog.lines()
+        sinks = running.home_session.home.catalog.sinks()
         assert [sink.through_us for sink in sinks] == [line.end_us] * 2
         heard = running.heard
     rows = sum(1 for path in lands.lake.glob("*.parquet") for _ in [path])
@@ -112,7 +113,7 @@ def test_a_running_participant_delivers_to_the_end_of_the_stream(
     assert database.run("SELECT count(*), count(DISTINCT (ts_us, orig_h)) FROM seen") == [
         (RECORDS, len({(r["ts_us"], r["orig_h"]) for r in delivered}))
     ]
-    runs = [turn.run for turn in heard.deliveries if turn.run is not None]
+    runs = [result.run for result in heard.deliveries if result.run is not None]
     assert sum(run.rows for run in runs) == 2 * RECORDS
     assert not heard.errors
 
@@ -134,21 +135,25 @@ def test_a_target_that_is_away_holds_up_neither_steps_nor_other_sinks(
         "{kind: postgres, url: '${SINKS_TARGET}', table: seen}]"
     )
     with seated(lands.settings, "alpha", no_spark) as running:
-        catalog = running.seat.home.catalog
+        catalog = running.home_session.home.catalog
 
         def is_done() -> bool:
-            lake, desk = catalog.sinks()
+            lake, contract_sync = catalog.sinks()
             (line,) = catalog.lines()
             is_delivered = lake.through_us is not None and lake.through_us == line.end_us
-            return has_ended(running.seat) and is_delivered and desk.problem is not None
+            return (
+                has_ended(running.home_session)
+                and is_delivered
+                and contract_sync.problem is not None
+            )
 
         lands.run(running, is_done)
         assert not running.loop.has_delivered_all()
         assert any(isinstance(e, Unavailable) for e in running.heard.errors)
-        (desk,) = (s for s in catalog.sinks() if s.name == "postgres")
-        assert "s3cret-word" not in repr(desk)
+        (contract_sync,) = (s for s in catalog.sinks() if s.name == "postgres")
+        assert "s3cret-word" not in repr(contract_sync)
         (hold,) = (h for h in catalog.holds(SEEN) if h.holder == holder_of("postgres"))
-        assert hold.from_us == desk.from_us, "what it has yet to deliver is kept"
+        assert hold.from_us == contract_sync.from_us, "what it has yet to deliver is kept"
         monkeypatch.setenv("SINKS_TARGET", database.url)
         lands.run(running)
     assert database.run("SELECT count(*) FROM seen") == [(RECORDS,)]
@@ -172,10 +177,10 @@ def test_sinks_are_added_and_withdrawn_while_a_participant_runs(lands: Lands) ->
         assert len(parquet_rows_of(lands.lake)) == RECORDS
         lands.apply("[]")
         lands.run(running)
-        holders = [hold.holder for hold in running.seat.home.catalog.holds(SEEN)]
+        holders = [hold.holder for hold in running.home_session.home.catalog.holds(SEEN)]
         assert holders == ["beta"]
-    with take_seat(lands.settings, Participant("alpha")) as seat:
-        assert seat.home.catalog.sinks() == ()
+    with open_session(lands.settings, Participant("alpha")) as session:
+        assert session.home.catalog.sinks() == ()
 
 
 # ------------------------------------------------------------ one home by hand
@@ -188,7 +193,7 @@ def deliveries(home: SinkHome) -> Iterator[tuple[Deliveries, Heard]]:
         catalog=home.home.catalog,
         root=home.home.storage,
         directory=home.settings.directory,
-        said=heard,
+        observer=heard,
         environment=home.environment,
     )
     yield found, heard
@@ -231,7 +236,7 @@ def test_an_action_of_a_sink_is_reported_once(
     look_until(found, lambda: len(heard.deliveries) == 3, "three runs are told")
     home.write(COPIES, 3, 4, [a_row(3, 3)])
     look_until(found, lambda: len(heard.deliveries) > 3, "the next one is told")
-    assert [turn.run.rows for turn in heard.deliveries if turn.run] == [1] * 4
+    assert [result.run.rows for result in heard.deliveries if result.run] == [1] * 4
     assert len(names(tmp_path / "lake")) == 4
 
 
@@ -274,8 +279,12 @@ def test_status_shows_how_far_sinks_are_and_why_not_further(
     status = read_status(home.settings, "alpha")
     assert status.error is None
     told = document(status)["homes"][0]
-    desk, lake = told["sinks"]
-    assert (desk["behind_ms"], desk["rows"], desk["problem"]) == (0, 2, None)
+    contract_sync, lake = told["sinks"]
+    assert (contract_sync["behind_ms"], contract_sync["rows"], contract_sync["problem"]) == (
+        0,
+        2,
+        None,
+    )
     assert (lake["behind_ms"], lake["rows"]) == (20_000, 1)
     assert "mine.txt" in lake["problem"]
     assert database.password not in json.dumps(told)

@@ -317,7 +317,7 @@ def deliver_with(home: SinkHome, name: str, environment: Mapping[str, str]) -> E
     catalog, sink = home.home.catalog, home.sink(name)
     delivering = Delivering(catalog, home.home.storage, home.settings.directory, sink, environment)
     try:
-        delivering.turn()
+        delivering.tick()
     except (Refused, Unavailable, Conflict) as error:
         return error
     finally:
@@ -429,11 +429,11 @@ def test_two_who_deliver_at_once_deliver_each_row_once(home: SinkHome, database:
     home.write(COPIES, 0, 3, [a_row(i, i) for i in range(3)])
     parts = (home.home.catalog, home.home.storage, home.settings.directory, home.sink("desk"))
     one, other = (Delivering(*parts, home.environment) for _ in range(2))
-    one.turn()
-    other.turn()
+    one.tick()
+    other.tick()
     with pytest.raises(Conflict, match="delivered into by another process"):
-        one.turn()
-    one.turn()
+        one.tick()
+    one.tick()
     one.close()
     other.close()
     home.deliver()

@@ -10,7 +10,7 @@ import pytest
 
 from medusa_core.columns import Column
 from medusa_core.commits import Commit, LandedBatch, Lease
-from medusa_core.decide import Because, CloseBuckets
+from medusa_core.decide import CloseBuckets, DecisionReason
 from medusa_core.errors import Conflict, Refused, Unavailable
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.knowledge import Limits
@@ -61,7 +61,9 @@ def land(catalog: MemoryCatalog, root: Path, lease: Lease) -> LandedBatch:
 def decided(catalog: MemoryCatalog) -> CloseBuckets:
     (landing,) = catalog.read_knowledge({}, Limits()).landings
     part = Range(0, 2 * WIDTH_US)
-    return CloseBuckets(landing=landing, range=part, ends=False, because=Because("landed", {}))
+    return CloseBuckets(
+        landing=landing, range=part, ends=False, because=DecisionReason("landed", {})
+    )
 
 
 def closed(catalog: MemoryCatalog, root: Path, lease: Lease, decision: CloseBuckets) -> Commit:

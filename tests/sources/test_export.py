@@ -98,11 +98,11 @@ def test_a_failed_export_leaves_what_was_there_and_nothing_half_done(tmp_path: P
 def test_a_value_without_a_spelling_is_refused_and_not_exported_wrongly(
     tmp_path: Path, type_: str, values: pa.Array, sentence: str
 ) -> None:
-    wanted = arrow_type(type_)
+    expected = arrow_type(type_)
     if type_ == "string":
-        values = pa.Array.from_buffers(wanted, len(values), values.buffers())
+        values = pa.Array.from_buffers(expected, len(values), values.buffers())
     else:
-        values = values.cast(wanted)
+        values = values.cast(expected)
     with pytest.raises(Refused, match=f"is not written: column 'x' has {sentence}"):
         export_csv(tmp_path / "a.csv", [Column("x", type_)], [pa.table({"x": values})])
     assert not list(tmp_path.iterdir())

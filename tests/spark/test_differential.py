@@ -24,7 +24,7 @@ import pytest
 
 from medusa_core.commits import Cause
 from pipelines.spark import job_verification, pane_cache, prepared
-from pipelines.spark.execution_mode import Way
+from pipelines.spark.execution_mode import ExecutionMode
 from tests.conftest import folder_on_memory
 from tests.spark.conftest import never_verified
 from tests.spark.drawn.modes import Trial
@@ -116,15 +116,15 @@ def by_verified_jobs(trial: Trial) -> None:
 
 
 def by_plans_over_tables(trial: Trial) -> None:
-    trial.anew("handed over", Way.HANDED_OVER)
+    trial.anew("handed over", ExecutionMode.HANDED_OVER)
 
 
 def by_plans_over_files(trial: Trial) -> None:
-    trial.anew("scanned", Way.SCANNED)
+    trial.anew("scanned", ExecutionMode.SCANNED)
 
 
 def by_plans_that_write_in_tasks(trial: Trial) -> None:
-    trial.anew("written in tasks", Way.SCANNED, in_tasks=True)
+    trial.anew("written in tasks", ExecutionMode.SCANNED, in_tasks=True)
 
 
 ALL_MODES = (

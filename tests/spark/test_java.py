@@ -99,8 +99,8 @@ def test_the_wrapper_takes_out_the_module_and_nothing_else(
     echo.chmod(0o755)
     home = java_module._wrapper_around(echo, tmp_path / ".medusa")
     arguments = ["-cp", "a b:c", f"--add-modules={SPARK_MODULE}", "", "$HOME *", "--add-modules=x"]
-    said = subprocess.run([home / "bin/java", *arguments], capture_output=True, check=True).stdout
-    assert said == b"[-cp][a b:c][][$HOME *][--add-modules=x]"
+    output = subprocess.run([home / "bin/java", *arguments], capture_output=True, check=True).stdout
+    assert output == b"[-cp][a b:c][][$HOME *][--add-modules=x]"
 
 
 def test_the_wrapper_is_written_once_and_mended(tmp_path: Path) -> None:

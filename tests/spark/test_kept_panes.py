@@ -14,7 +14,7 @@ from medusa_core.knowledge import Knowledge
 from medusa_core.names import Participant
 from medusa_core.segments import Segment
 from pipelines.spark.compiler import TAG, PaneShape
-from pipelines.spark.step_panes import PaneKeeper
+from pipelines.spark.step_panes import StepPanes
 from pipelines.storage.arrow_schema import STIME
 from tests.core import builders as a
 
@@ -35,9 +35,9 @@ def a_step(*segments: Segment, computed_s: int) -> ComputeStep:
 
 
 @pytest.fixture
-def keeper() -> PaneKeeper:
+def keeper() -> StepPanes:
     """One that has kept the panes of the first minute."""
-    keeper = PaneKeeper([SHAPE])
+    keeper = StepPanes([SHAPE])
     step = a_step(FIRST, computed_s=0)
     made = pa.table(
         {TAG: pa.array([7, 7], pa.int32()), "s0": ["a", "b"], STIME: [0, 30 * a.SECOND_US]}
@@ -46,7 +46,7 @@ def keeper() -> PaneKeeper:
     return keeper
 
 
-def test_a_step_takes_the_panes_of_what_it_would_read_again(keeper: PaneKeeper) -> None:
+def test_a_step_takes_the_panes_of_what_it_would_read_again(keeper: StepPanes) -> None:
     step = a_step(FIRST, SECOND, computed_s=60)
     saved = keeper.saved(step)
     assert {read.version for read in step.reads} == {1, 2}
@@ -64,7 +64,7 @@ def test_a_step_takes_the_panes_of_what_it_would_read_again(keeper: PaneKeeper) 
     ids=["other records", "fewer", "more"],
 )
 def test_the_same_version_of_other_records_as_of_a_home_that_was_set_back_is_read(
-    keeper: PaneKeeper, buckets: dict[int, Digest]
+    keeper: StepPanes, buckets: dict[int, Digest]
 ) -> None:
     step = a_step(replace(FIRST, buckets=buckets), SECOND, computed_s=60)
     saved = keeper.saved(step)
@@ -72,6 +72,6 @@ def test_the_same_version_of_other_records_as_of_a_home_that_was_set_back_is_rea
     assert saved.rows == 0
 
 
-def test_what_lies_before_the_first_window_may_be_another(keeper: PaneKeeper) -> None:
+def test_what_lies_before_the_first_window_may_be_another(keeper: StepPanes) -> None:
     other = replace(FIRST, buckets={0: Digest(9, 9, 9), 30 * a.SECOND_US: Digest(2, 2, 2)})
     assert keeper.saved(a_step(other, SECOND, computed_s=60)).rows == 1

@@ -26,7 +26,7 @@ from medusa_core.network import (
     Source,
     Union,
 )
-from pipelines.spark.execution_mode import Way
+from pipelines.spark.execution_mode import ExecutionMode
 from tests.replaying import Digests, Replayer, coarser, digests, parquet_files
 from tests.sweeps import long_but
 
@@ -225,14 +225,18 @@ def test_i3_files_written_by_spark_tasks_hold_the_same_as_one_written_by_the_dri
     assert case.digests(table) == whole
 
 
-@pytest.mark.parametrize("way", [Way.HANDED_OVER, Way.SCANNED])
+@pytest.mark.parametrize("way", [ExecutionMode.HANDED_OVER, ExecutionMode.SCANNED])
 def test_i3_every_way_of_running_a_step_gives_the_same(
-    case: Case, table: pa.Table, prepared: Digests, monkeypatch: pytest.MonkeyPatch, way: Way
+    case: Case,
+    table: pa.Table,
+    prepared: Digests,
+    monkeypatch: pytest.MonkeyPatch,
+    way: ExecutionMode,
 ) -> None:
     network = a_network(function=None)
-    monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)
+    monkeypatch.setattr("pipelines.spark.step.mode_of", lambda *_, **__: way)
     assert case.digests(table, network=network) == prepared
-    if way is Way.SCANNED:
+    if way is ExecutionMode.SCANNED:
         # Bounds in the plan: files hold more than a step needs.
         narrow = Limits(records_per_step_max=2_100)
         assert case.digests(table, network=network, limits=narrow) == prepared

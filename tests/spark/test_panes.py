@@ -94,7 +94,7 @@ class Slid:
                 patch.setattr(step, "over_panes", lambda checked: (checked, {}))
             with self._replayer.home(f"home{next(self._runs)}") as home:
                 self._replayer.run(home, network, {"given": self._files}, **how)
-                self.put_aside = home.catalog.quarantine_count()
+                self.write_quarantine = home.catalog.quarantine_count()
                 steps = [s for s in home.catalog.steps() if s.fragment == "slid/main"]
                 self.read = sum(s.metrics.records_in for s in steps)
                 self.steps = len(steps)
@@ -142,10 +142,10 @@ def test_boxes_before_the_panes_and_outputs_beside_them_get_every_record(slid: S
     network = a_network({"records": "count(*)", "most": "max(value)"}, before=before,
                         input_="divided", also=(Output(name="seen", input="shown"),))  # fmt: skip
     whole = slid.answers(network, over_panes=False)
-    put_aside = slid.put_aside
-    assert put_aside > 0
+    write_quarantine = slid.write_quarantine
+    assert write_quarantine > 0
     assert slid.answers(network, limits=Limits(buckets_per_step_max=7)) == whole
-    assert slid.put_aside == put_aside
+    assert slid.write_quarantine == write_quarantine
     assert slid.read == records().num_rows
 
 

@@ -27,9 +27,9 @@ from medusa_core.network import (
 )
 from medusa_core.segments import Stability
 from pipelines.language.check import check_network, fragments_for
-from pipelines.language.kept_panes import kept_panes
+from pipelines.language.pane_fragments import kept_panes
 from pipelines.spark import pane_cache
-from pipelines.spark.execution_mode import Way
+from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.job_verification import Verification
 from pipelines.storage.orphans import GRACE_S, find_orphans
 from tests.sweeps import examples, long_but
@@ -276,14 +276,14 @@ def test_panes_of_too_many_rows_are_not_left(
     assert found(world.answer(MINUTE)) == whole
 
 
-@pytest.mark.parametrize("way", long_but(1, [Way.SCANNED, Way.HANDED_OVER]))
+@pytest.mark.parametrize("way", long_but(1, [ExecutionMode.SCANNED, ExecutionMode.HANDED_OVER]))
 def test_every_way_of_running_a_step_gives_and_takes_panes(
-    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, way: Way
+    spark: SparkSession, root: Path, monkeypatch: pytest.MonkeyPatch, way: ExecutionMode
 ) -> None:
     world = a_failure(spark, root, a_network(advance="20s"))
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)
-        if way is Way.SCANNED:
+        patch.setattr("pipelines.spark.step.mode_of", lambda *_, **__: way)
+        if way is ExecutionMode.SCANNED:
             patch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", -1)
         world.answer(seconds(600, 640))
         world.answer(seconds(640, 660))

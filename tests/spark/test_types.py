@@ -10,7 +10,7 @@ import pytest
 
 from medusa_core.columns import declare_columns
 from medusa_core.network import Map, Network, Output, Source
-from pipelines.spark.execution_mode import Way
+from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.storage.arrow_schema import STIME, arrow_type
 from pipelines.storage.segment_rows import read_segments
 from tests.replaying import Replayer, parquet_files
@@ -53,12 +53,12 @@ def a_network() -> Network:
     )
 
 
-@pytest.mark.parametrize("way", list(Way))
+@pytest.mark.parametrize("way", list(ExecutionMode))
 @pytest.mark.parametrize("rows_in_driver", [-1, 1_000], ids=["by tasks", "by driver"])
 def test_every_type_is_output_as_it_was_input(
-    replayer: Replayer, monkeypatch: pytest.MonkeyPatch, way: Way, rows_in_driver: int
+    replayer: Replayer, monkeypatch: pytest.MonkeyPatch, way: ExecutionMode, rows_in_driver: int
 ) -> None:
-    monkeypatch.setattr("pipelines.spark.step.way_of", lambda *_, **__: way)
+    monkeypatch.setattr("pipelines.spark.step.mode_of", lambda *_, **__: way)
     monkeypatch.setattr("pipelines.spark.job.RESULT_ROWS_IN_DRIVER_MAX", rows_in_driver)
     values = {"at_us": AT_US, **EDGES}
     given = pa.table({n: pa.array(values[n], arrow_type(t)) for n, t in COLUMNS.items()})

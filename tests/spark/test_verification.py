@@ -23,7 +23,7 @@ from pipelines.spark.compiler import TAG
 from pipelines.spark.job_verification import Contents, Records, Verification
 from pipelines.spark.results import StepResult
 from pipelines.spark.step import StepEngine
-from pipelines.spark.step_panes import PaneKeeper, Saved
+from pipelines.spark.step_panes import Saved, StepPanes
 from tests.spark.drawn.world import World
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def keeps_its_first_records(patch: pytest.MonkeyPatch) -> None:
 
 def keeps_its_relations(patch: pytest.MonkeyPatch) -> None:
     """A relation that several boxes read is not dropped after a run."""
-    patch.setattr(prepared._Kept, "drop", lambda _: None)
+    patch.setattr(prepared._CachedRelation, "drop", lambda _: None)
 
 
 def loses_failures(patch: pytest.MonkeyPatch) -> None:
@@ -263,13 +263,13 @@ def test_panes_that_count_twice_are_found_when_they_are_first_used(
                   columns={"n": "count(*)"}),
         outputs={"all": "sums"},
     )  # fmt: skip
-    expected, saved = right(spark, tmp_path, network), PaneKeeper.saved
+    expected, saved = right(spark, tmp_path, network), StepPanes.saved
 
-    def twice(keeper: PaneKeeper, step: Any) -> Saved:
+    def twice(keeper: StepPanes, step: Any) -> Saved:
         one = saved(keeper, step)
         return Saved(one.reads, {b: pa.concat_tables([t, t]) for b, t in one.panes.items()})
 
-    monkeypatch.setattr(PaneKeeper, "saved", twice)
+    monkeypatch.setattr(StepPanes, "saved", twice)
     made = run_all(a_world(spark, tmp_path, network))
     assert [(found(one), one.quarantine) for one in made] == expected
     compared = [one.verified and (one.verified.job, one.verified.difference) for one in made]
@@ -356,14 +356,14 @@ def test_kept_panes_that_are_wrong_are_found_by_the_first_correction(
     world.engine.warm_up(world.fragment)
     assert world.answer(minute).verified is None
     world.comes("right", records(2), minute)
-    given = pane_cache.KeptJobs._to_take
+    given = pane_cache.PaneCache._to_take
 
     def without_panes(jobs: Any, *given_: Any) -> Any:
-        way = given(jobs, *given_)
-        way.inputs[-1] = pane_cache.replace(way.inputs[-1], parts=())
-        return way
+        pane_step = given(jobs, *given_)
+        pane_step.inputs[-1] = pane_cache.replace(pane_step.inputs[-1], parts=())
+        return pane_step
 
-    monkeypatch.setattr(pane_cache.KeptJobs, "_to_take", without_panes)
+    monkeypatch.setattr(pane_cache.PaneCache, "_to_take", without_panes)
     made, in_full = world.correction(minute), world.in_full(minute)
     assert made.verified is not None
     assert made.verified.difference is not None

@@ -74,7 +74,7 @@ def engine_of(url: str) -> Iterator[Engine]:
 
 def described(home: HomeUrls) -> dict[str, list[str]]:
     """By kind of object, with the database's name taken out of the names of roles."""
-    with engine_of(home.keeper) as engine, engine.connect() as connection:
+    with engine_of(home.owner_role) as engine, engine.connect() as connection:
         return {
             kind: sorted(
                 repr(tuple(row)).replace(home.database, "DATABASE")
@@ -87,7 +87,7 @@ def described(home: HomeUrls) -> dict[str, list[str]]:
 def rows_as_made(home: HomeUrls) -> dict[str, list[object]]:
     """The rows of a home in which nobody has worked yet, but for its name and its past."""
     own = ("medusa.home", "medusa.participant", "medusa.schema_version")
-    with engine_of(home.keeper) as engine:
+    with engine_of(home.owner_role) as engine:
         return {
             name: sorted(rows, key=repr)
             for name, rows in rows_of(engine).items()

@@ -61,7 +61,7 @@ def test_streams_know_nothing_of_the_market() -> None:
 
 def test_every_body_compiles(attacked_urls: HomeUrls) -> None:
     """A home is made without looking into them, so that their order does not matter."""
-    with engine_of(attacked_urls.keeper) as engine, engine.connect() as connection:
+    with engine_of(attacked_urls.owner_role) as engine, engine.connect() as connection:
         connection.execute(text("BEGIN"))
         connection.execute(text("SET LOCAL check_function_bodies = on"))
         driver = connection.connection.cursor()
@@ -82,7 +82,7 @@ def test_everything_has_a_comment(attacked_urls: HomeUrls) -> None:
         SELECT polrelid::regclass::text || ' ' || polname FROM pg_policy
         WHERE obj_description(oid, 'pg_policy') IS NULL
     """
-    with engine_of(attacked_urls.keeper) as engine, engine.connect() as connection:
+    with engine_of(attacked_urls.owner_role) as engine, engine.connect() as connection:
         assert connection.execute(text(without.replace("::", r"\:\:"))).scalars().all() == []
 
 
@@ -100,6 +100,6 @@ def test_nothing_is_everybodys(attacked_urls: HomeUrls) -> None:
             FROM pg_namespace AS n WHERE n.oid IN ({SCHEMAS})
         ) AS found (what, acl), aclexplode(found.acl) AS granted WHERE granted.grantee = 0
     """
-    with engine_of(attacked_urls.keeper) as engine, engine.connect() as connection:
+    with engine_of(attacked_urls.owner_role) as engine, engine.connect() as connection:
         found = connection.execute(text(open_to_all.replace("::", r"\:\:"))).scalars().all()
     assert found == []

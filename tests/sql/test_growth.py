@@ -84,9 +84,9 @@ def pages_of_a_step(urls: HomeUrls, watcher: Engine, at: int) -> dict[str, int]:
         begin_us = (at - 6) * a.WIDTH_US
         limits = Limits()
         pages = {
-            "knowledge_standing": pages_of(
+            "knowledge_assigned": pages_of(
                 connection,
-                query("knowledge_standing").text,
+                query("knowledge_assigned").text,
                 {"participant": a.ALPHA, "fragments": [a.MAIN, a.TAIL], "buckets_max": 1025},
             ),
             "knowledge_segments": pages_of(

@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from medusa_core.commits import Cause, Lane
 from medusa_core.errors import Refused
-from medusa_core.loads import LoadSample, Shares, WorkKey
+from medusa_core.loads import LoadKey, LoadSample, Shares
 from medusa_core.market.costs import PiecewiseLinear, Queue
 from medusa_core.market.declared import DeclaredCost
 from pipelines.catalog.postgres.database_errors import error_of
@@ -61,7 +61,7 @@ def refusal(log_in: LogIn, statement: str) -> str:
 
 
 def a_sample(number: int, ended_ago_ms: int = 0) -> LoadSample:
-    shares = Shares(works={WorkKey(a.MAIN, 0, Cause.NORMAL): 1_000})
+    shares = Shares(by_key={LoadKey(a.MAIN, 0, Cause.NORMAL): 1_000})
     return LoadSample(driver="one", number=number, lane=Lane.LIVE, length_ms=10_000,
                       shares=shares, ended_ago_ms=ended_ago_ms)  # fmt: skip
 
@@ -140,8 +140,8 @@ def test_what_is_no_cost_function_is_refused_in_the_words_of_the_core(
 ) -> None:
     with pytest.raises(Refused) as refused:
         core()
-    said = refusal(log_in, QUEUE + values)
-    assert same_but_for_numbers(said, str(refused.value)), (said, str(refused.value))
+    output = refusal(log_in, QUEUE + values)
+    assert same_but_for_numbers(output, str(refused.value)), (output, str(refused.value))
 
 
 @pytest.mark.parametrize("points", BAD_POINTS.values(), ids=list(BAD_POINTS))
@@ -151,8 +151,8 @@ def test_points_that_are_not_increasing_and_convex_are_refused_with_the_first_th
     with pytest.raises(Refused) as refused:
         PiecewiseLinear(tuple(points))
     written = ",".join(f"{{{load!r},{cost!r}}}" for load, cost in points)
-    said = refusal(log_in, f"{PIECEWISE} ('piecewise', '{{{written}}}', 1, 'EUR')")
-    assert same_but_for_numbers(said, str(refused.value)), (said, str(refused.value))
+    output = refusal(log_in, f"{PIECEWISE} ('piecewise', '{{{written}}}', 1, 'EUR')")
+    assert same_but_for_numbers(output, str(refused.value)), (output, str(refused.value))
     assert run(log_in, "owner", "SELECT count(*) FROM medusa_market.cost_function") == [(0,)]
 
 

@@ -27,13 +27,13 @@ from tests.sql.described import described, engine_of, rows_as_made
 
 BASELINE = Path(__file__).parent / "baseline"
 """The files of `sql/schema` that migrations have changed, as they were before the first of them."""
-BASELINE_SHA256 = "63860bc43f3aa2a26497d9cbda027d096bd0e0d7b7bfedd1fdc9ef17e3ca8aab"
+BASELINE_SHA256 = "2638731bd7b76aea2281eb6023a471b749d2687d048df3254022c3876a303dbe"
 NEW_TABLE = "CREATE TABLE medusa.note (n integer);"
 
 
 def run(home: HomeUrls, *statements: str, **values: object) -> list[object]:
     """The first column of what the last statement answers with, asked by the keeper."""
-    with engine_of(home.keeper) as engine, engine.connect() as connection:
+    with engine_of(home.owner_role) as engine, engine.connect() as connection:
         for statement in statements:
             answer = connection.execute(text(statement), values)
         return list(answer.scalars()) if answer.returns_rows else []
@@ -115,11 +115,11 @@ def test_a_home_of_the_baseline_becomes_what_a_new_home_is(
     fresh: HomeUrls, empty: HomeUrls, baseline: Path
 ) -> None:
     older_functions(baseline)
-    migrate(empty.keeper, a.ALPHA, baseline)
+    migrate(empty.owner_role, a.ALPHA, baseline)
     new, older = described(fresh), described(empty)
     assert all(older[kind] != new[kind] for kind in ("indexes", "functions", "triggers", "views"))
 
-    applied = migrate(empty.keeper)
+    applied = migrate(empty.owner_role)
 
     assert {f.name for f in read_files(SQL_FOLDER).migrations} < set(applied)
     older = described(empty)
@@ -140,12 +140,12 @@ def test_tables_change_by_migrations_alone(baseline: Path) -> None:
 
 
 def test_what_a_home_holds_stays_there(empty: HomeUrls, baseline: Path) -> None:
-    migrate(empty.keeper, a.ALPHA, baseline)
+    migrate(empty.owner_role, a.ALPHA, baseline)
     first = rows.commit_document(a.a_commit(a.a_segment(0, 2)))
     run(empty, "SELECT medusa.deploy(:it)", it=rows.deployment_document(a.a_deployment()))
     run(empty, f"SELECT medusa.acquire_lease('{a.MAIN}', 0, 'alpha', 0, 'live', 1, 'me', 99000)")
     run(empty, "SELECT medusa.commit_step(:it)", it=first)
-    migrate(empty.keeper)
+    migrate(empty.owner_role)
     catalog = PostgresCatalog(empty.job, a.ALPHA)
     catalog.commit(a.a_commit(a.a_segment(2, 4)))
     assert len(catalog.steps(limit=9)) == 2
@@ -154,8 +154,8 @@ def test_what_a_home_holds_stays_there(empty: HomeUrls, baseline: Path) -> None:
 
 
 def test_a_home_that_is_up_to_date_is_left_alone(fresh: HomeUrls) -> None:
-    assert migrate(fresh.keeper) == []
-    check_migrated(fresh.keeper)
+    assert migrate(fresh.owner_role) == []
+    check_migrated(fresh.owner_role)
 
 
 def test_a_function_is_applied_again_when_its_file_changes_and_no_other_is(
@@ -164,30 +164,30 @@ def test_a_function_is_applied_again_when_its_file_changes_and_no_other_is(
     by_hand = code("functions/home/to_ms.sql").replace("* 1000", "* 1")
     run(fresh, by_hand)
     edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
-    assert migrate(fresh.keeper, folder=folder) == ["functions/in_tables/total"]
+    assert migrate(fresh.owner_role, folder=folder) == ["functions/in_tables/total"]
     assert run(fresh, "SELECT medusa.total('{}')") == [7]
     assert run(fresh, "SELECT medusa.to_ms('1970-01-01 00:00:05Z')") == [5], (
         "by its hash it is ours"
     )
     edit(folder / "functions/home/to_ms.sql", "Milliseconds", "All milliseconds")
-    assert migrate(fresh.keeper, folder=folder) == ["functions/home/to_ms"]
+    assert migrate(fresh.owner_role, folder=folder) == ["functions/home/to_ms"]
     assert run(fresh, "SELECT medusa.to_ms('1970-01-01 00:00:05Z')") == [5_000]
-    assert migrate(fresh.keeper, folder=folder) == []
+    assert migrate(fresh.owner_role, folder=folder) == []
 
 
 def test_a_program_does_not_open_a_home_with_other_functions(empty: HomeUrls, folder: Path) -> None:
     edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
-    migrate(empty.keeper, a.ALPHA, folder)
+    migrate(empty.owner_role, a.ALPHA, folder)
     with pytest.raises(Unavailable, match="functions/in_tables/total: run medusa migrate"):
         PostgresCatalog(empty.job, a.ALPHA)
-    migrate(empty.keeper)
+    migrate(empty.owner_role)
     PostgresCatalog(empty.job, a.ALPHA).close()
 
 
 def test_a_new_migration_is_applied_once(fresh: HomeUrls, folder: Path) -> None:
     (folder / "migrations/0999_note.sql").write_text(NEW_TABLE)
-    assert migrate(fresh.keeper, folder=folder) == ["0999_note"]
-    assert migrate(fresh.keeper, folder=folder) == []
+    assert migrate(fresh.owner_role, folder=folder) == ["0999_note"]
+    assert migrate(fresh.owner_role, folder=folder) == []
 
 
 @pytest.mark.parametrize("place", ["migrations/0999_note.sql", "functions/home/note.sql",
@@ -200,13 +200,13 @@ def test_a_file_that_fails_leaves_the_home_as_it_was(
     whole = (folder / place).read_text() if (folder / place).exists() else ""
     (folder / place).write_text(f"{whole}CREATE TABLE medusa.other (n integer); SELECT 1/0;")
     with pytest.raises(Refused, match="division by zero"):
-        migrate(fresh.keeper, folder=folder)
+        migrate(fresh.owner_role, folder=folder)
     assert described(fresh) == before
     if whole:
         (folder / place).write_text(whole)
     else:
         (folder / place).unlink()
-    assert migrate(fresh.keeper, folder=folder) == ["0998_note"]
+    assert migrate(fresh.owner_role, folder=folder) == ["0998_note"]
 
 
 def when_blocked(home: HomeUrls, meanwhile: Callable[[], None]) -> None:
@@ -240,14 +240,14 @@ def test_a_migration_that_is_killed_half_way_has_done_nothing(
         ThreadPoolExecutor() as pool,
     ):
         holder.execute(text("SELECT pg_advisory_lock(42)"))
-        migrating = pool.submit(migrate, home.keeper, a.ALPHA, folder)
+        migrating = pool.submit(migrate, home.owner_role, a.ALPHA, folder)
         when_blocked(home, lambda: holder.execute(text(kill)).all() and None)
         with pytest.raises(Unavailable):
             migrating.result()
     there = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'medusa%'"
     assert run(home, there) == [] if is_new else described(home) == before
     (folder / blocker).unlink()
-    assert migrate(home.keeper, a.ALPHA, folder) == (["schema"] if is_new else ["0999_note"])
+    assert migrate(home.owner_role, a.ALPHA, folder) == (["schema"] if is_new else ["0999_note"])
 
 
 def test_of_two_migrations_at_once_the_second_waits_and_finds_nothing_to_do(
@@ -257,38 +257,38 @@ def test_of_two_migrations_at_once_the_second_waits_and_finds_nothing_to_do(
 
     def together() -> list[str]:
         both.wait()
-        return migrate(empty.keeper, a.ALPHA)
+        return migrate(empty.owner_role, a.ALPHA)
 
     with ThreadPoolExecutor() as pool:
         first, second = pool.submit(together), pool.submit(together)
         assert sorted([first.result(), second.result()]) == [[], ["schema"]]
-    check_migrated(empty.keeper)
+    check_migrated(empty.owner_role)
 
 
 def test_an_edited_migration_is_refused(fresh: HomeUrls, folder: Path) -> None:
     first = min((folder / "migrations").glob("*.sql"))
     first.write_text(first.read_text() + "-- edited\n")
     with pytest.raises(Refused, match="edited"):
-        migrate(fresh.keeper, folder=folder)
+        migrate(fresh.owner_role, folder=folder)
 
 
 def test_a_home_with_a_newer_migration_is_refused(fresh: HomeUrls, folder: Path) -> None:
     (folder / "migrations/9999_later.sql").write_text("SELECT 1;")
-    migrate(fresh.keeper, folder=folder)
+    migrate(fresh.owner_role, folder=folder)
     with pytest.raises(Refused, match="newer Medusa"):
-        migrate(fresh.keeper)
+        migrate(fresh.owner_role)
     with pytest.raises(Refused, match="newer Medusa"):
         PostgresCatalog(fresh.job, a.ALPHA)
 
 
 def test_a_home_with_newer_functions_is_refused(fresh: HomeUrls, folder: Path) -> None:
     edit(folder / "functions/in_tables/total.sql", "coalesce(sum(n), 0)", "coalesce(sum(n), 7)")
-    migrate(fresh.keeper, folder=folder)
+    migrate(fresh.owner_role, folder=folder)
     with pytest.raises(Refused, match="newer Medusa"):
-        migrate(fresh.keeper)
+        migrate(fresh.owner_role)
     with pytest.raises(Refused, match="newer Medusa"):
         PostgresCatalog(fresh.job, a.ALPHA)
-    assert migrate(fresh.keeper, folder=folder) == []
+    assert migrate(fresh.owner_role, folder=folder) == []
 
 
 def test_a_home_of_the_first_migrations_is_refused_in_a_sentence_that_says_what_to_do(
@@ -296,7 +296,7 @@ def test_a_home_of_the_first_migrations_is_refused_in_a_sentence_that_says_what_
 ) -> None:
     run(fresh, "DROP TABLE medusa.schema_file, medusa.schema_version")
     sentence = "catalog of alpha was made by an earlier Medusa.* drop the database medusa_fresh"
-    for url in (fresh.keeper, fresh.owner):
+    for url in (fresh.owner_role, fresh.owner):
         with pytest.raises(Refused, match=sentence) as refused:
             migrate(url)
         assert "\n" not in str(refused.value)
@@ -306,7 +306,7 @@ def test_a_home_of_the_first_migrations_is_refused_in_a_sentence_that_says_what_
 
 def test_a_home_without_tables_is_unavailable_and_says_what_to_run(empty: HomeUrls) -> None:
     with pytest.raises(Unavailable, match="run medusa migrate"):
-        check_migrated(empty.keeper)
+        check_migrated(empty.owner_role)
     with pytest.raises(Unavailable, match="run medusa migrate"):
         PostgresCatalog(empty.job, a.ALPHA)
 
@@ -324,10 +324,10 @@ def test_what_a_stranger_built_on_a_view_is_named_and_nothing_is_dropped(
     with engine_of(postgres_server.superuser_url(fresh.database)) as engine, engine.begin() as own:
         own.execute(text("CREATE VIEW public.mine AS SELECT stream FROM medusa_api.streams"))
     with pytest.raises(Refused, match=r"drop them first \(view mine depends"):
-        migrate(fresh.keeper, folder=folder)
-    check_migrated(fresh.keeper)
+        migrate(fresh.owner_role, folder=folder)
+    check_migrated(fresh.owner_role)
 
 
 def test_another_participants_home_stays_its_own(fresh: HomeUrls) -> None:
     with pytest.raises(Refused, match="home of alpha"):
-        migrate(fresh.keeper, Participant("beta"))
+        migrate(fresh.owner_role, Participant("beta"))

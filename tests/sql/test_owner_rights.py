@@ -82,7 +82,7 @@ def test_an_unlisted_table_is_inaccessible_and_named(
         connection.execute(text("TRUNCATE medusa.schema_version"))
         connection.execute(text("DELETE FROM medusa.schema_file WHERE path = 'grants/owner'"))
         connection.execute(text("RESET ROLE"))
-    assert migrate(urls.keeper) == ["grants/owner"]
+    assert migrate(urls.owner_role) == ["grants/owner"]
     (sentence,) = unlisted(watcher, urls.database)
     assert sentence.startswith("medusa.forgotten is not named in sql/grants/owner.sql")
 

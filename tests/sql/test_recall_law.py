@@ -12,7 +12,7 @@ import pytest
 
 from medusa_core.errors import Refused
 from medusa_core.names import Version
-from medusa_core.recalls import RecallWanted
+from medusa_core.recalls import RecallRequest
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
@@ -47,7 +47,7 @@ OURS = ("MDS01", "MDS02", "MDLOG")
 NO_RIGHT = "42501"
 
 
-def standing(login: psycopg2.extensions.connection) -> Any:
+def status(login: psycopg2.extensions.connection) -> Any:
     with login.cursor() as cursor:
         cursor.execute(
             "SELECT array_agg((s.from_us, s.to_us, s.end_version, s.generation)::text "
@@ -63,11 +63,11 @@ def test_plain_sql_recalls_nothing_under_any_login(
     statement: str, role: str, log_in: LogIn
 ) -> None:
     owner = log_in("owner")
-    before = standing(owner)
+    before = status(owner)
     with log_in(role).cursor() as cursor, pytest.raises(psycopg2.Error) as refused:
         cursor.execute(statement)
     assert refused.value.pgcode in (OURS if role == "owner" else (NO_RIGHT,))
-    assert standing(owner) == before
+    assert status(owner) == before
 
 
 @pytest.mark.parametrize("role", [role for role in ROLES if role != "owner"])
@@ -138,11 +138,11 @@ def test_what_was_not_recalled_in_this_transaction_stays_final_in_it(
 )
 def test_a_recall_that_is_not_whole_is_refused(said: dict[str, Any], log_in: LogIn) -> None:
     owner = log_in("owner")
-    before = standing(owner)
+    before = status(owner)
     with owner.cursor() as cursor, pytest.raises(psycopg2.Error) as refused:
         cursor.execute("SELECT medusa.recall(%s)", (json.dumps(recall(**said)),))
     assert refused.value.pgcode == "MD001"
-    assert standing(owner) == before
+    assert status(owner) == before
 
 
 def test_a_row_knows_its_generation_and_a_cut_one_keeps_its_own(
@@ -150,9 +150,11 @@ def test_a_row_knows_its_generation_and_a_cut_one_keeps_its_own(
 ) -> None:
     attacked.commit(a.a_commit(a.a_segment(3, 6, rows={3: 1, 5: 1})))
     owner = PostgresCatalog(attacked_urls.owner, a.ALPHA)
-    wanted = RecallWanted(stream=a.SUMS, producer=a.ME, from_us=4 * WIDTH, because="why", who="me")
+    expected = RecallRequest(
+        stream=a.SUMS, producer=a.ME, from_us=4 * WIDTH, because="why", who="me"
+    )
     try:
-        owner.recall(wanted)
+        owner.recall(expected)
     finally:
         owner.close()
     attacked.commit(a.a_commit(a.a_segment(4, 5, rows={4: 1})))
@@ -166,6 +168,6 @@ def test_a_row_knows_its_generation_and_a_cut_one_keeps_its_own(
 
 
 def test_a_job_is_refused_in_a_sentence(attacked: PostgresCatalog) -> None:
-    wanted = RecallWanted(stream=a.SUMS, producer=a.ME, from_us=0, because="why", who="me")
+    expected = RecallRequest(stream=a.SUMS, producer=a.ME, from_us=0, because="why", who="me")
     with pytest.raises(Refused, match="no right"):
-        attacked.recall(wanted)
+        attacked.recall(expected)

@@ -13,7 +13,7 @@ from sqlalchemy import Engine, text
 from medusa_core.names import Participant
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import (
-    KEEPER,
+    OWNER_NOLOGIN,
     ROLES,
     HomeUrls,
     create_home,
@@ -122,7 +122,7 @@ def test_no_two_homes_have_a_role_in_common() -> None:
              "x" * 63, "x" * 62, "x" * 61 + "_y")  # fmt: skip
     names = [
         f"{database_of(Participant(stem))}_{role}"
-        for stem, role in product(stems, (*ROLES, KEEPER))
+        for stem, role in product(stems, (*ROLES, OWNER_NOLOGIN))
     ]
     assert len(set(names)) == len(names)
     assert max(map(len, names)) <= 63

@@ -13,7 +13,7 @@ from medusa_core.names import Participant
 from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import (
-    KEEPER,
+    OWNER_NOLOGIN,
     HomeUrls,
     create_home,
     database_of,
@@ -114,7 +114,7 @@ def test_each_role_sees_its_own_views_and_no_other(log_in: LogIn, role: str) -> 
         "SELECT medusa.found_home('beta')",
         "INSERT INTO medusa.schema_version (digest) VALUES ('x')",
         "SELECT medusa.supersede(1, 2, '[]')",
-        "SELECT medusa.put_aside('[]', NULL, NULL)",
+        "SELECT medusa.write_quarantine('[]', NULL, NULL)",
         "SET session_replication_role = replica",
     ],
 )
@@ -157,7 +157,7 @@ def test_creating_a_home_again_changes_nothing(
 ) -> None:
     again = create_home(postgres_server.superuser_url(), a.ALPHA, attacked_urls.database)
     assert again == attacked_urls
-    assert migrate(again.keeper) == []
+    assert migrate(again.owner_role) == []
 
 
 @pytest.mark.parametrize("role", ["owner", *OTHERS])
@@ -165,7 +165,7 @@ def test_no_login_owns_anything_or_passes_by_a_rule(
     attacked_urls: HomeUrls, log_in: LogIn, role: str
 ) -> None:
     name = f"{attacked_urls.database}_{role}"
-    keeper = f"{attacked_urls.database}_{KEEPER}"
+    keeper = f"{attacked_urls.database}_{OWNER_NOLOGIN}"
     assert name not in {owner for (owner,) in run(log_in, "owner", OWNERS)}
     ((is_above,),) = run(
         log_in, role, "SELECT rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb "
@@ -182,7 +182,7 @@ def test_no_login_owns_anything_or_passes_by_a_rule(
 
 def test_the_owner_role_has_no_login(attacked_urls: HomeUrls) -> None:
     owner = make_url(attacked_urls.owner)
-    keeper = owner.set(username=f"{attacked_urls.database}_{KEEPER}")
+    keeper = owner.set(username=f"{attacked_urls.database}_{OWNER_NOLOGIN}")
     with pytest.raises(Unavailable):
         check_migrated(keeper.render_as_string(hide_password=False))
 

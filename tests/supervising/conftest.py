@@ -14,15 +14,15 @@ import pytest
 
 from medusa_core.commits import Lane
 from medusa_core.names import Participant
-from medusa_core.supervision import Job, Seen
+from medusa_core.supervision import Job, ProcessState
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.supervision import PostgresSupervision
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
-from pipelines.platform.jobs.job_processes import bury, see, signal_process
+from pipelines.platform.jobs.job_processes import inspect_process, reap, signal_process
 from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervised_homes import JobsOfHomes, open_jobs
-from pipelines.platform.jobs.supervision_tick import Turn, supervise_home
+from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_home
 from tests.conftest import folder_on_memory
 from tests.federation.building import federation_of
 from tests.waiting import until
@@ -75,13 +75,13 @@ class Supervised:
         lasting: bool = True,
     ) -> int:  # fmt: skip
         return self.store(name).desire(
-            lane, is_wanted=wanted, is_lasting=lasting, because="a test", who="a test"
+            lane, is_desired=wanted, is_lasting=lasting, because="a test", who="a test"
         )
 
-    def turn(self, name: Participant = ALPHA) -> Turn:
-        turn = supervise_home(name, self.store(name), self.launch)
+    def tick(self, name: Participant = ALPHA) -> SupervisionTick:
+        tick = supervise_home(name, self.store(name), self.launch)
         self.all_jobs(name)
-        return turn
+        return tick
 
     def all_jobs(self, name: Participant = ALPHA) -> tuple[Job, ...]:
         found = self.store(name).read().jobs
@@ -139,8 +139,11 @@ class Supervised:
         for job in self.met.values():
             signal_process(job, signal.SIGKILL)
         for job in self.met.values():
-            until(lambda job=job: see(job) is Seen.GONE, f"process {job.pid} is gone")  # type: ignore[misc]
-        bury()
+            until(
+                lambda job=job: inspect_process(job) is ProcessState.GONE,
+                f"process {job.pid} is gone",
+            )  # type: ignore[misc]
+        reap()
 
 
 @pytest.fixture(scope="module")
@@ -170,5 +173,5 @@ def supervised(homes: Settings) -> Iterator[Supervised]:
                 for job in made.all_jobs(name):
                     if job.ended_at_ms is None and job.pid is None:
                         made.store(name).end(job.id, None, "the test has ended")
-                made.turn(name)
+                made.tick(name)
                 assert made.open_job(name) is None

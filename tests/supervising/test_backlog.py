@@ -9,7 +9,7 @@ from medusa_core.errors import CheckFailed, Refused, Unavailable
 from medusa_core.supervising import GiveUp, lane_of
 from pipelines.base.settings import SPARK_MASTER
 from pipelines.homes.home import open_home
-from pipelines.operations.correcting import BacklogRequest, backlog_standing, open_backlog
+from pipelines.operations.correcting import BacklogRequest, backlog_status, open_backlog
 from pipelines.operations.own_lines import computed_line
 from pipelines.platform.jobs.job_processes import own_process
 from tests.supervising.conftest import ALPHA, Supervised
@@ -25,7 +25,7 @@ def give_up(supervised: Supervised, lane: Lane, number: int) -> None:
     intent = store.intend(number, "a test")
     assert store.take_up(intent, own.host, own.pid, "another start", begins=True)
     store.end(intent, Refused.exit_code, "a test refuses it")
-    given_up = [lane_of(one) for one in supervised.turn().standing if isinstance(one, GiveUp)]
+    given_up = [lane_of(one) for one in supervised.tick().pending if isinstance(one, GiveUp)]
     assert lane in given_up
 
 
@@ -38,22 +38,22 @@ def test_corrections_are_made_where_the_live_lane_is_given_up(supervised: Superv
     assert desired is not None
 
     def is_corrected() -> bool:
-        supervised.turn()  # as supervision does, should the job have to be made anew
-        return backlog_standing(settings, ALPHA, desired) is not None
+        supervised.tick()  # as supervision does, should the job have to be made anew
+        return backlog_status(settings, ALPHA, desired) is not None
 
     until(is_corrected, "the corrections end", SOON_S)
-    said = backlog_standing(settings, ALPHA, desired)
-    assert said == "what was owed is corrected"
-    lanes = [lane_of(one) for one in supervised.turn().given_up]
+    output = backlog_status(settings, ALPHA, desired)
+    assert output == "what was owed is corrected"
+    lanes = [lane_of(one) for one in supervised.tick().given_up]
     assert lanes == [Lane.LIVE], "the live lane still wants a person"
 
 
 def test_corrections_that_are_given_up_are_reported_with_the_log(supervised: Supervised) -> None:
     number = supervised.wants(lane=Lane.BACKLOG, lasting=False)
-    assert backlog_standing(supervised.settings, ALPHA, number) is None
+    assert backlog_status(supervised.settings, ALPHA, number) is None
     give_up(supervised, Lane.BACKLOG, number)
     with pytest.raises(CheckFailed, match=r"\(backlog\) is given up.*job-alpha-backlog\.out"):
-        backlog_standing(supervised.settings, ALPHA, number)
+        backlog_status(supervised.settings, ALPHA, number)
 
 
 def test_corrections_run_on_the_master_of_who_asks_and_nothing_is_desired_for_one_that_is_none(

@@ -23,11 +23,16 @@ from medusa_core.supervising import (
     Wait,
     lane_of,
 )
-from medusa_core.supervision import Job, Seen
+from medusa_core.supervision import Job, ProcessState
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.homes.home import open_home
-from pipelines.platform.jobs.job_processes import host_here, own_process, see, signal_process
-from pipelines.platform.jobs.supervision_tick import Turn, supervise_home
+from pipelines.platform.jobs.job_processes import (
+    host_here,
+    inspect_process,
+    own_process,
+    signal_process,
+)
+from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_home
 from pipelines.spark.deployment import FIRST_EPOCH
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
@@ -37,25 +42,25 @@ SOON_S = 60
 HURRIED = JobPolicy(restart=replace(JOB_RESTARTS, silent_ms_max=1_000))
 
 
-def live(turn: Turn) -> type[object]:
+def live(turn: SupervisionTick) -> type[object]:
     """How it stands with the live lane."""
-    return type(next(one for one in turn.standing if lane_of(one) is Lane.LIVE))
+    return type(next(one for one in turn.pending if lane_of(one) is Lane.LIVE))
 
 
 def test_what_is_desired_runs_and_what_is_not_is_stopped(supervised: Supervised) -> None:
     supervised.wants()
-    started = supervised.turn()
+    started = supervised.tick()
     assert [type(one) for one in started.done] == [Start]
     job = supervised.begun()
     until(lambda: supervised.holders(), "it takes its leases", SOON_S)
     (holder,) = supervised.holders()
     assert holder.startswith(job.holder)
     assert job.host == host_here()
-    assert live(supervised.turn()) is Keep
+    assert live(supervised.tick()) is Keep
     supervised.wants(False)
-    assert [type(one) for one in supervised.turn().done] == [Stop]
-    until(lambda: see(job) is Seen.GONE, "it ends", SOON_S)
-    supervised.turn()
+    assert [type(one) for one in supervised.tick().done] == [Stop]
+    until(lambda: inspect_process(job) is ProcessState.GONE, "it ends", SOON_S)
+    supervised.tick()
     assert supervised.open_job() is None
     assert not supervised.holders(), "it gave its leases back"
 
@@ -64,15 +69,15 @@ def test_a_job_that_is_killed_is_followed_by_one_with_a_lease_of_its_own(
     supervised: Supervised,
 ) -> None:
     supervised.wants()
-    supervised.turn()
+    supervised.tick()
     first = supervised.begun()
     until(lambda: supervised.holders(), "the first has leases", SOON_S)
     signal_process(first, signal.SIGKILL)
-    until(lambda: see(first) is Seen.GONE, "it is gone")
+    until(lambda: inspect_process(first) is ProcessState.GONE, "it is gone")
     # What the killed process had started may hold the lane a moment longer than it did.
-    done = [type(one) for one in supervised.turn().done]
+    done = [type(one) for one in supervised.tick().done]
     until(
-        lambda: Start in done or done.extend(type(one) for one in supervised.turn().done),
+        lambda: Start in done or done.extend(type(one) for one in supervised.tick().done),
         "a second job",
         SOON_S,
     )
@@ -103,16 +108,16 @@ def test_a_supervisor_that_is_killed_on_the_way_leaves_no_second_job_and_no_orph
     intent = supervised.open_job()
     assert intent is not None
     if point == "supervise.intended":
-        turn = supervised.turn()
-        assert live(turn) is Wait, "it may be on its way"
-        assert turn.done == ()
+        tick = supervised.tick()
+        assert live(tick) is Wait, "it may be on its way"
+        assert tick.done == ()
         is_late = supervised.store().end(intent.id, None, "a test lets the time pass")
         assert is_late
-        assert [type(one) for one in supervised.turn().done] == [Start]
+        assert [type(one) for one in supervised.tick().done] == [Start]
         assert supervised.begun().id != intent.id
     else:
         assert supervised.begun().id == intent.id, "the process says itself who it is"
-        assert live(supervised.turn()) is Keep
+        assert live(supervised.tick()) is Keep
 
 
 def test_a_lane_whose_leases_another_driver_holds_gets_no_job_until_they_end(
@@ -133,14 +138,14 @@ def test_a_lane_whose_leases_another_driver_holds_gets_no_job_until_they_end(
         until(is_held, "the lease is free", SOON_S)
         (held,) = leases
         supervised.wants()
-        turn = supervised.turn()
-        assert turn.done == ()
+        tick = supervised.tick()
+        assert tick.done == ()
         assert supervised.open_job() is None
-        wait = next(one for one in turn.standing if lane_of(one) is Lane.LIVE)
+        wait = next(one for one in tick.pending if lane_of(one) is Lane.LIVE)
         assert isinstance(wait, Wait)
         assert (wait.lane, wait.until_ms) == (Lane.LIVE, held.expires_at_ms)
         home.catalog.release_lease(held)
-    assert [type(done) for done in supervised.turn().done] == [Start]
+    assert [type(done) for done in supervised.tick().done] == [Start]
     assert supervised.open_job() is not None
 
 
@@ -149,7 +154,7 @@ def test_leases_of_one_lane_hold_back_no_job_of_the_other(supervised: Supervised
     with open_home(supervised.settings, ALPHA) as home:
         held = home.catalog.acquire_lease(landing, FIRST_EPOCH, "there-1-abc", ttl_ms=600_000)
         supervised.wants(lane=Lane.BACKLOG, lasting=False)
-        assert [type(done) for done in supervised.turn().done] == [Start]
+        assert [type(done) for done in supervised.tick().done] == [Start]
         home.catalog.release_lease(held)
 
 
@@ -182,11 +187,11 @@ def test_what_is_not_desired_any_more_is_not_intended(supervised: Supervised) ->
 
 def test_a_process_whose_job_was_closed_ends_by_itself(supervised: Supervised) -> None:
     supervised.wants()
-    supervised.turn()
+    supervised.tick()
     job = supervised.begun()
     supervised.wants(False)
     supervised.store().end(job.id, None, "given up by a supervisor of another host")
-    until(lambda: see(job) is Seen.GONE, "it ends when it hears of it", SOON_S)
+    until(lambda: inspect_process(job) is ProcessState.GONE, "it ends when it hears of it", SOON_S)
 
 
 def test_a_process_that_comes_too_late_does_nothing(supervised: Supervised) -> None:
@@ -209,7 +214,7 @@ def test_nothing_but_the_process_that_was_written_down_is_signalled(
     own = own_process()
     assert supervised.store().take_up(intent, own.host, own.pid, "another start", begins=False)
     job = next(job for job in supervised.all_jobs() if job.id == intent)
-    assert see(job) is Seen.GONE
+    assert inspect_process(job) is ProcessState.GONE
     signal_process(job, signal.SIGKILL)
     supervised.store().end(intent, None, "a test")
 
@@ -217,16 +222,16 @@ def test_nothing_but_the_process_that_was_written_down_is_signalled(
 def frozen(supervised: Supervised) -> Job:
     supervised.wants()
     # A process of the test before may hold the lane until it is gone.
-    until(lambda: supervised.turn() and supervised.open_job(), "a job is started", SOON_S)
+    until(lambda: supervised.tick() and supervised.open_job(), "a job is started", SOON_S)
     job = supervised.begun()
     signal_process(job, signal.SIGSTOP)
-    until(lambda: see(job) is Seen.FROZEN, "it stands still")
+    until(lambda: inspect_process(job) is ProcessState.FROZEN, "it stands still")
     return job
 
 
 def test_a_job_that_hangs_for_a_moment_is_left_alone(supervised: Supervised) -> None:
     job = frozen(supervised)
-    assert live(supervised.turn()) is Keep, "drills may be short"
+    assert live(supervised.tick()) is Keep, "drills may be short"
     signal_process(job, signal.SIGCONT)
 
 
@@ -234,25 +239,25 @@ def test_a_frozen_job_is_ended_and_followed(supervised: Supervised) -> None:
     job = frozen(supervised)
 
     def is_killed() -> bool:
-        turn = supervise_home(
+        tick = supervise_home(
             ALPHA,
             supervised.store(),
             supervised.launch,
             HURRIED,
         )
-        return [one.job for one in turn.done if isinstance(one, Kill)] != []
+        return [one.job for one in tick.done if isinstance(one, Kill)] != []
 
     until(is_killed, "it is ended", SOON_S)
-    assert see(job) is Seen.GONE
+    assert inspect_process(job) is ProcessState.GONE
     assert supervised.begun().id != job.id
 
 
 def test_the_backlog_lane_is_done_when_it_has_ended_well(supervised: Supervised) -> None:
     supervised.wants(lane=Lane.BACKLOG, lasting=False)
-    supervised.turn()
+    supervised.tick()
 
     def is_done() -> bool:
-        turn = supervised.turn()
-        return any("is done" in one.because for one in turn.standing if isinstance(one, Keep))
+        tick = supervised.tick()
+        return any("is done" in one.because for one in tick.pending if isinstance(one, Keep))
 
     until(is_done, "it corrects nothing and ends", SOON_S)

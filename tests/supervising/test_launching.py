@@ -20,7 +20,7 @@ from tests.supervising.conftest import ALPHA
 
 SETTINGS = replace(Settings.from_environment({}), directory=Path("/srv/homes"))
 WANTED = DesiredJob(
-    number=1, lane=Lane.LIVE, is_wanted=True, is_lasting=True, since_ms=0, who="ann", because="x"
+    number=1, lane=Lane.LIVE, is_desired=True, is_lasting=True, since_ms=0, who="ann", because="x"
 )
 
 

@@ -60,7 +60,7 @@ def test_what_was_desired_and_what_became_of_it_stays_written(
     job = supervised.store().intend(number, "a test")
     supervised.store().end(job, 4, "it was away")
     for change in (
-        f"UPDATE medusa.desired_job SET is_wanted = false WHERE number = {number}",
+        f"UPDATE medusa.desired_job SET is_desired = false WHERE number = {number}",
         "DELETE FROM medusa.desired_job",
         "DELETE FROM medusa.job",
         f"UPDATE medusa.job SET ended_at = NULL, exit_code = NULL WHERE job_id = {job}",
@@ -104,7 +104,7 @@ def test_what_is_desired_says_who_and_why_and_the_backlog_ends(supervised: Super
     for who, because, lane in asked:
         with pytest.raises(Refused):
             supervised.store().desire(
-                lane, is_wanted=True, is_lasting=True, because=because, who=who, renews=True
+                lane, is_desired=True, is_lasting=True, because=because, who=who, renews=True
             )
 
 
@@ -114,7 +114,7 @@ def test_the_same_again_is_not_written_twice_unless_it_is_to_be_tried_again(
     first = supervised.wants()
     assert supervised.wants() == first
     again = supervised.store().desire(
-        Lane.LIVE, is_wanted=True, is_lasting=True, because="mended", who="ann", renews=True
+        Lane.LIVE, is_desired=True, is_lasting=True, because="mended", who="ann", renews=True
     )
     assert again > first
 
@@ -122,7 +122,7 @@ def test_the_same_again_is_not_written_twice_unless_it_is_to_be_tried_again(
 def test_analysts_look_on_and_partners_see_nothing(supervised: Supervised, sql: Sql) -> None:
     supervised.wants()
     desires = "SELECT medusa.desire_job('live', true, true, 'why', 'who', true)"
-    assert sql("analyst", "SELECT is_wanted FROM medusa_api.desired_jobs WHERE lane = 'live'")
+    assert sql("analyst", "SELECT is_desired FROM medusa_api.desired_jobs WHERE lane = 'live'")
     assert refused_by(sql, "analyst", desires) == NO_RIGHT
     assert refused_by(sql, "reader", "SELECT * FROM medusa_api.jobs") == NO_RIGHT
     assert refused_by(sql, "reader", desires) == NO_RIGHT

@@ -22,11 +22,11 @@ from medusa_core.commits import Cause, Lane
 from medusa_core.errors import MedusaError
 from medusa_core.names import Participant
 from medusa_core.supervising import JobPolicy
-from medusa_core.supervision import Seen
+from medusa_core.supervision import ProcessState
 from pipelines.base.failpoints import FILE, POINT, SUPERVISION_POINTS
 from pipelines.base.settings import Settings
 from pipelines.homes.home import open_home
-from pipelines.platform.jobs.job_processes import see
+from pipelines.platform.jobs.job_processes import inspect_process
 from pipelines.platform.jobs.launch import Launch
 from pipelines.platform.jobs.supervised_homes import open_jobs
 from pipelines.platform.jobs.supervision_tick import supervise_home
@@ -180,7 +180,7 @@ class Chaos:
 
     def _signal(self, number: signal.Signals) -> int | None:
         job = self._supervised.open_job()
-        if job is None or see(job) is not Seen.RUNS or job.pid is None:
+        if job is None or inspect_process(job) is not ProcessState.RUNS or job.pid is None:
             return None
         with suppress(ProcessLookupError):
             os.killpg(job.pid, number)
@@ -276,7 +276,7 @@ def test_a_participant_whose_java_process_is_killed_never_has_two_processes(
             assert java is not None
             assert job is not None
             java.kill()
-            until(lambda job=job: see(job) is Seen.GONE, "it ends", HEAL_S_MAX)  # type: ignore[misc]
+            until(lambda job=job: inspect_process(job) is ProcessState.GONE, "it ends", HEAL_S_MAX)  # type: ignore[misc]
     watch.end()
     assert watch.two == [], f"after {watch.looks} looks"
     assert len(watch.seen) > JAVA_KILLED
@@ -298,6 +298,6 @@ def is_at_work(supervised: Supervised, name: Participant = ALPHA) -> bool:
     job = supervised.open_job(name)
     return (
         job is not None
-        and see(job) is Seen.RUNS
+        and inspect_process(job) is ProcessState.RUNS
         and any(holder.startswith(job.holder) for holder in supervised.holders(name))
     )

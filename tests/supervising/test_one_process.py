@@ -20,7 +20,7 @@ from medusa_core.supervision import DesiredJob
 from pipelines.base.failpoints import FILE, POINT
 from pipelines.base.settings import Settings
 from pipelines.platform.jobs.launch import Launch
-from pipelines.platform.jobs.supervision_tick import Turn, supervise_home
+from pipelines.platform.jobs.supervision_tick import SupervisionTick, supervise_home
 from tests.supervising.conftest import ALPHA, Supervised
 from tests.waiting import until
 
@@ -51,14 +51,14 @@ def processes_of(settings: Settings, lane: Lane = Lane.LIVE) -> set[int]:
     return found
 
 
-def look(supervised: Supervised, policy: JobPolicy = HURRIED) -> Turn:
-    turn = supervise_home(ALPHA, supervised.store(), supervised.launch, policy)
+def look(supervised: Supervised, policy: JobPolicy = HURRIED) -> SupervisionTick:
+    tick = supervise_home(ALPHA, supervised.store(), supervised.launch, policy)
     supervised.all_jobs()
-    return turn
+    return tick
 
 
-def standing(turn: Turn) -> object:
-    return next(one for one in turn.standing if lane_of(one) is Lane.LIVE)
+def status(turn: SupervisionTick) -> object:
+    return next(one for one in turn.pending if lane_of(one) is Lane.LIVE)
 
 
 @contextmanager
@@ -81,17 +81,17 @@ def test_a_process_that_has_said_that_it_ended_is_waited_for(
     announced = tmp_path / "reached"
     supervised.wants()
     with failing_at("job.ended", announced, monkeypatch):
-        supervised.turn()
+        supervised.tick()
     first = supervised.begun()
     supervised.wants(False)
-    supervised.turn()
+    supervised.tick()
     until(announced.exists, "it has written down its end", SOON_S)
     assert supervised.open_job() is None
     supervised.wants()
-    turn = look(supervised)
+    tick = look(supervised)
     assert processes_of(supervised.settings) == {first.pid}
-    assert [type(one) for one in turn.done] == []
-    waits = standing(turn)
+    assert [type(one) for one in tick.done] == []
+    waits = status(tick)
     assert isinstance(waits, Wait)
     assert waits.because == f"process {first.pid} of job {first.id} has yet to end"
     announced.unlink()
@@ -105,15 +105,15 @@ def test_a_process_that_does_not_end_is_killed(
     announced = tmp_path / "reached"
     supervised.wants()
     with failing_at("job.ended", announced, monkeypatch):
-        supervised.turn()
+        supervised.tick()
     first = supervised.begun()
     supervised.wants(False)
-    supervised.turn()
+    supervised.tick()
     until(announced.exists, "it has written down its end", SOON_S)
 
     def is_ended() -> bool:
-        turn = look(supervised, replace(HURRIED, stop_ms_max=500))
-        return any(isinstance(one, Kill) and one.job.id == first.id for one in turn.done)
+        tick = look(supervised, replace(HURRIED, stop_ms_max=500))
+        return any(isinstance(one, Kill) and one.job.id == first.id for one in tick.done)
 
     until(is_ended, "it is ended, although nobody wants another", SOON_S)
     assert processes_of(supervised.settings) == set()
@@ -144,10 +144,10 @@ def test_a_slow_process_whose_job_was_closed_is_waited_for(
             return any(j.id == intent.id and j.ended_at_ms for j in supervised.all_jobs())
 
         until(is_closed, "its job is closed", SOON_S)
-        turn = look(supervised)
+        tick = look(supervised)
         assert processes_of(supervised.settings) == {made}
-        assert isinstance(standing(turn), Wait)
-        given_up = standing(
+        assert isinstance(status(tick), Wait)
+        given_up = status(
             look(supervised, replace(HURRIED, restart=replace(HURRIED.restart, start_ms_max=0)))
         )
         assert isinstance(given_up, GiveUp)
@@ -170,14 +170,14 @@ class Submitted(Launch):
 def test_a_job_whose_leader_was_killed_is_waited_for(supervised: Supervised) -> None:
     supervised.launch = Submitted(settings=supervised.settings, lease_s=supervised.launch.lease_s)
     supervised.wants()
-    supervised.turn()
+    supervised.tick()
     first = supervised.begun()
     job_processes = processes_of(supervised.settings) - {first.pid}
     assert len(job_processes) == 1
     os.kill(first.pid or 0, signal.SIGKILL)
     until(lambda: first.pid not in processes_of(supervised.settings), "its leader is gone")
-    turn = look(supervised)
+    tick = look(supervised)
     assert processes_of(supervised.settings) == job_processes
-    assert isinstance(standing(turn), Wait)
+    assert isinstance(status(tick), Wait)
     until(lambda: is_followed(supervised), "it hears that its job is closed, and ends", SOON_S)
     assert not job_processes & processes_of(supervised.settings)

@@ -27,14 +27,14 @@ print(own_process().pid == os.getpid(), flush=True)
 
 
 def test_a_process_without_a_visible_leader_is_taken_alone(tmp_path: Path) -> None:
-    said = tmp_path / "said"
-    with said.open("w") as words:
+    output = tmp_path / "said"
+    with output.open("w") as words:
         subprocess.run(
             ["sh", "-c", '"$0" -c "$1" &', sys.executable, ORPHANED],
             stdout=words, check=True, start_new_session=True,
         )  # fmt: skip
-    until(lambda: said.read_text() != "", "it has said who it is")
-    assert said.read_text() == "True\n"
+    until(lambda: output.read_text() != "", "it has said who it is")
+    assert output.read_text() == "True\n"
 
 
 def test_setting_the_clock_makes_no_process_another(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from medusa_core.fragments import landing_fragment
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import FIRST_EPOCH, StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.base.settings import Settings
 from pipelines.catalog.records import StreamStatus
 from pipelines.catalog.server.embedded_server import EmbeddedServer
@@ -32,7 +32,7 @@ from pipelines.storage.arrow_schema import BUCKET, STIME, file_schema, record_sc
 from pipelines.storage.segment_files import new_attempt, sync_folders, write_file
 from pipelines.storage.segment_rows import columns_of, read_segments
 from tests.catalog import building as a
-from tests.lent_homes import lent_homes
+from tests.home_pool import home_pool
 
 SRC, SUMS, BIG = a.SRC, a.SUMS, a.BIG
 WIDTH_US = a.WIDTH_US
@@ -136,7 +136,7 @@ class Store:
         """All files under the root."""
         return {p.relative_to(self.root).as_posix() for p in self.root.rglob("*") if p.is_file()}
 
-    def trim(self, stream: StreamName, before: int) -> Trimmed:
+    def trim(self, stream: StreamName, before: int) -> TrimResult:
         """A trim that no fragment of this home holds back, without the files."""
         needed = dict.fromkeys((a.MAIN, a.TAIL), FOREVER_US)
         return self.home.catalog.trim(
@@ -172,7 +172,7 @@ def rows_in(root: Path, file: SegmentFile) -> int:
 def a_store(server: EmbeddedServer, folder: Path) -> Iterator[Store]:
     """A home of alpha in the suite's server."""
     with (
-        lent_homes(server, folder, a.ALPHA) as settings,
+        home_pool(server, folder, a.ALPHA) as settings,
         open_home(settings, a.ALPHA) as home,
     ):
         yield Store(home, settings)

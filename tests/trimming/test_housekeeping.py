@@ -51,7 +51,7 @@ class Kept:
     def round(self) -> int:
         """Turns with nothing else to do until the round is over; how many pieces it had."""
         pieces = 0
-        while self.housekeeper.turn(is_idle=True):
+        while self.housekeeper.tick(is_idle=True):
             pieces += 1
         return pieces
 
@@ -114,10 +114,10 @@ def test_what_a_round_let_go_before_it_met_an_error_is_told_too(
     store.home.catalog.declare_retention(SRC, 20_000)
     monkeypatch.setattr("pipelines.participant.housekeeper.SEGMENTS_PER_PIECE", 2)
     kept = Kept(store)
-    kept.housekeeper.turn(is_idle=True)
+    kept.housekeeper.tick(is_idle=True)
     assert kept.gone == [], "the round goes on"
     kept.clock.now_s += EVERY_S
-    kept.housekeeper.turn(is_idle=True)
+    kept.housekeeper.tick(is_idle=True)
     (gone,) = kept.gone
     assert 2 <= gone.segments < 10, "the round was cut short"
 
@@ -143,13 +143,13 @@ def test_a_round_is_cut_into_pieces_and_waits_for_its_time(
     store.home.catalog.declare_retention(SRC, 20_000)
     monkeypatch.setattr("pipelines.participant.housekeeper.SEGMENTS_PER_PIECE", 2)
     kept = Kept(store)
-    assert kept.housekeeper.turn(is_idle=True)
+    assert kept.housekeeper.tick(is_idle=True)
     assert len(store.segments(SRC)) == 10, "two segments at a turn"
     kept.round()
     assert len(store.segments(SRC)) == 2
     store.home.catalog.declare_retention(SUMS, 20_000)
     kept.clock.now_s += EVERY_S - 1
-    assert not kept.housekeeper.turn(is_idle=True)
+    assert not kept.housekeeper.tick(is_idle=True)
     assert kept.trimmed(SUMS) is None
     kept.clock.now_s += 1
     kept.round()
@@ -160,10 +160,10 @@ def test_a_busy_loop_does_its_housekeeping_too(store: Store) -> None:
     written(store)
     store.home.catalog.declare_retention(SRC, 20_000)
     kept = Kept(store)
-    assert not kept.housekeeper.turn(is_idle=False)
+    assert not kept.housekeeper.tick(is_idle=False)
     assert kept.trimmed(SRC) is None, "steps come first"
     kept.clock.now_s += EVERY_S
-    while kept.housekeeper.turn(is_idle=False):
+    while kept.housekeeper.tick(is_idle=False):
         pass
     assert kept.trimmed(SRC) == 10
 
@@ -175,12 +175,12 @@ def test_a_round_that_takes_too_long_is_restarted_and_loses_nothing(
     store.home.catalog.declare_retention(SRC, 20_000)
     monkeypatch.setattr("pipelines.participant.housekeeper.SEGMENTS_PER_PIECE", 2)
     kept = Kept(store)
-    turns = 0
+    ticks = 0
     while len(store.segments(SRC)) > 2:
-        kept.housekeeper.turn(is_idle=True)
+        kept.housekeeper.tick(is_idle=True)
         kept.clock.now_s += EVERY_S
-        turns += 1
-        assert turns < 50
+        ticks += 1
+        assert ticks < 50
     assert kept.trimmed(SRC) == 10
 
 
@@ -198,7 +198,7 @@ def test_an_unavailable_catalog_is_reported_and_the_next_round_continues(store: 
         connection.execute(text(allow.format("false")))
         try:
             connection.execute(text(end), {"name": database})
-            assert not kept.housekeeper.turn(is_idle=True)
+            assert not kept.housekeeper.tick(is_idle=True)
         finally:
             connection.execute(text(allow.format("true")))
     server.dispose()

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from medusa_core.errors import Unavailable
-from pipelines.storage.orphans import SET_ASIDE, Orphan, find_orphans, remove_file, remove_orphans
+from pipelines.storage.orphans import (
+    ORPHAN_SUFFIX,
+    Orphan,
+    find_orphans,
+    remove_file,
+    remove_orphans,
+)
 from tests.trimming.building import SUMS, Store
 
 NOW_S, GRACE_S = 1_000_000.0, 3_600.0
@@ -93,11 +99,11 @@ def test_an_old_file_that_is_adopted_meanwhile_is_restored(tmp_path: Path) -> No
 
 
 def test_what_a_crash_left_set_aside_is_removed_or_put_back(tmp_path: Path) -> None:
-    a_file(tmp_path / f"one.parquet{SET_ASIDE}")
-    a_file(tmp_path / f"two.parquet{SET_ASIDE}")
-    assert found_in(tmp_path, ["two.parquet"]) == [f"one.parquet{SET_ASIDE}"]
+    a_file(tmp_path / f"one.parquet{ORPHAN_SUFFIX}")
+    a_file(tmp_path / f"two.parquet{ORPHAN_SUFFIX}")
+    assert found_in(tmp_path, ["two.parquet"]) == [f"one.parquet{ORPHAN_SUFFIX}"]
     assert (tmp_path / "two.parquet").read_bytes() == b"rows"
-    assert removed_in(tmp_path) == [f"one.parquet{SET_ASIDE}", "two.parquet"]
+    assert removed_in(tmp_path) == [f"one.parquet{ORPHAN_SUFFIX}", "two.parquet"]
 
 
 def test_an_unreadable_root_is_reported(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.loads import Kind, LoadSample, Shares, WorkKey
+from medusa_core.loads import ActivityKind, LoadKey, LoadSample, Shares
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost
 from pipelines.watching.watcher import Watcher
@@ -25,11 +25,11 @@ def test_load_is_told_by_fragment_and_cause_but_not_its_cost_nor_the_threshold(
     cost = DeclaredCost(cost=Queue(2 * CANARY), threshold=CANARY, currency="EUR")
     world.catalog.declare_cost(cost)
     shares = Shares(
-        works={
-            WorkKey(a.MAIN, 0, Cause.NORMAL): 5_000_000,
-            WorkKey(a.MAIN, 0, Cause.CORRECTION): 1_000_000,
+        by_key={
+            LoadKey(a.MAIN, 0, Cause.NORMAL): 5_000_000,
+            LoadKey(a.MAIN, 0, Cause.CORRECTION): 1_000_000,
         },
-        kinds={Kind.UNATTRIBUTED: 250_000},
+        kinds={ActivityKind.UNATTRIBUTED: 250_000},
     )
     with Watcher(a.ALPHA, tmp_path, catalog=world.catalog, metrics_port=0) as watcher:
         assert "medusa_load" not in scrape(watcher).text

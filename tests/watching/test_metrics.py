@@ -14,7 +14,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from medusa_core.decide import Because, Wait
+from medusa_core.decide import DecisionReason, Wait
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
@@ -114,8 +114,8 @@ def test_conflicts_errors_waits_and_what_comes_in_are_counted(watcher: Watcher) 
     assert scrape(watcher)("conflicts_total") == 0
     watcher.error(Conflict("somebody was first"))
     watcher.error(Unavailable("away"))
-    watcher.decided(Wait(of=a.MAIN, because=Because("x", {})))
-    watcher.decided(Wait(of=a.MAIN, because=Because("x", {})))
+    watcher.decided(Wait(of=a.MAIN, because=DecisionReason("x", {})))
+    watcher.decided(Wait(of=a.MAIN, because=DecisionReason("x", {})))
     watcher.polled(a.SRC, Polled(landed=7, quarantined=2, batches=1))
     for problem in (None, "away"):
         stream = StreamName("far")
@@ -215,7 +215,7 @@ def test_labels_are_escaped_and_hold_no_password(watcher: Watcher) -> None:
     nasty = 'a"b\\c\nd} 1\nmedusa_fake{x="\ud800'
     watcher.polled(StreamName(nasty), Polled(landed=1, batches=1))
     watcher.polled(StreamName(f"http://u:{CANARY}@h"), Polled(landed=1, batches=1))
-    watcher.decided(Wait(of=CANARY, because=Because("x", {})))
+    watcher.decided(Wait(of=CANARY, because=DecisionReason("x", {})))
     seen = scrape(watcher)
     assert seen("landed_records_total", stream=nasty.replace("\ud800", "\ufffd")) == 1
     assert seen("landed_records_total", stream="http://u:***@h") == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from medusa_core.decide import Because, Wait
+from medusa_core.decide import DecisionReason, Wait
 from medusa_core.errors import Conflict, Unavailable
 from medusa_core.grid import Range
 from medusa_core.names import StreamName
@@ -115,7 +115,7 @@ def test_each_decision_of_a_round_has_its_own_time_though_all_are_told_at_its_en
     for applied, seconds in ((closing, 1.0), (computing, 2.0)):
         watcher.decided(applied.decision)
         time_.now_s += seconds
-    watcher.decided(Wait(of=a.TAIL, because=Because("later", {})))
+    watcher.decided(Wait(of=a.TAIL, because=DecisionReason("later", {})))
     time_.now_s += 60
     watcher.applied(closing)
     watcher.applied(computing)
@@ -124,8 +124,10 @@ def test_each_decision_of_a_round_has_its_own_time_though_all_are_told_at_its_en
 
 def test_a_wait_is_reported_once_until_its_reason_changes(watcher: Watcher, tmp_path: Path) -> None:
     for reason, boundary_us in (("no input", 1), ("no input", 2), ("ended", 3), ("no input", 4)):
-        watcher.decided(Wait(of=a.MAIN, because=Because(reason, {"boundary_us": boundary_us})))
-        watcher.decided(Wait(of=a.TAIL, because=Because("another's", {})))
+        watcher.decided(
+            Wait(of=a.MAIN, because=DecisionReason(reason, {"boundary_us": boundary_us}))
+        )
+        watcher.decided(Wait(of=a.TAIL, because=DecisionReason("another's", {})))
     told = [ln for ln in lines(tmp_path) if ln["fragment"] == a.MAIN]
     assert [ln["event"] for ln in told] == ["wait"] * 3
     assert [ln["because"]["boundary_us"] for ln in told] == [1, 3, 4]
@@ -219,7 +221,9 @@ def test_an_unavailable_partner_is_reported_when_it_leaves_and_when_it_returns(
 def test_no_password_reaches_the_log(watcher: Watcher, tmp_path: Path) -> None:
     watcher.error(Unavailable(f"postgresql://you:{CANARY}@elsewhere/db is away"))
     watcher.error(RuntimeError(f"dsn password={CANARY} host=x, and {CANARY} alone"))
-    watcher.decided(Wait(of=f"x/{CANARY}", because=Because(f"password={CANARY}", {CANARY: 1})))
+    watcher.decided(
+        Wait(of=f"x/{CANARY}", because=DecisionReason(f"password={CANARY}", {CANARY: 1}))
+    )
     away = f"http://a:{CANARY}@b"
     watcher.imported(
         Imported(stream=StreamName(CANARY), producer=CANARY, segments=0, version=1, problem=away)
@@ -234,7 +238,7 @@ def test_no_password_reaches_the_log(watcher: Watcher, tmp_path: Path) -> None:
 def test_values_from_anywhere_stay_inside_their_line(watcher: Watcher, tmp_path: Path) -> None:
     nasty = 'a\nb"}\x1b[31m\u2028\ud800{"event":"compute"}'
     watcher.error(RuntimeError(nasty))
-    watcher.decided(Wait(of=nasty, because=Because(nasty, {nasty: 1})))
+    watcher.decided(Wait(of=nasty, because=DecisionReason(nasty, {nasty: 1})))
     assert [ln["event"] for ln in lines(tmp_path)] == ["error", "wait"]
     assert b"\x1b" not in (tmp_path / "logs" / "alpha.jsonl").read_bytes()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from medusa_core.commits import Cause, Lane
-from medusa_core.loads import LoadSample, Shares, WorkKey
+from medusa_core.loads import LoadKey, LoadSample, Shares
 from pipelines.market.what_if.analysis import WhatIf, ask_what_if
 from pipelines.market.what_if.edits import parse_edit
 from tests.rounds.building import FORGET, PERIOD_MS, Trader, parts
@@ -19,14 +19,14 @@ def records(trader: Trader, minutes: Sequence[Mapping[str, float]]) -> None:
     """The load of these minutes, by fragment, the last one ending now, as its loop records it."""
     trader.in_time(FORGET)
     for number, minute in enumerate(minutes, 1):
-        works = {
-            WorkKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
+        by_key = {
+            LoadKey(f"trade/{name}", 0, Cause.NORMAL): round(load * PERIOD_MS * 1_000)
             for name, load in minute.items()
         }
         trader.catalog.record_load(
             LoadSample(
                 driver=f"a recording of {trader.name}", number=number, lane=Lane.LIVE,
-                length_ms=PERIOD_MS, shares=Shares(works=works),
+                length_ms=PERIOD_MS, shares=Shares(by_key=by_key),
                 ended_ago_ms=(len(minutes) - number) * PERIOD_MS,
             )
         )  # fmt: skip

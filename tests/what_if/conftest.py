@@ -62,7 +62,7 @@ def traded_once(asking_urls: Urls, asking_watchers: Watchers) -> Iterator[tuple[
             trader.sql("UPDATE medusa_api.contract SET price_high = 2")
         for _ in range(4):
             for trader in (alpha, beta):
-                trader.party.desk.turn()
+                trader.party.contract_sync.tick()
         for _ in range(2):
             a_round(alpha, beta)
         beta.in_time("UPDATE medusa_market.offer SET made_at = made_at - interval '20 minutes'")

@@ -63,14 +63,14 @@ def test_a_price_that_no_answer_speaks_of_brings_no_more_than_what_was_seen(trad
 
 def test_what_is_not_known_of_a_partner_is_said(traded: Pair) -> None:
     alpha, beta = traded
-    said = "\n".join(lines_of(ask(alpha, "contract spare SET price_high = 9")))
-    assert "beta was never asked above 6 EUR: no more is expected of it there" in said
-    said = "\n".join(lines_of(ask(alpha, "contract spare SET currency = 'USD'")))
-    assert "spare is in USD, and load costs EUR: nothing moves" in said
-    assert "estimated from 0 answers: nothing is taken" in said
-    said = "\n".join(lines_of(ask(beta, "contract spare SET price_high = 9")))
-    assert "alpha (spare) is estimated from" in said
-    assert "spare: earned, EUR" in said
+    output = "\n".join(lines_of(ask(alpha, "contract spare SET price_high = 9")))
+    assert "beta was never asked above 6 EUR: no more is expected of it there" in output
+    output = "\n".join(lines_of(ask(alpha, "contract spare SET currency = 'USD'")))
+    assert "spare is in USD, and load costs EUR: nothing moves" in output
+    assert "estimated from 0 answers: nothing is taken" in output
+    output = "\n".join(lines_of(ask(beta, "contract spare SET price_high = 9")))
+    assert "alpha (spare) is estimated from" in output
+    assert "spare: earned, EUR" in output
 
 
 def test_a_lower_most_load_brings_the_overload_back(traded: Pair) -> None:
@@ -127,7 +127,7 @@ def test_what_the_partner_proposes_can_be_asked_about(traded: Pair) -> None:
     alpha, beta = traded
     beta.sql("UPDATE medusa_api.contract SET price_high = 6")
     for trader in (beta, alpha):
-        trader.party.desk.turn()
+        trader.party.contract_sync.tick()
     assert alpha.party.shows("spare")[0] == "in force"
     found = ask(alpha, "contract spare")
     edited = ask(alpha, "contract spare SET price_high = 6")

@@ -120,9 +120,9 @@ def test_an_invalid_request_is_one_sentence_and_exit_code_2(
     overloaded: Pair, capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
 ) -> None:
     assert main([*WHAT_IF, *arguments]) == 2
-    said = capsys.readouterr().err
-    assert says in said
-    assert len(said.strip().splitlines()) == 1
+    output = capsys.readouterr().err
+    assert says in output
+    assert len(output.strip().splitlines()) == 1
 
 
 def test_the_shell_is_told_what_may_be_asked(capsys: pytest.CaptureFixture[str]) -> None:

@@ -24,12 +24,12 @@ def test_the_replay_decides_as_the_next_real_round_does(pair: Pair) -> None:
     terms = agree_on(alpha, beta, a_price("2", "6"))
     alpha.declares(1.0, 0.6)
     records(alpha, [QUIET] * 20 + [BUSY])
-    facts, decisions = alpha.turns.explain()
+    facts, decisions = alpha.worker.explain()
     home = PostgresWhatIf(alpha.party.urls.job)
     samples = home.loads(facts.clock_ms - HOUR_MS, facts.clock_ms)
     home.close()
     replay = Replay([contract_in_force(terms, revision_of(terms))], Partners())
-    parts = {key.fragment for sample in samples for key in sample.shares.works}
+    parts = {key.fragment for sample in samples for key in sample.shares.by_key}
     naming = naming_of(parts, facts.contracts, facts.participant)
     rounds = [*recorded_rounds(facts, samples, samples[0].from_ms, samples[-1].to_ms, naming)]
     for recorded in rounds:
@@ -50,7 +50,7 @@ def test_without_load_or_a_declared_cost_it_says_what_is_missing(pair: Pair) -> 
     alpha.declares(1.0, 0.6)
     with pytest.raises(Refused, match="no load of alpha was recorded in the last 1 h"):
         ask(alpha, "contract spare SET price_high = 9")
-    alpha.turns.turn(opens="a test")
+    alpha.worker.tick(opens="a test")
     alpha.sql("UPDATE medusa_api.trading SET round_ms = 1000")
     records(alpha, [BUSY] * 2)
     with pytest.raises(Refused, match="ask for a span of 100,000 at most, 27 h here"):

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
-from medusa_core.loads import Kind, Recorded, Shares, WorkKey, load_between, load_of
+from medusa_core.loads import ActivityKind, LoadKey, RecordedSample, Shares, load_between, load_of
 from medusa_core.market.costs import Queue
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.names import Participant
-from pipelines.catalog.postgres.what_if import with_what_lay
+from pipelines.catalog.postgres.what_if import with_placed_load
 from pipelines.catalog.round_store import MarketFacts, Trading
 from pipelines.market.rounds.fragment_names import naming_of
 from pipelines.market.what_if.recorded_rounds import check_rounds, recorded_rounds
 
 SECOND_MS = 1_000
-MAIN, SPARE = WorkKey("net/main", 0, Cause.NORMAL), WorkKey("net/spare", 0, Cause.TENTATIVE)
-LANDED, CORRECTED = WorkKey("landing/s", 0, Cause.LANDING), WorkKey("net/main", 0, Cause.CORRECTION)
+MAIN, SPARE = LoadKey("net/main", 0, Cause.NORMAL), LoadKey("net/spare", 0, Cause.TENTATIVE)
+LANDED, CORRECTED = LoadKey("landing/s", 0, Cause.LANDING), LoadKey("net/main", 0, Cause.CORRECTION)
 NAMING = naming_of(("net/main", "net/spare", "landing/s"), (), Participant("home"))
 
 
@@ -37,12 +37,12 @@ def some_facts(round_ms: int) -> MarketFacts:
     )  # fmt: skip
 
 
-def a_sample(from_ms: int, length_ms: int, spent_ms: tuple[int, int, int, int]) -> Recorded:
+def a_sample(from_ms: int, length_ms: int, spent_ms: tuple[int, int, int, int]) -> RecordedSample:
     keys = (MAIN, SPARE, LANDED, CORRECTED)
-    works = {key: spent * 1_000 for key, spent in zip(keys, spent_ms, strict=True) if spent}
-    return Recorded(
+    by_key = {key: spent * 1_000 for key, spent in zip(keys, spent_ms, strict=True) if spent}
+    return RecordedSample(
         from_ms=from_ms, to_ms=from_ms + length_ms,
-        shares=Shares(works=works, kinds={Kind.DECIDING: 5_000}),
+        shares=Shares(by_key=by_key, kinds={ActivityKind.DECIDING: 5_000}),
     )  # fmt: skip
 
 
@@ -56,7 +56,9 @@ samples = st.lists(
 
 
 @given(samples, st.lists(st.integers(-1_000, 300_000), max_size=8))
-def test_load_is_counted_once_wherever_time_is_cut(found: list[Recorded], cuts: list[int]) -> None:
+def test_load_is_counted_once_wherever_time_is_cut(
+    found: list[RecordedSample], cuts: list[int]
+) -> None:
     times = sorted({-1_000, 300_000, *cuts})
     spent = 0.0
     for from_ms, until_ms in pairwise(times):
@@ -75,7 +77,7 @@ def test_the_load_of_a_window_is_that_between_its_ends() -> None:
 
 @given(samples, st.integers(1_000, 90_000), st.integers(0, 100_000), st.integers(1, 200_000))
 def test_rounds_hold_all_that_was_recorded_but_corrections(
-    found: list[Recorded], round_ms: int, from_ms: int, length_ms: int
+    found: list[RecordedSample], round_ms: int, from_ms: int, length_ms: int
 ) -> None:
     until_ms = from_ms + length_ms
     rounds = [*recorded_rounds(some_facts(round_ms), found, from_ms, until_ms, NAMING)]
@@ -83,8 +85,8 @@ def test_rounds_hold_all_that_was_recorded_but_corrections(
     assert all(0 < b.at_ms - a.at_ms <= round_ms for a, b in pairwise(rounds))
     carried = sum(r.load * r.length_ms for r in rounds)
     whole = load_between(found, from_ms, until_ms)
-    wanted = 0.0 if whole is None else whole.carried * whole.window_ms
-    assert isclose(carried, wanted, rel_tol=1e-9, abs_tol=1e-3)
+    expected = 0.0 if whole is None else whole.carried * whole.window_ms
+    assert isclose(carried, expected, rel_tol=1e-9, abs_tol=1e-3)
     for recorded in rounds:
         assert recorded.load >= sum(recorded.parts.values()) - 1e-5
         assert {fragment for fragment, _ in recorded.parts} <= {"main", "spare"}
@@ -115,11 +117,13 @@ def test_a_word_counts_what_lay_with_its_provider_then(
         {"partner": partner, "from_ms": at, "until_ms": at + length, "price": 2, "load": at}
         for at, length, partner in moves
     ]
-    said = [{"partner": partner, "at_ms": at} for at, _, partner in words]
-    found = [(row["at_ms"], row["partner"], lay) for row, lay in with_what_lay(said, given_moves)]
+    output = [{"partner": partner, "at_ms": at} for at, _, partner in words]
+    found = [
+        (row["at_ms"], row["partner"], lay) for row, lay in with_placed_load(output, given_moves)
+    ]
     assert [(at, partner) for at, partner, _ in found] == sorted(
         [(at, partner) for at, _, partner in words], key=lambda one: one[0]
     )
     for at_ms, partner, lay in found:
-        wanted = [at for at, length, of in moves if of == partner and at < at_ms < at + length]
-        assert sorted(load for _, load in lay) == sorted(wanted)
+        expected = [at for at, length, of in moves if of == partner and at < at_ms < at + length]
+        assert sorted(load for _, load in lay) == sorted(expected)

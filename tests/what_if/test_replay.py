@@ -8,7 +8,12 @@ from math import inf, isclose
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from medusa_core.market.estimating import Asked, PayerEstimate, ProviderEstimate, Word
+from medusa_core.market.estimating import (
+    ObservedAnswer,
+    ObservedOffer,
+    PayerEstimate,
+    ProviderEstimate,
+)
 from medusa_core.market.knowledge import ContractInForce, MarketLimits
 from medusa_core.market.messages import Item
 from medusa_core.market.outcomes import HOUR_MS, Outcome, largest_change
@@ -51,7 +56,7 @@ def selling(prices: Sequence[float], load_max: float = inf) -> ContractInForce:
 
 def carrying(load: float, price: float = 2.0, high: float = 40.0) -> Partners:
     """Near said once that it would carry so much, from a price on."""
-    word = Word(at_ms=0, low=1.0, high=high, price=0.5, rooms=((price, load),))
+    word = ObservedAnswer(at_ms=0, low=1.0, high=high, price=0.5, rooms=((price, load),))
     return Partners(providers={NEAR: ProviderEstimate([word])})
 
 
@@ -103,8 +108,8 @@ def test_the_price_rises_only_as_far_as_the_partner_was_seen_to_ask_for() -> Non
 
 def test_a_partner_that_gets_room_again_is_asked_again() -> None:
     words = [
-        Word(at_ms=0, low=1.0, high=40.0, price=25.0),
-        Word(
+        ObservedAnswer(at_ms=0, low=1.0, high=40.0, price=25.0),
+        ObservedAnswer(
             at_ms=10 * MINUTE_MS, low=1.0, high=40.0, price=25.0, rooms=((2.0, 0.5),), is_more=True
         ),
     ]
@@ -116,7 +121,7 @@ def test_a_partner_that_gets_room_again_is_asked_again() -> None:
 
 def test_load_that_a_payer_offered_is_taken_where_it_pays_and_is_paid_for() -> None:
     item = Item(FragmentName("theirs"), 0, 0.2)
-    asked = [Asked(at_ms=90_000, price=9.0, items=(item,), for_overload=True)]
+    asked = [ObservedOffer(at_ms=90_000, price=9.0, items=(item,), for_overload=True)]
     partners = Partners(payers={FROM_FAR: PayerEstimate(asked)})
     contract = a_contract("from_far", [1.0, 5.0, 9.0, 20.0], payer="far")
     recording = a_recording([[0.3]] * 20, residence_ms=5 * MINUTE_MS)
@@ -132,7 +137,7 @@ def test_load_that_a_payer_offered_is_taken_where_it_pays_and_is_paid_for() -> N
 
 def test_what_is_taken_on_top_in_a_round_costs_no_more_than_what_came_in_it_for_least() -> None:
     items = tuple(Item(FragmentName(name), 0, 0.2) for name in ("first", "second"))
-    asked = [Asked(at_ms=90_000, price=20.0, items=items, for_overload=True)]
+    asked = [ObservedOffer(at_ms=90_000, price=20.0, items=items, for_overload=True)]
     partners = Partners(payers={FROM_FAR: PayerEstimate(asked)})
     contract = a_contract("from_far", [5.0, 20.0], payer="far")
     found = replay_both(a_recording([[0.3]] * 5), [contract], [contract], partners)[0]
@@ -162,7 +167,7 @@ ranges = st.tuples(st.integers(1, 60), st.integers(0, 4), st.integers(1, 20)).ma
 )
 said = st.lists(
     st.builds(
-        lambda at, low, width, took, load: Word(
+        lambda at, low, width, took, load: ObservedAnswer(
             at_ms=at * MINUTE_MS, low=low, high=low + width, price=low, took=took,
             rooms=((low + width / 2, load),) if load else (),
         ),
@@ -173,7 +178,7 @@ said = st.lists(
 )  # fmt: skip
 offered = st.lists(
     st.builds(
-        lambda at, price, load: Asked(
+        lambda at, price, load: ObservedOffer(
             at_ms=at * MINUTE_MS + 7, price=float(price), for_overload=True,
             items=(Item(FragmentName("theirs"), 0, load),),
         ),
@@ -189,9 +194,14 @@ offered = st.lists(
     st.sampled_from([inf, 0.2, 0.5]), st.sampled_from([0, 5 * MINUTE_MS]),
 )  # fmt: skip
 def test_load_is_conserved_and_payments_lie_within_the_contract(
-    minutes: list[list[float]], prices: list[float], theirs: list[float], words: list[Word],
-    asked: list[Asked], load_max: float, residence_ms: int,
-) -> None:  # fmt: skip
+    minutes: list[list[float]],
+    prices: list[float],
+    theirs: list[float],
+    words: list[ObservedAnswer],
+    asked: list[ObservedOffer],
+    load_max: float,
+    residence_ms: int,
+) -> None:
     contracts = [selling(prices, load_max), a_contract("from_far", theirs, payer="far")]
     partners = Partners(
         providers={NEAR: ProviderEstimate(words)}, payers={FROM_FAR: PayerEstimate(asked)}

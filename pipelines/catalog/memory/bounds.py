@@ -17,27 +17,29 @@ from pipelines.catalog.memory.store import Transaction
 _COMPUTED = (Cause.NORMAL, Cause.TENTATIVE, Cause.CORRECTION)
 
 
-def declare_bound(work: Transaction, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
+def declare_bound(
+    transaction: Transaction, stream: StreamName, bound: Bound | None, lag_ms: int
+) -> None:
     """See `Guarantees.declare_bound`."""
-    if work.get(tables.STREAMS, stream) is None:
+    if transaction.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: deploy its network first")
     if lag_ms < 0:
         raise Refused(f"stream {stream} has a lag of {lag_ms} ms: give none below 0")
-    work.put(tables.BOUNDS, stream, (bound, lag_ms))
+    transaction.put(tables.BOUNDS, stream, (bound, lag_ms))
 
 
-def bounds(work: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
+def bounds(transaction: Transaction) -> dict[StreamName, tuple[Bound | None, int]]:
     """See `Guarantees.bounds`."""
-    declared = dict(work.rows(tables.BOUNDS))
-    promised = (*work.rows(tables.RETENTIONS), *work.rows(VERIFIES))
+    declared = dict(transaction.rows(tables.BOUNDS))
+    promised = (*transaction.rows(tables.RETENTIONS), *transaction.rows(VERIFIES))
     kept: dict[StreamName, tuple[Bound | None, int]] = dict.fromkeys(promised, (None, 0))
     return dict(sorted({**kept, **declared}.items()))
 
 
-def step_costs(work: Transaction) -> dict[str, Cost]:
+def step_costs(transaction: Transaction) -> dict[str, Cost]:
     """See `Deployments.step_costs`."""
     steps: dict[str, list[MeasuredStep]] = {}
-    for row in sorted(work.rows(tables.COMMITS).values(), key=lambda r: -r.number):
+    for row in sorted(transaction.rows(tables.COMMITS).values(), key=lambda r: -r.number):
         commit = row.commit
         mine = steps.setdefault(commit.lease.key.fragment, [])
         if commit.cause in _COMPUTED and len(mine) < STEPS_PER_COST:
@@ -47,31 +49,33 @@ def step_costs(work: Transaction) -> dict[str, Cost]:
     return {fragment: cost_of(mine) for fragment, mine in steps.items() if mine}
 
 
-def record_transition(work: Transaction, transition: Transition) -> bool:
+def record_transition(transaction: Transaction, transition: Transition) -> bool:
     """See `Steps.record_transition`."""
-    if work.get(tables.FRAGMENTS, transition.fragment) is None:
+    if transaction.get(tables.FRAGMENTS, transition.fragment) is None:
         raise Refused(f"fragment {transition.fragment} is not deployed here: deploy it first")
-    work.lock_row(tables.FRAGMENTS, transition.fragment)
+    transaction.lock_row(tables.FRAGMENTS, transition.fragment)
     of = (transition.fragment, transition.partition, transition.producer)
     was = State.STABLE
-    for _, row in sorted(work.rows(tables.TRANSITIONS).items()):
+    for _, row in sorted(transaction.rows(tables.TRANSITIONS).items()):
         if (row.fragment, row.partition, row.producer) == of:
             was = row.state
     if was is transition.state:
         return False
-    now_ms = work.store.clock.now_ms
-    work.put(tables.TRANSITIONS, work.next_number(), replace(transition, changed_at_ms=now_ms))
+    now_ms = transaction.store.clock.now_ms
+    transaction.put(
+        tables.TRANSITIONS, transaction.next_number(), replace(transition, changed_at_ms=now_ms)
+    )
     return True
 
 
-def states(work: Transaction) -> tuple[Transition, ...]:
+def states(transaction: Transaction) -> tuple[Transition, ...]:
     """See `StepHistory.states`."""
-    rows = sorted(work.rows(tables.TRANSITIONS).items())
+    rows = sorted(transaction.rows(tables.TRANSITIONS).items())
     newest = {(row.fragment, row.partition, row.producer): row for _, row in rows}
     return tuple(row for _, row in sorted(newest.items(), key=lambda item: item[0]))
 
 
-def transitions(work: Transaction, limit: int | None) -> tuple[Transition, ...]:
+def transitions(transaction: Transaction, limit: int | None) -> tuple[Transition, ...]:
     """See `StepHistory.transitions`."""
-    found = [row for _, row in sorted(work.rows(tables.TRANSITIONS).items())]
+    found = [row for _, row in sorted(transaction.rows(tables.TRANSITIONS).items())]
     return tuple(found if limit is None else found[len(found) - limit :])

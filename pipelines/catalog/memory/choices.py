@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from medusa_core.commits import Committed, Lease
+from medusa_core.commits import CommitResult, Lease
 from medusa_core.divergence import Divergence
 from medusa_core.errors import Conflict, Refused
 from medusa_core.exchange import IMPORT_PREFIX
@@ -20,7 +20,7 @@ from medusa_core.imports import (
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import IMPORT, Producer, Segment, Stability
-from pipelines.catalog.import_rows import limits_of, wanted_of, with_rows
+from pipelines.catalog.import_rows import limits_of, rows_requested, with_rows
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import check_lease, commit_step, is_tentative, lock_line
 from pipelines.catalog.memory.knowledge import read_segments
@@ -34,89 +34,93 @@ DIVERGENCES: Table[int, Divergence] = Table("divergence")
 COMPARED: Table[tuple[StreamName, Producer], int] = Table("stream_producer_compared")
 
 
-def declare_verify(work: Transaction, stream: StreamName, count: int) -> None:
+def declare_verify(transaction: Transaction, stream: StreamName, count: int) -> None:
     """See `Guarantees.declare_verify`."""
-    if work.get(tables.STREAMS, stream) is None:
+    if transaction.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: deploy its network first")
     if count < 1:
         raise Refused(f"stream {stream} cannot be verified by {count} producers: give 1 or more")
-    work.put(VERIFIES, stream, count)
+    transaction.put(VERIFIES, stream, count)
 
 
-def verifies(work: Transaction) -> dict[StreamName, int]:
+def verifies(transaction: Transaction) -> dict[StreamName, int]:
     """See `Guarantees.verifies`."""
-    return {stream: n for stream, n in sorted(work.rows(VERIFIES).items()) if n > 1}
+    return {stream: n for stream, n in sorted(transaction.rows(VERIFIES).items()) if n > 1}
 
 
-def divergences(work: Transaction, stream: StreamName | None = None) -> tuple[Divergence, ...]:
+def divergences(
+    transaction: Transaction, stream: StreamName | None = None
+) -> tuple[Divergence, ...]:
     """See `Imports.divergences`."""
-    found = [d for _, d in sorted(work.rows(DIVERGENCES).items())]
+    found = [d for _, d in sorted(transaction.rows(DIVERGENCES).items())]
     return tuple(d for d in found if stream in (None, d.stream))
 
 
-def disputed(work: Transaction) -> dict[StreamName, int]:
+def disputed(transaction: Transaction) -> dict[StreamName, int]:
     """See `Imports.disputed`."""
     found: dict[StreamName, int] = {}
-    waiting = [(d.stream, d.bucket_us) for d in divergences(work)]
+    waiting = [(d.stream, d.bucket_us) for d in divergences(transaction)]
     while waiting:
         stream, from_us = waiting.pop()
         if found.get(stream, FOREVER_US) <= from_us:
             continue
         found[stream] = from_us
-        for row in work.rows(tables.FRAGMENTS).values():
+        for row in transaction.rows(tables.FRAGMENTS).values():
             if stream in row.inputs:
-                waiting += [(s, floor_us(from_us, _width_us(work, s))) for s in row.outputs]
+                waiting += [(s, floor_us(from_us, _width_us(transaction, s))) for s in row.outputs]
     return dict(sorted(found.items()))
 
 
-def _width_us(work: Transaction, stream: StreamName) -> int:
-    record = work.get(tables.STREAMS, stream)
+def _width_us(transaction: Transaction, stream: StreamName) -> int:
+    record = transaction.get(tables.STREAMS, stream)
     assert record is not None, "a fragment writes streams that are deployed"
     return record.width_us
 
 
 def read_imports(
-    work: Transaction, here: Participant, limits: Limits
+    transaction: Transaction, here: Participant, limits: Limits
 ) -> tuple[ImportKnowledge, ...]:
     """See `Imports.read_imports`."""
     found: list[ImportKnowledge] = []
-    for standing in _standings(work, here, limits):
-        ids = {p.producer: number for number, p in enumerate(standing.producers)}
+    for knowledge in _import_statuses(transaction, here, limits):
+        ids = {p.producer: number for number, p in enumerate(knowledge.producers)}
         answers = [
-            (wanted, read_segments(work, wanted.request, limits_of(limits)))
-            for wanted in wanted_of(standing, ids)
+            (requests, read_segments(transaction, requests.request, limits_of(limits)))
+            for requests in rows_requested(knowledge, ids)
         ]
-        found.append(with_rows(standing, answers))
+        found.append(with_rows(knowledge, answers))
     return tuple(found)
 
 
-def _standings(work: Transaction, here: Participant, limits: Limits) -> Iterator[ImportKnowledge]:
+def _import_statuses(
+    transaction: Transaction, here: Participant, limits: Limits
+) -> Iterator[ImportKnowledge]:
     """How the import's lines of this home stand, and those of the producers."""
-    for stream, assigned in _assigned(work, here):
-        line = work.get(tables.LINES, (stream, assigned.producer))
+    for stream, assigned in _assigned(transaction, here):
+        line = transaction.get(tables.LINES, (stream, assigned.producer))
         if line is None:
             continue
         rows = {
             producer: row
-            for (name, producer), row in sorted_lines(work)
+            for (name, producer), row in sorted_lines(transaction)
             if name == stream and not producer.is_import
         }
-        verify = work.get(VERIFIES, stream) or 1
-        known = divergences(work, stream)
+        verify = transaction.get(VERIFIES, stream) or 1
+        known = divergences(transaction, stream)
         newest = [r.segment for r in line.live if r.segment.range.to_us == _reach_us(line)]
         yield ImportKnowledge(
             stream=stream,
             reader=assigned.producer,
             epoch=assigned.epoch,
             plan=assigned.plan,
-            width_us=_width_us(work, stream),
+            width_us=_width_us(transaction, stream),
             partition=assigned.partition,
             verify=verify,
             boundary_us=line.boundary_us,
             end_us=line.end_us,
             lacks=next((s.missing for s in newest if not s.stability.is_final), None),
             producers=tuple(
-                _produced(row, producer, work.get(COMPARED, (stream, producer)))
+                _produced(row, producer, transaction.get(COMPARED, (stream, producer)))
                 for producer, row in rows.items()
             ),
             tentative=tuple(
@@ -126,12 +130,12 @@ def _standings(work: Transaction, here: Participant, limits: Limits) -> Iterator
                 and _may_be_final(list(rows.values()), part, verify)
             )[: limits.buckets_per_step_max],
             divergences=known,
-            clock_ms=work.store.clock.now_ms,
+            clock_ms=transaction.store.clock.now_ms,
         )
 
 
-def _assigned(work: Transaction, here: Participant) -> list[tuple[StreamName, Assignment]]:
-    log = work.rows(tables.ASSIGNMENTS)
+def _assigned(transaction: Transaction, here: Participant) -> list[tuple[StreamName, Assignment]]:
+    log = transaction.rows(tables.ASSIGNMENTS)
 
     def make() -> list[tuple[StreamName, Assignment]]:
         newest: dict[StreamName, Assignment] = {}
@@ -140,7 +144,7 @@ def _assigned(work: Transaction, here: Participant) -> list[tuple[StreamName, As
                 newest[StreamName(fragment.removeprefix(IMPORT_PREFIX))] = row
         return sorted(newest.items())
 
-    return work.made_of(("chosen", here), (log,), make)
+    return transaction.made_of(("chosen", here), (log,), make)
 
 
 def _reach_us(line: LineRow) -> int | None:
@@ -171,45 +175,47 @@ def _may_be_final(lines: Sequence[LineRow], part: Range, verify: int) -> bool:
     return stable >= verify or lost == len(lines)
 
 
-def commit_choice(work: Transaction, lease: Lease, chosen: ChosenRows) -> Committed | None:
+def commit_choice(
+    transaction: Transaction, lease: Lease, chosen: ChosenRows
+) -> CommitResult | None:
     """See `Imports.commit_choice`."""
     stream, producer = chosen.stream, lease.key.producer
 
     # 1 Lock the lease, which is of this stream's import.
-    check_lease(work, lease)
+    check_lease(transaction, lease)
     if not is_import_of(lease, stream):
         raise Refused(f"fragment {lease.key.fragment} does not choose among the producers of "
                       f"{stream}: take the lease of import/{stream}")  # fmt: skip
 
     # 2 Commit the rows.
-    answer: Committed | None = None
+    answer: CommitResult | None = None
     for commit in commits_of(lease, chosen):
-        answer = commit_step(work, commit)
-    line = lock_line(work, stream, producer)
+        answer = commit_step(transaction, commit)
+    line = lock_line(transaction, stream, producer)
 
     # 3 Note divergences.
-    known = {_of(d) for d in divergences(work)}
+    known = {_of(d) for d in divergences(transaction)}
     for divergence in chosen.divergences:
         if _of(divergence) not in known:
-            number, now_ms = work.next_number(), work.store.clock.now_ms
+            number, now_ms = transaction.next_number(), transaction.store.clock.now_ms
             noted = replace(divergence, number=number, noticed_at_ms=now_ms)
-            work.put(DIVERGENCES, number, noted)
+            transaction.put(DIVERGENCES, number, noted)
 
     # 4 Move how far lines have been compared.
     for compared, at_us in chosen.compared_us.items():
-        stands_us = work.get(COMPARED, (stream, compared))
-        further_us = at_us if stands_us is None else max(at_us, stands_us)
-        its = work.get(tables.LINES, (stream, compared))
+        current_us = transaction.get(COMPARED, (stream, compared))
+        further_us = at_us if current_us is None else max(at_us, current_us)
+        its = transaction.get(tables.LINES, (stream, compared))
         if its is not None and its.generation > 1 and its.boundary_us is not None:
             further_us = min(further_us, its.boundary_us)  # what was recalled meanwhile was not
-        work.put(COMPARED, (stream, compared), further_us)
+        transaction.put(COMPARED, (stream, compared), further_us)
 
     # 5 End the line.
     if chosen.end_us is not None and line.end_us is None:
         if line.boundary_us != chosen.end_us:
             raise Conflict(f"stream {stream} cannot end at {chosen.end_us} here: read again")
         ended = replace(line, end_us=chosen.end_us, boundary_us=FOREVER_US)
-        work.put(tables.LINES, (stream, producer), ended)
+        transaction.put(tables.LINES, (stream, producer), ended)
     return answer
 
 

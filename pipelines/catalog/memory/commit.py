@@ -13,7 +13,7 @@ from hashlib import sha256
 from medusa_core.commits import (
     Cause,
     Commit,
-    Committed,
+    CommitResult,
     LandedBatch,
     Lease,
     LeaseKey,
@@ -31,9 +31,9 @@ from pipelines.catalog.memory.tables import CommitRow, FileRow, LineRow, Segment
 from pipelines.catalog.records import Assignment
 
 
-def newest_assignments(work: Transaction) -> Mapping[tuple[str, int, int], Assignment]:
+def newest_assignments(transaction: Transaction) -> Mapping[tuple[str, int, int], Assignment]:
     """Fragment, partition and replica -> who is to compute it, by the newest line of the log."""
-    log = work.rows(tables.ASSIGNMENTS)
+    log = transaction.rows(tables.ASSIGNMENTS)
 
     def make() -> dict[tuple[str, int, int], Assignment]:
         newest: dict[tuple[str, int, int], Assignment] = {}
@@ -43,12 +43,14 @@ def newest_assignments(work: Transaction) -> Mapping[tuple[str, int, int], Assig
                 newest[of] = line
         return newest
 
-    return work.made_of("newest of the log", (log,), make)
+    return transaction.made_of("newest of the log", (log,), make)
 
 
-def check_epoch(work: Transaction, key: LeaseKey, epoch: Epoch) -> None:
+def check_epoch(transaction: Transaction, key: LeaseKey, epoch: Epoch) -> None:
     """S8: Conflict unless the epoch is the newest that the home knows for this fragment."""
-    newest = newest_assignments(work).get((key.fragment, key.partition, key.producer.replica))
+    newest = newest_assignments(transaction).get(
+        (key.fragment, key.partition, key.producer.replica)
+    )
     if newest is None:
         raise Refused(f"fragment {key.fragment} is not assigned to anybody: deploy it first")
     if (newest.epoch, newest.producer) != (epoch, key.producer):
@@ -58,128 +60,132 @@ def check_epoch(work: Transaction, key: LeaseKey, epoch: Epoch) -> None:
         )
 
 
-def check_lease(work: Transaction, lease: Lease) -> None:
+def check_lease(transaction: Transaction, lease: Lease) -> None:
     """S8: locks the lease; Conflict unless it is held as said and has not expired."""
-    held = work.lock_row(tables.LEASES, lease.key)
+    held = transaction.lock_row(tables.LEASES, lease.key)
     if held is None or (held.holder, held.epoch) != (lease.holder, lease.epoch):
         raise Conflict(f"the lease of {lease.key} is not held by {lease.holder}: acquire it")
-    if held.expires_at_ms <= work.store.clock.now_ms:
+    if held.expires_at_ms <= transaction.store.clock.now_ms:
         raise Conflict(f"the lease of {lease.key} expired: acquire it again and decide again")
-    check_epoch(work, lease.key, lease.epoch)
+    check_epoch(transaction, lease.key, lease.epoch)
 
 
-def lock_line(work: Transaction, stream: StreamName, producer: Producer) -> LineRow:
+def lock_line(transaction: Transaction, stream: StreamName, producer: Producer) -> LineRow:
     """The locked line; Refused if there is none."""
-    line = work.lock_row(tables.LINES, (stream, producer))
+    line = transaction.lock_row(tables.LINES, (stream, producer))
     if line is None:
         raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
     return line
 
 
-def check_writes(work: Transaction, fragment: str, stream: StreamName) -> None:
+def check_writes(transaction: Transaction, fragment: str, stream: StreamName) -> None:
     """Refused unless the fragment writes the stream."""
-    row = work.get(tables.FRAGMENTS, fragment)
+    row = transaction.get(tables.FRAGMENTS, fragment)
     if row is None or stream not in row.outputs:
         raise Refused(f"fragment {fragment} does not write stream {stream}")
 
 
-def commit_step(work: Transaction, commit: Commit) -> Committed:
+def commit_step(transaction: Transaction, commit: Commit) -> CommitResult:
     """See `Steps.commit`."""
     lease = commit.lease
 
     # 1 The same key committed before? Its answer again.
-    key = _key_now(work, commit)
-    made = work.get(tables.COMMITS, key)
+    key = _key_now(transaction, commit)
+    made = transaction.get(tables.COMMITS, key)
     if made is not None:
-        return Committed(versions=made.versions, committed_at_ms=made.committed_at_ms, again=True)
+        return CommitResult(
+            versions=made.versions, committed_at_ms=made.committed_at_ms, again=True
+        )
 
     # 2 Lock the lease.
-    check_lease(work, lease)
+    check_lease(transaction, lease)
     is_imported = lease.key.producer.is_import and commit.cause is Cause.IMPORT
-    is_known = is_imported and work.get(tables.PLANS, commit.plan) is not None
+    is_known = is_imported and transaction.get(tables.PLANS, commit.plan) is not None
     if not is_known and not any(
         (fragment, partition, line.plan) == (lease.key.fragment, lease.key.partition, commit.plan)
         and epoch <= lease.epoch
-        for (fragment, partition, epoch), line in work.rows(tables.ASSIGNMENTS).items()
+        for (fragment, partition, epoch), line in transaction.rows(tables.ASSIGNMENTS).items()
     ):
         raise Refused(f"fragment {lease.key.fragment} was never assigned under plan {commit.plan}")
-    check_commit(work, commit)
+    check_commit(transaction, commit)
     streams = sorted({segment.stream for segment in commit.segments})
     for stream in streams:
-        check_writes(work, lease.key.fragment, stream)
+        check_writes(transaction, lease.key.fragment, stream)
 
     # 3 Lock the lines in one order and number them. Who waits here is called again from the start,
     # so that lease and epoch are as they stand after the wait.
     lines: dict[StreamName, LineRow] = {}
     for stream in streams:
-        line = lock_line(work, stream, lease.key.producer)
+        line = lock_line(transaction, stream, lease.key.producer)
         lines[stream] = replace(line, version=Version(line.version + 1))
 
-    now_ms = work.store.clock.now_ms
+    now_ms = transaction.store.clock.now_ms
     for stream, line in lines.items():
         given = [segment for segment in commit.segments if segment.stream == stream]
         parts = sorted(given, key=lambda segment: segment.range)
         # 4 Supersede overlapped tentative rows; what is final stays.
-        line = supersede(line, check_parts(work, line, parts))
+        line = supersede(line, check_parts(transaction, line, parts))
         # 5 Write segments and files, and move the boundary.
         for segment in given:
-            record_files(work, stream, segment.files)
+            record_files(transaction, stream, segment.files)
             check_kept(line, segment)
-            check_buckets(work, segment)
+            check_buckets(transaction, segment)
         line = write(line, parts, commit, key, now_ms)
         line = moved(line, parts[0].range.from_us, ends=commit.ends)
-        work.put(tables.LINES, (stream, lease.key.producer), line)
-        _chain(work, commit, key, line.version, given)
-    put_aside(work, commit.quarantine)
+        transaction.put(tables.LINES, (stream, lease.key.producer), line)
+        _chain(transaction, commit, key, line.version, given)
+    write_quarantine(transaction, commit.quarantine)
     versions = {stream: line.version for stream, line in lines.items()}
-    row = CommitRow(work.next_number(), commit, versions, now_ms)
-    work.put(tables.COMMITS, key, row)
-    return Committed(versions=versions, committed_at_ms=now_ms)
+    row = CommitRow(transaction.next_number(), commit, versions, now_ms)
+    transaction.put(tables.COMMITS, key, row)
+    return CommitResult(versions=versions, committed_at_ms=now_ms)
 
 
-def _key_now(work: Transaction, commit: Commit) -> str:
+def _key_now(transaction: Transaction, commit: Commit) -> str:
     """The commit's key in the generations of its lines: what was recalled is computed anew."""
     streams = sorted({segment.stream for segment in commit.segments})
-    lines = (work.get(tables.LINES, (stream, commit.lease.key.producer)) for stream in streams)
+    lines = (
+        transaction.get(tables.LINES, (stream, commit.lease.key.producer)) for stream in streams
+    )
     return commit.key + "".join(f"@{ln.generation}" for ln in lines if ln and ln.generation > 1)
 
 
 def _chain(
-    work: Transaction, commit: Commit, key: str, version: Version, given: list[OutputSegment]
+    transaction: Transaction, commit: Commit, key: str, version: Version, given: list[OutputSegment]
 ) -> None:
     """Extend the line's chain by what was written, but for what may differ the next time."""
     of = (given[0].stream, commit.lease.key.producer)
-    before = work.get(tables.CHAINS, (*of, Version(version - 1))) or ""
+    before = transaction.get(tables.CHAINS, (*of, Version(version - 1))) or ""
     written = [(s.range, s.stability, s.missing, sorted(s.buckets.items())) for s in given]
     text = f"{before}\n{key}\n{written}"
-    work.put(tables.CHAINS, (*of, version), sha256(text.encode()).hexdigest())
-    note_version(work, *of, version)
+    transaction.put(tables.CHAINS, (*of, version), sha256(text.encode()).hexdigest())
+    note_version(transaction, *of, version)
 
 
 def note_version(
-    work: Transaction, stream: StreamName, producer: Producer, version: Version
+    transaction: Transaction, stream: StreamName, producer: Producer, version: Version
 ) -> None:
     """Keep how the line stands at a version that has just been written."""
-    line = work.get(tables.LINES, (stream, producer))
+    line = transaction.get(tables.LINES, (stream, producer))
     assert line is not None, "a version is of a line"
     ends = [at for at in (line.boundary_us, line.end_us) if at is not None]
     ends += [row.segment.range.from_us for row in line.live if is_tentative(row)]
-    row = VersionRow(min(ends, default=None), work.store.clock.now_ms)
-    work.put(tables.VERSIONS, (stream, producer, version), row)
+    row = VersionRow(min(ends, default=None), transaction.store.clock.now_ms)
+    transaction.put(tables.VERSIONS, (stream, producer, version), row)
 
 
-def width_of(work: Transaction, stream: StreamName) -> int:
+def width_of(transaction: Transaction, stream: StreamName) -> int:
     """The bucket width of a stream that is deployed here."""
-    record = work.get(tables.STREAMS, stream)
+    record = transaction.get(tables.STREAMS, stream)
     assert record is not None, f"a line of {stream} implies the stream"
     return record.width_us
 
 
-def check_parts(work: Transaction, line: LineRow, parts: list[OutputSegment]) -> list[Range]:
+def check_parts(transaction: Transaction, line: LineRow, parts: list[OutputSegment]) -> list[Range]:
     """The ranges to be written, if they fit the grid, the line's life and what stands there."""
     past_us: int | None = None
     for part in parts:
-        at, width_us = part.range, width_of(work, part.stream)
+        at, width_us = part.range, width_of(transaction, part.stream)
         if at.from_us % width_us or at.to_us % width_us:
             raise Refused(f"segment {at} of {part.stream} is not on its grid of {width_us} us")
         if past_us is not None and at.from_us < past_us:
@@ -245,11 +251,11 @@ def check_kept(line: LineRow, segment: OutputSegment) -> None:
         )
 
 
-def check_buckets(work: Transaction, segment: OutputSegment) -> None:
+def check_buckets(transaction: Transaction, segment: OutputSegment) -> None:
     """Refused if a bucket does not begin on the stream's grid, or if a gap has rows."""
     if segment.buckets and segment.stability is Stability.GAP:
         raise Refused(f"segment {segment.range} of {segment.stream} is a gap and has rows")
-    width_us = width_of(work, segment.stream)
+    width_us = width_of(transaction, segment.stream)
     for at_us in segment.buckets:
         if at_us % width_us:
             raise Refused(f"bucket {at_us} of {segment.stream} is not on its grid")
@@ -303,22 +309,24 @@ def moved(line: LineRow, first_us: int, *, ends: bool) -> LineRow:
     return replace(line, origin_us=origin_us, boundary_us=at_us, end_us=end_us)
 
 
-def record_files(work: Transaction, stream: StreamName, files: Iterable[SegmentFile]) -> None:
+def record_files(
+    transaction: Transaction, stream: StreamName, files: Iterable[SegmentFile]
+) -> None:
     """Know files; Refused if a path is known with another content or for another stream."""
     for file in sorted(files, key=lambda f: f.path):
-        if work.get(tables.FILES, file.path) is None:
-            work.lock_name(tables.FILES, file.path)
-            work.put(tables.FILES, file.path, FileRow(stream, file))
-        elif work.get(tables.FILES, file.path) != FileRow(stream, file):
+        if transaction.get(tables.FILES, file.path) is None:
+            transaction.lock_name(tables.FILES, file.path)
+            transaction.put(tables.FILES, file.path, FileRow(stream, file))
+        elif transaction.get(tables.FILES, file.path) != FileRow(stream, file):
             raise Refused(f"file {file.path} is known with other content: write under a new name")
 
 
-def put_aside(work: Transaction, records: Iterable[QuarantinedRecord]) -> None:
+def write_quarantine(transaction: Transaction, records: Iterable[QuarantinedRecord]) -> None:
     """Write records to quarantine."""
     for record in records:
-        if work.get(tables.STREAMS, record.stream) is None:
+        if transaction.get(tables.STREAMS, record.stream) is None:
             raise Refused(f"quarantine names stream {record.stream}, which is not deployed here")
-        work.put(tables.QUARANTINE, work.next_number(), record)
+        transaction.put(tables.QUARANTINE, transaction.next_number(), record)
 
 
 def is_tentative(row: SegmentRow) -> bool:
@@ -326,12 +334,12 @@ def is_tentative(row: SegmentRow) -> bool:
     return row.segment.stability is Stability.TENTATIVE
 
 
-def note_retries(work: Transaction, batch: LandedBatch) -> None:
+def note_retries(transaction: Transaction, batch: LandedBatch) -> None:
     """Note which quarantined records land repaired with a batch, each once."""
     for number in batch.retried:
-        record = work.get(tables.QUARANTINE, number)
+        record = transaction.get(tables.QUARANTINE, number)
         if record is None or record.stream != batch.stream:
             raise Refused(f"stream {batch.stream} has no record {number} in quarantine")
-        if work.get(tables.RETRIES, number) is not None:
+        if transaction.get(tables.RETRIES, number) is not None:
             raise Refused(f"record {number} of quarantine has landed already")
-        work.put(tables.RETRIES, number, batch.query_id)
+        transaction.put(tables.RETRIES, number, batch.query_id)

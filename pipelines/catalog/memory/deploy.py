@@ -16,37 +16,39 @@ from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 _STREAM_NAME = re.compile(r"[a-z][a-z0-9_]*(/[a-z0-9_]+)?")
 
 
-def deploy(work: Transaction, here: Participant, deployment: Deployment) -> None:
+def deploy(transaction: Transaction, here: Participant, deployment: Deployment) -> None:
     """See `Deployments.deploy`."""
-    work.lock_name(tables.HOME, "only")
+    transaction.lock_name(tables.HOME, "only")
     for record in deployment.streams:
-        _declare(work, record)
-    work.put(tables.NETWORKS, deployment.network, deployment.document)
+        _declare(transaction, record)
+    transaction.put(tables.NETWORKS, deployment.network, deployment.document)
     plan = (deployment.network, deployment.plan_document)
-    if (work.get(tables.PLANS, deployment.plan) or plan) != plan:
+    if (transaction.get(tables.PLANS, deployment.plan) or plan) != plan:
         raise Refused(f"plan {deployment.plan} exists with another document")
-    work.put(tables.PLANS, deployment.plan, plan)
+    transaction.put(tables.PLANS, deployment.plan, plan)
     for fragment, (inputs, outputs) in deployment.fragments.items():
-        _bring_in(work, fragment, FragmentRow(deployment.network, tuple(inputs), tuple(outputs)))
+        _bring_in(
+            transaction, fragment, FragmentRow(deployment.network, tuple(inputs), tuple(outputs))
+        )
     for assignment in deployment.assignments:
-        _assign(work, here, assignment)
+        _assign(transaction, here, assignment)
 
 
-def _declare(work: Transaction, record: StreamRecord) -> None:
+def _declare(transaction: Transaction, record: StreamRecord) -> None:
     if not _STREAM_NAME.fullmatch(record.name) or record.kind not in ("source", "derived"):
         raise Refused(f"stream {record.name} of kind {record.kind} has an invalid name: correct it")
-    stands = work.get(tables.STREAMS, record.name)
-    if record.width_us <= 0 or (stands is not None and _shape(stands) != _shape(record)):
+    deployed = transaction.get(tables.STREAMS, record.name)
+    if record.width_us <= 0 or (deployed is not None and _shape(deployed) != _shape(record)):
         raise Refused(f"stream {record.name} exists with another shape: choose another name")
-    work.put(tables.STREAMS, record.name, record)
+    transaction.put(tables.STREAMS, record.name, record)
 
 
 def _shape(record: StreamRecord) -> tuple[object, ...]:
     return (record.kind, record.width_us, tuple(record.columns.items()), record.key)
 
 
-def _bring_in(work: Transaction, fragment: str, row: FragmentRow) -> None:
-    records = {name: work.get(tables.STREAMS, name) for name in (*row.inputs, *row.outputs)}
+def _bring_in(transaction: Transaction, fragment: str, row: FragmentRow) -> None:
+    records = {name: transaction.get(tables.STREAMS, name) for name in (*row.inputs, *row.outputs)}
     for name, record in records.items():
         if record is None:
             raise Refused(f"fragment {fragment} names stream {name}, which is not declared")
@@ -55,44 +57,44 @@ def _bring_in(work: Transaction, fragment: str, row: FragmentRow) -> None:
             wide, narrow = records[output], records[input_]
             if wide and narrow and wide.width_us % narrow.width_us:
                 raise Refused(f"the buckets of {output} are no multiple of those of {input_}")
-    for other, stands in work.rows(tables.FRAGMENTS).items():
+    for other, deployed in transaction.rows(tables.FRAGMENTS).items():
         # An import writes a line of its own of what others compute.
         is_import = fragment.startswith(IMPORT_PREFIX) or other.startswith(IMPORT_PREFIX)
-        if other != fragment and not is_import and set(stands.outputs) & set(row.outputs):
+        if other != fragment and not is_import and set(deployed.outputs) & set(row.outputs):
             raise Refused(f"fragment {fragment} writes a stream that {other} writes already")
-        if other == fragment and stands.network != row.network:
-            raise Refused(f"fragment {fragment} belongs to network {stands.network}")
-    work.put(tables.FRAGMENTS, fragment, row)
+        if other == fragment and deployed.network != row.network:
+            raise Refused(f"fragment {fragment} belongs to network {deployed.network}")
+    transaction.put(tables.FRAGMENTS, fragment, row)
     # A new output gets a line of everybody who was ever assigned, not of the next one only.
-    for (assigned, _, _), assignment in work.rows(tables.ASSIGNMENTS).items():
+    for (assigned, _, _), assignment in transaction.rows(tables.ASSIGNMENTS).items():
         if assigned == fragment:
-            _bring_lines(work, row, assignment)
+            _bring_lines(transaction, row, assignment)
 
 
-def _bring_lines(work: Transaction, fragment: FragmentRow, assignment: Assignment) -> None:
+def _bring_lines(transaction: Transaction, fragment: FragmentRow, assignment: Assignment) -> None:
     if assignment.fragment.startswith(IMPORT_PREFIX) and not assignment.producer.is_import:
         return
     for output in fragment.outputs:
-        if work.get(tables.LINES, (output, assignment.producer)) is None:
-            work.put(tables.LINES, (output, assignment.producer), LineRow())
+        if transaction.get(tables.LINES, (output, assignment.producer)) is None:
+            transaction.put(tables.LINES, (output, assignment.producer), LineRow())
 
 
-def _assign(work: Transaction, here: Participant, assignment: Assignment) -> None:
-    fragment = work.get(tables.FRAGMENTS, assignment.fragment)
-    if fragment is None or work.get(tables.PLANS, assignment.plan) is None:
+def _assign(transaction: Transaction, here: Participant, assignment: Assignment) -> None:
+    fragment = transaction.get(tables.FRAGMENTS, assignment.fragment)
+    if fragment is None or transaction.get(tables.PLANS, assignment.plan) is None:
         raise Refused(f"the assignment of {assignment.fragment} names what is not deployed")
     is_import = assignment.fragment.startswith(IMPORT_PREFIX)
     if assignment.partition < 0 or assignment.producer.replica < (IMPORT if is_import else 0):
         raise Refused(f"the assignment of {assignment.fragment} counts below 0")
     check_name("participant", assignment.producer.participant)
-    _bring_lines(work, fragment, assignment)
+    _bring_lines(transaction, fragment, assignment)
     log = [
         epoch
-        for name, partition, epoch in work.rows(tables.ASSIGNMENTS)
+        for name, partition, epoch in transaction.rows(tables.ASSIGNMENTS)
         if (name, partition) == (assignment.fragment, assignment.partition)
     ]
     key = (assignment.fragment, assignment.partition, assignment.epoch)
-    if work.get(tables.ASSIGNMENTS, key) == assignment:
+    if transaction.get(tables.ASSIGNMENTS, key) == assignment:
         return
     if assignment.epoch != max(log, default=0) + 1:
         raise Conflict(
@@ -100,15 +102,15 @@ def _assign(work: Transaction, here: Participant, assignment: Assignment) -> Non
             "read again and decide again"
         )
     if assignment.producer.participant == here:
-        _check_inputs_are_kept(work, fragment, assignment)
-    work.put(tables.ASSIGNMENTS, key, assignment)
+        _check_inputs_are_kept(transaction, fragment, assignment)
+    transaction.put(tables.ASSIGNMENTS, key, assignment)
 
 
 def _check_inputs_are_kept(
-    work: Transaction, fragment: FragmentRow, assignment: Assignment
+    transaction: Transaction, fragment: FragmentRow, assignment: Assignment
 ) -> None:
     """Refused if an output would begin over input that is gone, as if there had been none."""
-    lines = work.rows(tables.LINES)
+    lines = transaction.rows(tables.LINES)
     has_begun = all(lines[o, assignment.producer].boundary_us is not None for o in fragment.outputs)
     for (stream, _), line in lines.items():
         if stream in fragment.inputs and line.trimmed_us is not None and not has_begun:

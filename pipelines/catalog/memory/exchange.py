@@ -9,7 +9,7 @@ from dataclasses import replace
 from medusa_core.commits import Lease
 from medusa_core.errors import Conflict, Diverged, Refused
 from medusa_core.exchange import (
-    ImportStanding,
+    ImportStatus,
     LineNews,
     PublishedPlan,
     PublishedSegment,
@@ -17,7 +17,7 @@ from medusa_core.exchange import (
 )
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
-from medusa_core.recalls import LineRecall, Recalled
+from medusa_core.recalls import LineRecall, RecallResult
 from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.choices import divergences
@@ -38,17 +38,17 @@ from pipelines.catalog.recall_text import recall_sentence
 from pipelines.catalog.records import Assignment
 
 
-def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
+def imports(transaction: Transaction, here: Participant) -> tuple[ImportStatus, ...]:
     """See `Imports.imports`."""
-    log = work.rows(tables.ASSIGNMENTS)
+    log = transaction.rows(tables.ASSIGNMENTS)
 
     def make() -> dict[str, Assignment]:
         return {fragment: row for (fragment, _, _), row in sorted(log.items())}
 
-    newest = work.made_of("newest by name", (log,), make)
-    disputed = divergences(work)
+    newest = transaction.made_of("newest by name", (log,), make)
+    disputed = divergences(transaction)
     return tuple(
-        ImportStanding(
+        ImportStatus(
             stream=stream,
             producer=producer,
             version=line.version,
@@ -61,10 +61,10 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
                 (d.bucket_us for d in disputed if d.stream == stream and producer in d.producers),
                 default=None,
             ),
-            chain=work.get(tables.CHAINS, (stream, producer, line.version)),
-            read_at_ms=work.store.clock.now_ms,
+            chain=transaction.get(tables.CHAINS, (stream, producer, line.version)),
+            read_at_ms=transaction.store.clock.now_ms,
         )
-        for (stream, producer), line in sorted_lines(work)
+        for (stream, producer), line in sorted_lines(transaction)
         if producer.participant != here
         and (assigned := newest.get(import_fragment(stream))) is not None
         and assigned.producer.participant == here
@@ -72,16 +72,20 @@ def imports(work: Transaction, here: Participant) -> tuple[ImportStanding, ...]:
 
 
 def line_news(
-    work: Transaction, stream: StreamName, producer: Producer, after: Version, segments_max: int
+    transaction: Transaction,
+    stream: StreamName,
+    producer: Producer,
+    after: Version,
+    segments_max: int,
 ) -> LineNews:
     """See `Readers.line_news`."""
-    line = work.get(tables.LINES, (stream, producer))
+    line = transaction.get(tables.LINES, (stream, producer))
     if line is None:
         raise Refused(f"stream {stream} has no line by {producer}: deploy an assignment first")
     if after > line.version:
         raise Diverged(f"the line of {stream} by {producer} is at {line.version}, not {after}")
     upto = _page_end(line, after, segments_max)
-    recalled = recalls_after(work, (stream, producer), after)
+    recalled = recalls_after(transaction, (stream, producer), after)
     # What a later page takes back is not told first.
     again_us = min((r.from_us for r in recalled if r.version > upto), default=FOREVER_US)
     changed = [
@@ -100,17 +104,17 @@ def line_news(
         origin_us=line.origin_us,
         end_us=line.end_us if upto == line.version else None,
         trimmed_us=_gone_before_us(line, upto),
-        chain_after=work.get(tables.CHAINS, (stream, producer, after)),
-        chain=work.get(tables.CHAINS, (stream, producer, upto)),
+        chain_after=transaction.get(tables.CHAINS, (stream, producer, after)),
+        chain=transaction.get(tables.CHAINS, (stream, producer, upto)),
         segments=tuple(
             PublishedSegment(
-                segment=_aged(row.segment, work.store.clock.now_ms),
+                segment=_aged(row.segment, transaction.store.clock.now_ms),
                 begin_version=row.begin_version,
                 end_version=row.end_version,
             )
             for row in sorted(changed, key=lambda r: (r.begin_version, r.segment.range))
         ),
-        plans=tuple(_plan(work, plan) for plan in sorted(plans)),
+        plans=tuple(_plan(transaction, plan) for plan in sorted(plans)),
         recalls=tuple(
             LineRecall(
                 generation=r.generation, from_us=r.from_us, version=r.version, because=r.because
@@ -172,46 +176,46 @@ def _is_news(row: SegmentRow, after: Version, upto: Version) -> bool:
     return row.is_live_at(upto) != (row.begin_version <= after and row.is_live_at(after))
 
 
-def _plan(work: Transaction, plan: PlanId) -> PublishedPlan:
-    stands = work.get(tables.PLANS, plan)
-    assert stands is not None, "a segment implies its plan"
-    return PublishedPlan(id=plan, network=stands[0], document=stands[1])
+def _plan(transaction: Transaction, plan: PlanId) -> PublishedPlan:
+    deployed = transaction.get(tables.PLANS, plan)
+    assert deployed is not None, "a segment implies its plan"
+    return PublishedPlan(id=plan, network=deployed[0], document=deployed[1])
 
 
 def import_line(
-    work: Transaction, here: Participant, lease: Lease, news: LineNews, plan: PlanId
+    transaction: Transaction, here: Participant, lease: Lease, news: LineNews, plan: PlanId
 ) -> bool:
     """See `Imports.import_line`."""
     # 1 The same news brought before?
-    if work.get(tables.IMPORTS, news.key) is not None:
+    if transaction.get(tables.IMPORTS, news.key) is not None:
         return False
 
     # 2 Lock the lease.
-    check_lease(work, lease)
+    check_lease(transaction, lease)
     if lease.key.fragment != import_fragment(news.stream):
         raise Refused(f"fragment {lease.key.fragment} does not import {news.stream}")
 
     # 3 Lock the line.
-    line = lock_line(work, news.stream, news.producer)
+    line = lock_line(transaction, news.stream, news.producer)
     if news.producer.participant == here:
         raise Refused(f"the line of {news.stream} is written here: only a partner's is imported")
     if line.version != news.after:
         raise Conflict(f"the line of {news.stream} is at {line.version}: ask for news again")
-    read = work.get(tables.CHAINS, (news.stream, news.producer, news.after))
+    read = transaction.get(tables.CHAINS, (news.stream, news.producer, news.after))
     if read is not None and news.chain_after not in (None, read):
         raise Diverged(f"the line of {news.stream} is not the one read up to {news.after}")
-    for told in news.plans:
-        known = work.get(tables.PLANS, told.id)
-        if known is not None and known[1] != told.document:
-            raise Refused(f"plan {told.id} exists here with another document")
-        work.put(tables.PLANS, told.id, known or (told.network, told.document))
-    if work.get(tables.PLANS, plan) is None:
+    for text in news.plans:
+        known = transaction.get(tables.PLANS, text.id)
+        if known is not None and known[1] != text.document:
+            raise Refused(f"plan {text.id} exists here with another document")
+        transaction.put(tables.PLANS, text.id, known or (text.network, text.document))
+    if transaction.get(tables.PLANS, plan) is None:
         raise Refused(f"plan {plan} is not deployed here: deploy it first")
 
     # What the partner has recalled is taken back first, if the operator of this home agreed.
-    line = follow(work, here, line, news, recall_sentence(news))
+    line = follow(transaction, here, line, news, recall_sentence(news))
     if line.generation > 1:
-        later = recalls_after(work, (news.stream, news.producer), news.version)
+        later = recalls_after(transaction, (news.stream, news.producer), news.version)
         news = _without_trimmed(news, line)
         if any(_is_recalled(p, later) for p in news.segments):
             raise Refused(f"news of {news.stream} holds rows that it says are recalled later")
@@ -247,8 +251,8 @@ def import_line(
             part = published.segment.range
             if any(row.segment.range.overlaps(part) for row in live):
                 raise Refused(f"news of {news.stream} overlaps what is live at {part} (S3)")
-            record_files(work, news.stream, published.segment.files)
-            arrived = _arrived(news, published.segment, work.store.clock.now_ms)
+            record_files(transaction, news.stream, published.segment.files)
+            arrived = _arrived(news, published.segment, transaction.store.clock.now_ms)
             live.append(SegmentRow(arrived, published.begin_version, news.key))
     live.sort(key=lambda row: row.segment.range)
 
@@ -265,12 +269,12 @@ def import_line(
     moved = _with_gaps(moved, news, plan)
 
     # 6 Move version and boundary.
-    work.put(tables.LINES, (news.stream, news.producer), _reached(moved))
-    work.put(tables.IMPORTS, news.key, news)
+    transaction.put(tables.LINES, (news.stream, news.producer), _reached(moved))
+    transaction.put(tables.IMPORTS, news.key, news)
     of = (news.stream, news.producer, news.version)
-    if news.chain is not None and work.get(tables.CHAINS, of) is None:
-        work.put(tables.CHAINS, of, news.chain)
-        note_version(work, *of)
+    if news.chain is not None and transaction.get(tables.CHAINS, of) is None:
+        transaction.put(tables.CHAINS, of, news.chain)
+        note_version(transaction, *of)
     return True
 
 
@@ -283,7 +287,7 @@ def _without_trimmed(news: LineNews, line: LineRow) -> LineNews:
     return replace(news, segments=tuple(segments))
 
 
-def _is_recalled(published: PublishedSegment, recalls: Sequence[Recalled]) -> bool:
+def _is_recalled(published: PublishedSegment, recalls: Sequence[RecallResult]) -> bool:
     part = published.segment.range
     return published.end_version is None and any(r.from_us < part.to_us for r in recalls)
 

@@ -16,16 +16,16 @@ from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment
 from pipelines.catalog.knowledge_rows import (
     Assigned,
+    AssignedLines,
     Line,
     PlannedFrom,
     SegmentAnswer,
     SegmentRequest,
-    Standing,
-    first_sight,
+    frontier_knowledge,
     knowledge_of,
     requests_of,
-    second_sight,
     what_is_there,
+    with_input_segments,
 )
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.commit import is_tentative
@@ -37,81 +37,84 @@ from pipelines.catalog.records import Assignment
 
 
 def read_knowledge(
-    work: Transaction, participant: Participant, fragments: Mapping[str, Fragment], limits: Limits
+    transaction: Transaction,
+    participant: Participant,
+    fragments: Mapping[str, Fragment],
+    limits: Limits,
 ) -> Knowledge:
     """See `Deployments.read_knowledge`; at many looks nothing has changed but the time."""
-    apart = work.as_before("corrected apart", _held_apart(work))
-    fragments = work.as_before("fragments", dict(fragments))
+    apart = transaction.as_before("corrected apart", _held_apart(transaction))
+    fragments = transaction.as_before("fragments", dict(fragments))
 
     def make() -> Knowledge:
-        stands = read_standing(work, participant, fragments, limits, apart)
-        tentative = read_tentative(work, stands, limits)
+        assigned = read_assigned(transaction, participant, fragments, limits, apart)
+        tentative = read_tentative(transaction, assigned, limits)
         seen = [
-            second_sight(
+            with_input_segments(
                 fragment,
                 [
-                    (request, read_segments(work, request, limits))
-                    for request in requests_of(fragment, stands)
+                    (request, read_segments(transaction, request, limits))
+                    for request in requests_of(fragment, assigned)
                 ],
             )
-            for fragment in first_sight(stands, fragments, tentative)
+            for fragment in frontier_knowledge(assigned, fragments, tentative)
         ]
-        return knowledge_of(participant, stands, seen, limits)
+        return knowledge_of(participant, assigned, seen, limits)
 
     stood = (
         fragments,
         apart,
-        _paths_ms(work),
-        work.rows(tables.ASSIGNMENTS),
-        work.rows(tables.FRAGMENTS),
-        work.rows(tables.STREAMS),
-        work.rows(tables.BOUNDS),
-        work.rows(tables.LINES),
-        work.rows(tables.BATCHES),
+        _paths_ms(transaction),
+        transaction.rows(tables.ASSIGNMENTS),
+        transaction.rows(tables.FRAGMENTS),
+        transaction.rows(tables.STREAMS),
+        transaction.rows(tables.BOUNDS),
+        transaction.rows(tables.LINES),
+        transaction.rows(tables.BATCHES),
     )
-    known = work.made_of(("knowledge", participant, limits), stood, make)
-    return replace(known, clock_ms=work.store.clock.now_ms)
+    known = transaction.made_of(("knowledge", participant, limits), stood, make)
+    return replace(known, clock_ms=transaction.store.clock.now_ms)
 
 
-def read_standing(
-    work: Transaction,
+def read_assigned(
+    transaction: Transaction,
     participant: Participant,
     fragments: Collection[str],
     limits: Limits,
     apart: Collection[LeaseKey],
-) -> Standing:
+) -> AssignedLines:
     """How everything that is assigned to this home stands; `apart` is corrected in its own lane."""
     assigned = tuple(
         replace(found, is_corrected_apart=True) if backlog in apart else found
-        for found, backlog in _newest(work)
+        for found, backlog in _newest(transaction)
         if found.producer.participant == participant
         and (not found.inputs or found.fragment in fragments)
     )
-    wanted = {stream for a in assigned for stream in (*a.inputs, *a.outputs)}
-    paths_ms = _paths_ms(work)
+    streams = {stream for a in assigned for stream in (*a.inputs, *a.outputs)}
+    paths_ms = _paths_ms(transaction)
     lines = [
-        _line(work, line_id, stream, producer, row, paths_ms)
-        for line_id, ((stream, producer), row) in enumerate(sorted_lines(work))
-        if stream in wanted
+        _line(transaction, line_id, stream, producer, row, paths_ms)
+        for line_id, ((stream, producer), row) in enumerate(sorted_lines(transaction))
+        if stream in streams
     ]
     landed: dict[int, dict[int, int]] = {}
     for line in lines:
         if line.kind == "source" and line.boundary_us is not None:
-            counts = landed_counts(work, line.stream, line.producer)
+            counts = landed_counts(transaction, line.stream, line.producer)
             first = sorted(at_us for at_us in counts if at_us >= line.boundary_us)
             landed[line.line_id] = {
                 at_us: counts[at_us] for at_us in first[: limits.buckets_per_step_max + 1]
             }
-    return Standing(
+    return AssignedLines(
         assigned=assigned,
         lines=tuple(lines),
         landed=landed,
-        clock_ms=work.store.clock.now_ms,
+        clock_ms=transaction.store.clock.now_ms,
     )
 
 
 def _line(
-    work: Transaction,
+    transaction: Transaction,
     line_id: int,
     stream: StreamName,
     producer: Producer,
@@ -119,9 +122,9 @@ def _line(
     paths_ms: Mapping[StreamName, int],
 ) -> Line:
     """How a line stands; of most nothing has changed since it was last looked at."""
-    record = work.get(tables.STREAMS, stream)
+    record = transaction.get(tables.STREAMS, stream)
     assert record is not None, f"a line of {stream} implies the stream"
-    declared = work.get(tables.BOUNDS, stream)
+    declared = transaction.get(tables.BOUNDS, stream)
     bound, lag_ms = declared or (None, 0)
     path_ms = paths_ms.get(stream, 0) if bound else 0
 
@@ -144,13 +147,13 @@ def _line(
             lacks=next((s.missing for s in newest if not s.stability.is_final), None),
         )
 
-    return work.made_of(("line", line_id), (row, record, declared, path_ms), make)
+    return transaction.made_of(("line", line_id), (row, record, declared, path_ms), make)
 
 
-def _newest(work: Transaction) -> tuple[tuple[Assigned, LeaseKey], ...]:
+def _newest(transaction: Transaction) -> tuple[tuple[Assigned, LeaseKey], ...]:
     """The newest assignments, each with the key of the lease under which it is corrected apart."""
-    log, wired = work.rows(tables.ASSIGNMENTS), work.rows(tables.FRAGMENTS)
-    return work.made_of("newest", (log, wired), lambda: tuple(_newest_of(log, wired)))
+    log, wired = transaction.rows(tables.ASSIGNMENTS), transaction.rows(tables.FRAGMENTS)
+    return transaction.made_of("newest", (log, wired), lambda: tuple(_newest_of(log, wired)))
 
 
 def _newest_of(
@@ -180,20 +183,20 @@ def _newest_of(
         yield assigned, backlog
 
 
-def _held_apart(work: Transaction) -> tuple[LeaseKey, ...]:
+def _held_apart(transaction: Transaction) -> tuple[LeaseKey, ...]:
     """The leases of the backlog lane that are held now."""
-    leases, now_ms = work.rows(tables.LEASES), work.store.clock.now_ms
+    leases, now_ms = transaction.rows(tables.LEASES), transaction.store.clock.now_ms
 
     def make() -> list[tuple[LeaseKey, LeaseRow]]:
         return [(key, row) for key, row in leases.items() if key.lane is Lane.BACKLOG]
 
-    known = work.made_of("backlog", (leases,), make)
+    known = transaction.made_of("backlog", (leases,), make)
     return tuple(key for key, row in known if row.expires_at_ms > now_ms)
 
 
-def _paths_ms(work: Transaction) -> Mapping[StreamName, int]:
+def _paths_ms(transaction: Transaction) -> Mapping[StreamName, int]:
     """What the readers of a stream say that their path costs, the dearest."""
-    holds = work.rows(tables.HOLDS)
+    holds = transaction.rows(tables.HOLDS)
 
     def make() -> dict[StreamName, int]:
         paths_ms: dict[StreamName, int] = {}
@@ -202,54 +205,59 @@ def _paths_ms(work: Transaction) -> Mapping[StreamName, int]:
             paths_ms[hold.stream] = max(paths_ms.get(hold.stream, 0), hold.path_ms)
         return paths_ms
 
-    return work.as_before("paths", work.made_of("paths_ms", (holds,), make))
+    return transaction.as_before("paths", transaction.made_of("paths_ms", (holds,), make))
 
 
 def read_tentative(
-    work: Transaction, standing: Standing, limits: Limits
+    transaction: Transaction, assigned: AssignedLines, limits: Limits
 ) -> list[TentativeKnowledge]:
     """The oldest live tentative rows of the lines that are written here, with their lineage."""
-    written = standing.computed
+    written = assigned.computed
     lines = {
         ln.line_id: ln
-        for ln in standing.lines
+        for ln in assigned.lines
         if ln.tentative_us is not None and (ln.stream, ln.producer) in written
     }
     if not lines:
         return []
-    reach, inputs = what_is_there(standing, lines)
-    by_id = {ln.line_id: ln for ln in standing.lines}
+    reach, inputs = what_is_there(assigned, lines)
+    by_id = {ln.line_id: ln for ln in assigned.lines}
     found: list[TentativeKnowledge] = []
     for line in lines.values():
-        row = work.get(tables.LINES, (line.stream, line.producer))
+        row = transaction.get(tables.LINES, (line.stream, line.producer))
         inputs_ = [by_id[line_id] for line_id in inputs.get(line.line_id, ())]
         tentative = [r for r in row.live if is_tentative(r)] if row else []
-        live = [r for r in tentative if _may_be_owed(work, r.segment, reach, inputs_)]
+        live = [r for r in tentative if _may_be_owed(transaction, r.segment, reach, inputs_)]
         found += [
-            TentativeKnowledge(segment=r.segment, reads=lineage_of(work, r))
+            TentativeKnowledge(segment=r.segment, reads=lineage_of(transaction, r))
             for r in live[: limits.buckets_per_step_max]
         ]
     return found
 
 
 def _may_be_owed(
-    work: Transaction, segment: Segment, reach: Mapping[StreamName, int], inputs: Sequence[Line]
+    transaction: Transaction,
+    segment: Segment,
+    reach: Mapping[StreamName, int],
+    inputs: Sequence[Line],
 ) -> bool:
     """Whether its first instant may be final in every input; see `knowledge_tentative.sql`."""
     at_us = segment.range.from_us
     if any(reach.get(name, at_us + 1) <= at_us for name in segment.missing):
         return False
     for line in inputs:
-        row = work.get(tables.LINES, (line.stream, line.producer))
+        row = transaction.get(tables.LINES, (line.stream, line.producer))
         for live in row.live_after(at_us)[:1] if row else ():
             if is_tentative(live) and live.segment.range.from_us <= at_us:
                 return False
     return True
 
 
-def read_segments(work: Transaction, request: SegmentRequest, limits: Limits) -> SegmentAnswer:
+def read_segments(
+    transaction: Transaction, request: SegmentRequest, limits: Limits
+) -> SegmentAnswer:
     """Segments as a step needs them: see `SegmentRequest`."""
-    line = work.get(tables.LINES, (request.line.stream, request.line.producer))
+    line = transaction.get(tables.LINES, (request.line.stream, request.line.producer))
     taken: list[SegmentRow] = []
     rows = buckets = beyond = 0
     for row in line.live_after(request.from_us) if line else ():

@@ -15,18 +15,18 @@ from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import BatchRow
 
 
-def land(work: Transaction, lease: Lease, batch: LandedBatch) -> bool:
+def land(transaction: Transaction, lease: Lease, batch: LandedBatch) -> bool:
     """See `Landing.land`."""
     stream, producer = batch.stream, lease.key.producer
     key = (stream, batch.query_id, batch.batch_id)
-    commit.check_lease(work, lease)
-    commit.check_writes(work, lease.key.fragment, stream)
+    commit.check_lease(transaction, lease)
+    commit.check_writes(transaction, lease.key.fragment, stream)
     # Replicas of a source land one after the other: a batch lands once for all of them.
-    work.lock_row(tables.STREAMS, stream)
-    line = commit.lock_line(work, stream, producer)
-    if work.get(tables.BATCHES, key) is not None:
+    transaction.lock_row(tables.STREAMS, stream)
+    line = commit.lock_line(transaction, stream, producer)
+    if transaction.get(tables.BATCHES, key) is not None:
         return False
-    width_us = commit.width_of(work, stream)
+    width_us = commit.width_of(transaction, stream)
     for at_us in batch.counts:
         if at_us % width_us:
             raise Refused(f"batch {batch.batch_id} of {stream} counts {at_us}, off grid")
@@ -36,21 +36,21 @@ def land(work: Transaction, lease: Lease, batch: LandedBatch) -> bool:
         if closed or promised:
             raise Refused(f"batch {batch.batch_id} of {stream} has late records in {at_us}")
     if batch.file:
-        commit.record_files(work, batch.file_of or stream, (batch.file,))
-    row = BatchRow(work.next_number(), producer, batch.file, batch.counts, batch.state)
-    work.put(tables.BATCHES, key, row)
-    commit.put_aside(work, batch.quarantine)
-    commit.note_retries(work, batch)
+        commit.record_files(transaction, batch.file_of or stream, (batch.file,))
+    row = BatchRow(transaction.next_number(), producer, batch.file, batch.counts, batch.state)
+    transaction.put(tables.BATCHES, key, row)
+    commit.write_quarantine(transaction, batch.quarantine)
+    commit.note_retries(transaction, batch)
     return True
 
 
-def land_many(work: Transaction, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
+def land_many(transaction: Transaction, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
     """See `Landing.land_many`."""
     files = {batch.file for _, batch in landed if batch.file}
     if len(files) > 1:
         raise Refused("batches that land together are in one file: write one")
     is_new = [
-        land(work, lease, batch)
+        land(transaction, lease, batch)
         for lease, batch in sorted(landed, key=lambda item: item[0].key.fragment)
     ]
     if not any(is_new):
@@ -63,22 +63,22 @@ def land_many(work: Transaction, landed: Sequence[tuple[Lease, LandedBatch]]) ->
     return True
 
 
-def promise(work: Transaction, promise: SourcePromise) -> None:
+def promise(transaction: Transaction, promise: SourcePromise) -> None:
     """See `Landing.promise`."""
     lease, stream, origin_us, end_us = (
         promise.lease, promise.stream, promise.origin_us, promise.end_us
     )  # fmt: skip
-    commit.check_lease(work, lease)
-    commit.check_writes(work, lease.key.fragment, stream)
+    commit.check_lease(transaction, lease)
+    commit.check_writes(transaction, lease.key.fragment, stream)
     key = (stream, lease.key.producer)
-    line, record = commit.lock_line(work, *key), work.get(tables.STREAMS, stream)
+    line, record = commit.lock_line(transaction, *key), transaction.get(tables.STREAMS, stream)
     assert record is not None, "a line implies its stream"
     if record.kind != "source":
         raise Refused(f"{stream} is computed, not landed: only a source makes promises")
     last_us = origin_us if end_us is None else end_us
     if origin_us % record.width_us or last_us % record.width_us or last_us < origin_us:
         raise Refused(f"the origin and end of {stream} are not on its grid or in order")
-    landed = landed_counts(work, *key)
+    landed = landed_counts(transaction, *key)
     if any(at_us < origin_us for at_us in landed):
         raise Refused(f"stream {stream} has landed records before {origin_us}")
     if end_us is not None and any(at_us >= end_us for at_us in landed):
@@ -99,12 +99,14 @@ def promise(work: Transaction, promise: SourcePromise) -> None:
         promised_us=promise.boundary_us,
         end_us=line.end_us if end_us is None else end_us,
     )
-    work.put(tables.LINES, key, moved)
+    transaction.put(tables.LINES, key, moved)
 
 
-def landed_counts(work: Transaction, stream: StreamName, producer: Producer) -> Mapping[int, int]:
+def landed_counts(
+    transaction: Transaction, stream: StreamName, producer: Producer
+) -> Mapping[int, int]:
     """Landed records per bucket."""
-    batches = work.rows(tables.BATCHES)
+    batches = transaction.rows(tables.BATCHES)
 
     def make() -> dict[tuple[StreamName, Producer], dict[int, int]]:
         counts: dict[tuple[StreamName, Producer], dict[int, int]] = {}
@@ -114,15 +116,17 @@ def landed_counts(work: Transaction, stream: StreamName, producer: Producer) -> 
                 mine[at_us] = mine.get(at_us, 0) + records
         return counts
 
-    return work.made_of("landed", (batches,), make).get((stream, producer), {})
+    return transaction.made_of("landed", (batches,), make).get((stream, producer), {})
 
 
-def landed_batches(work: Transaction, stream: StreamName, query_id: str) -> Mapping[int, int]:
+def landed_batches(
+    transaction: Transaction, stream: StreamName, query_id: str
+) -> Mapping[int, int]:
     """See `LandedFiles.landed_batches`."""
-    batches = work.rows(tables.BATCHES)
+    batches = transaction.rows(tables.BATCHES)
 
     def make() -> dict[int, int]:
         mine = {key[2]: row for key, row in batches.items() if key[:2] == (stream, query_id)}
         return {number: sum(mine[number].counts.values()) for number in sorted(mine)}
 
-    return work.made_of(("batches", stream, query_id), (batches,), make)
+    return transaction.made_of(("batches", stream, query_id), (batches,), make)

@@ -13,31 +13,33 @@ from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import LeaseRow
 
 
-def acquire(work: Transaction, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int) -> Lease:
+def acquire(
+    transaction: Transaction, key: LeaseKey, epoch: Epoch, holder: str, ttl_ms: int
+) -> Lease:
     """See `Leases.acquire_lease`."""
-    if work.get(tables.FRAGMENTS, key.fragment) is None:
+    if transaction.get(tables.FRAGMENTS, key.fragment) is None:
         raise Refused(f"fragment {key.fragment} is not deployed here: deploy it first")
-    work.lock_name(tables.LEASES, key)
-    check_epoch(work, key, epoch)
-    held, now_ms = work.get(tables.LEASES, key), work.store.clock.now_ms
+    transaction.lock_name(tables.LEASES, key)
+    check_epoch(transaction, key, epoch)
+    held, now_ms = transaction.get(tables.LEASES, key), transaction.store.clock.now_ms
     if held and held.holder != holder and held.expires_at_ms > now_ms:
         raise Conflict(f"the lease of {key} is held by {held.holder}: wait for its end")
     row = LeaseRow(epoch, holder, now_ms + ttl_ms)
-    work.put(tables.LEASES, key, row)
+    transaction.put(tables.LEASES, key, row)
     return Lease(key=key, epoch=epoch, holder=holder, expires_at_ms=row.expires_at_ms)
 
 
-def renew(work: Transaction, lease: Lease, ttl_ms: int) -> Lease:
+def renew(transaction: Transaction, lease: Lease, ttl_ms: int) -> Lease:
     """See `Leases.renew_lease`."""
-    check_lease(work, lease)
-    row = LeaseRow(lease.epoch, lease.holder, work.store.clock.now_ms + ttl_ms)
-    work.put(tables.LEASES, lease.key, row)
+    check_lease(transaction, lease)
+    row = LeaseRow(lease.epoch, lease.holder, transaction.store.clock.now_ms + ttl_ms)
+    transaction.put(tables.LEASES, lease.key, row)
     return replace(lease, expires_at_ms=row.expires_at_ms)
 
 
-def release(work: Transaction, lease: Lease) -> None:
+def release(transaction: Transaction, lease: Lease) -> None:
     """See `Leases.release_lease`."""
-    held = work.lock_row(tables.LEASES, lease.key)
+    held = transaction.lock_row(tables.LEASES, lease.key)
     if held and (held.holder, held.epoch) == (lease.holder, lease.epoch):
-        ends_ms = min(held.expires_at_ms, work.store.clock.now_ms)
-        work.put(tables.LEASES, lease.key, replace(held, expires_at_ms=ends_ms))
+        ends_ms = min(held.expires_at_ms, transaction.store.clock.now_ms)
+        transaction.put(tables.LEASES, lease.key, replace(held, expires_at_ms=ends_ms))

@@ -11,32 +11,34 @@ from pipelines.catalog.memory.tables import CommitRow, LineRow, SegmentRow
 from pipelines.catalog.records import LineStatus, StepRecord, StreamStatus
 
 
-def sorted_lines(work: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
+def sorted_lines(transaction: Transaction) -> list[tuple[tuple[StreamName, Producer], LineRow]]:
     """All lines by stream and producer; not to be changed."""
-    lines = work.rows(tables.LINES)
-    return work.made_of("lines", (lines,), lambda: sorted(lines.items(), key=lambda item: item[0]))
+    lines = transaction.rows(tables.LINES)
+    return transaction.made_of(
+        "lines", (lines,), lambda: sorted(lines.items(), key=lambda item: item[0])
+    )
 
 
-def reached_us(work: Transaction, stream: StreamName) -> int:
+def reached_us(transaction: Transaction, stream: StreamName) -> int:
     """How far the furthest line of a stream reaches; below every time before one has begun."""
     reached = (
         line.boundary_us
-        for (name, _), line in work.rows(tables.LINES).items()
+        for (name, _), line in transaction.rows(tables.LINES).items()
         if name == stream and line.boundary_us is not None
     )
     return max(reached, default=BEGINNING_US - 1)
 
 
-def lineage_of(work: Transaction, row: SegmentRow) -> tuple[Read, ...]:
+def lineage_of(transaction: Transaction, row: SegmentRow) -> tuple[Read, ...]:
     """What a row's content was computed from."""
-    made = work.get(tables.COMMITS, row.commit_key)
+    made = transaction.get(tables.COMMITS, row.commit_key)
     if made is None:
         return ()  # imported: what it was computed from is its producer's to tell
     return tuple(read for read in made.commit.lineage if read.output == row.segment.stream)
 
 
 def segment_rows(
-    work: Transaction,
+    transaction: Transaction,
     stream: StreamName,
     part: Range | None,
     producer: Producer | None,
@@ -44,7 +46,7 @@ def segment_rows(
 ) -> list[SegmentRow]:
     """Rows of a stream that are live, or were at a version, in event-time order."""
     found: list[SegmentRow] = []
-    for (name, who), line in sorted_lines(work):
+    for (name, who), line in sorted_lines(transaction):
         if name != stream or producer not in (None, who):
             continue
         rows = line.live if as_of is None else (*line.live, *line.superseded)
@@ -57,27 +59,33 @@ def segment_rows(
     return sorted(found, key=lambda row: (row.segment.range.from_us, row.segment.producer))
 
 
-def line_statuses(work: Transaction, stream: StreamName | None = None) -> tuple[LineStatus, ...]:
+def line_statuses(
+    transaction: Transaction, stream: StreamName | None = None
+) -> tuple[LineStatus, ...]:
     """Every line as it stands, or every one of a stream."""
     return tuple(
-        _status(work, *key, line) for key, line in sorted_lines(work) if stream in (None, key[0])
+        _status(transaction, *key, line)
+        for key, line in sorted_lines(transaction)
+        if stream in (None, key[0])
     )
 
 
-def stream_statuses(work: Transaction) -> tuple[StreamStatus, ...]:
+def stream_statuses(transaction: Transaction) -> tuple[StreamStatus, ...]:
     """The same, counted."""
     return tuple(
         StreamStatus.of(
-            _status(work, *key, line),
+            _status(transaction, *key, line),
             segments=len(line.live),
             rows=sum(row.segment.rows for row in line.live),
         )
-        for key, line in sorted_lines(work)
+        for key, line in sorted_lines(transaction)
     )
 
 
-def _status(work: Transaction, stream: StreamName, producer: Producer, line: LineRow) -> LineStatus:
-    record = work.get(tables.STREAMS, stream)
+def _status(
+    transaction: Transaction, stream: StreamName, producer: Producer, line: LineRow
+) -> LineStatus:
+    record = transaction.get(tables.STREAMS, stream)
     assert record is not None, f"a line of {stream} implies the stream"
 
     def make() -> LineStatus:
@@ -95,7 +103,7 @@ def _status(work: Transaction, stream: StreamName, producer: Producer, line: Lin
             generation=line.generation,
         )
 
-    return work.made_of(("status", stream, producer), (record, line), make)
+    return transaction.made_of(("status", stream, producer), (record, line), make)
 
 
 def _corrected_us(line: LineRow) -> int | None:

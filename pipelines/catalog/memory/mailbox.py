@@ -24,7 +24,7 @@ REPLAYED = "the nonce has been used before: this is a replay"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class InboxEntry:
     """An envelope in the inbox; `state` is received, verified, handled or refused."""
 
     envelope: Envelope
@@ -34,20 +34,20 @@ class Letter:
 
 
 @dataclass(slots=True)
-class MemoryLetters:
+class MemoryMailbox:
     """A home's letters, contracts and rounds."""
 
     participant: Participant
     clock_ms: Callable[[], int]
     draw_nonce: Callable[[], str]
-    inbox: dict[int, Letter] = field(default_factory=dict)
+    inbox: dict[int, InboxEntry] = field(default_factory=dict)
     outbox: dict[int, tuple[str, Envelope]] = field(default_factory=dict)
     agreed: dict[ContractName, dict[int, Terms]] = field(default_factory=dict)
     active: dict[ContractName, int] = field(default_factory=dict)
     rounds: list[int] = field(default_factory=list)
     """When each was opened; the first is number 1."""
     _nonces: set[tuple[Participant, str]] = field(default_factory=set)
-    _letters: int = 0
+    _last_number: int = 0
 
     # ------------------------------------------------------------ rounds and what is in force
 
@@ -77,14 +77,16 @@ class MemoryLetters:
 
     def take_envelope(self, envelope: Envelope) -> str:
         """A partner puts an envelope into the inbox; the same one again is no second."""
-        if not any(envelope == letter.envelope for letter in self.inbox.values()):
-            self._letters += 1
-            self.inbox[self._letters] = Letter(envelope=envelope, received_at_ms=self.clock_ms())
+        if not any(envelope == entry.envelope for entry in self.inbox.values()):
+            self._last_number += 1
+            self.inbox[self._last_number] = InboxEntry(
+                envelope=envelope, received_at_ms=self.clock_ms()
+            )
         return "taken"
 
     def read_inbox(self) -> int:
         """Bring what came; how many. A nonce that was used before counts for nothing."""
-        came = [number for number, letter in self.inbox.items() if letter.state == "received"]
+        came = [number for number, entry in self.inbox.items() if entry.state == "received"]
         for number in came:
             envelope = self.inbox[number].envelope
             if (envelope.sender, envelope.nonce) in self._nonces:
@@ -97,8 +99,8 @@ class MemoryLetters:
             if envelope.kind is EnvelopeKind.DOCUMENT:
                 self.agree(terms_of(envelope.body))
             elif envelope.kind is EnvelopeKind.WANT:
-                wanted = json.loads(envelope.body)
-                self.tell_agreements(wanted["contract"], envelope.sender, wanted["number"])
+                document = json.loads(envelope.body)
+                self.send_agreements(document["contract"], envelope.sender, document["number"])
             self.end(number)
         return len(came)
 
@@ -107,36 +109,36 @@ class MemoryLetters:
         return tuple(
             Received(
                 envelope_id=number,
-                envelope=letter.envelope,
-                received_at_ms=letter.received_at_ms,
+                envelope=entry.envelope,
+                received_at_ms=entry.received_at_ms,
             )
-            for number, letter in self.inbox.items()
-            if letter.state == "verified" and letter.envelope.kind is kind
+            for number, entry in self.inbox.items()
+            if entry.state == "verified" and entry.envelope.kind is kind
         )[:envelopes_max]
 
-    def end(self, number: int) -> Letter:
+    def end(self, number: int) -> InboxEntry:
         """An envelope is handled."""
-        letter = self.inbox[number]
-        if letter.state not in ("received", "verified"):
+        entry = self.inbox[number]
+        if entry.state not in ("received", "verified"):
             raise Refused(f"envelope {number} is handled already")
-        self.inbox[number] = replace(letter, state="handled")
-        return letter
+        self.inbox[number] = replace(entry, state="handled")
+        return entry
 
     def refuse(self, envelope_id: int, reason: str) -> bool:
         """See `Agreements.refuse`."""
-        letter = self.inbox[envelope_id]
-        self.inbox[envelope_id] = replace(letter, state="refused", reason=reason)
+        entry = self.inbox[envelope_id]
+        self.inbox[envelope_id] = replace(entry, state="refused", reason=reason)
         return True
 
     # ------------------------------------------------------------ letters that go
 
     def put(self, receiver: Participant, kind: EnvelopeKind, about: str, body: bytes) -> None:
         """Tell a partner something; once, while the same still waits for it."""
-        if any((about, receiver) == (told, e.receiver) for told, e in self.outbox.values()):
+        if any((about, receiver) == (subject, e.receiver) for subject, e in self.outbox.values()):
             return
-        self._letters += 1
+        self._last_number += 1
         now_ms = self.clock_ms()
-        self.outbox[self._letters] = (
+        self.outbox[self._last_number] = (
             about,
             Envelope(
                 kind=kind,
@@ -152,12 +154,12 @@ class MemoryLetters:
     def take_back(self, receiver: Participant, about: str) -> None:
         """What was not sent to a partner yet is not sent."""
         self.outbox = {
-            number: (told, envelope)
-            for number, (told, envelope) in self.outbox.items()
-            if (told, envelope.receiver) != (about, receiver)
+            number: (subject, envelope)
+            for number, (subject, envelope) in self.outbox.items()
+            if (subject, envelope.receiver) != (about, receiver)
         }
 
-    def tell_agreements(self, contract: ContractName, to: Participant, number: int) -> None:
+    def send_agreements(self, contract: ContractName, to: Participant, number: int) -> None:
         """Send a contract's agreed documents from a number on."""
         for of, terms in sorted(self.agreed.get(contract, {}).items()):
             if of >= number:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Any
 
 from medusa_core.errors import Refused
-from medusa_core.market.knowledge import Wanted
+from medusa_core.market.knowledge import RequestedLoad
 from medusa_core.market.messages import Answer, Item, Nonce, Offer
 from medusa_core.market.terms import ContractName, Movement, Revision, Terms
 from medusa_core.names import Participant
@@ -70,15 +70,17 @@ class Tables:
     decided_round: int = 0
     offers: dict[int, OfferRow] = field(default_factory=dict)
     known: dict[tuple[bool, Participant, ContractName, Nonce], int] = field(default_factory=dict)
-    said: dict[tuple[Participant, ContractName], tuple[int, int]] = field(default_factory=dict)
+    offers_made: dict[tuple[Participant, ContractName], tuple[int, int]] = field(
+        default_factory=dict
+    )
     open: dict[int, tuple[int, bool]] = field(default_factory=dict)
     """By offer: when it expires, and whether it is stale."""
     answered: set[int] = field(default_factory=set)
     moves: dict[int, MoveRow] = field(default_factory=dict)
     """Those that have not lapsed."""
-    told: dict[ContractName, tuple[Answer, int, bool, int]] = field(default_factory=dict)
+    answers: dict[ContractName, tuple[Answer, int, bool, int]] = field(default_factory=dict)
     """By contract: the last answer got, to which offer, in which round."""
-    wanted: dict[ContractName, tuple[Revision, Wanted]] = field(default_factory=dict)
+    request: dict[ContractName, tuple[Revision, RequestedLoad]] = field(default_factory=dict)
     silent: dict[Participant, tuple[int, Silence]] = field(default_factory=dict)
     drawn: int = 0
 
@@ -86,7 +88,7 @@ class Tables:
 def copied(tables: Tables) -> Tables:
     """The tables as they are now, whatever is written to them later."""
     kept = copy.copy(tables)
-    for name in ("offers", "known", "said", "open", "moves", "told", "wanted", "silent"):
+    for name in ("offers", "known", "offers_made", "open", "moves", "answers", "request", "silent"):
         setattr(kept, name, dict(getattr(tables, name)))
     kept.answered = set(tables.answered)
     return kept
@@ -107,14 +109,14 @@ def agreed_move(move: MoveRow) -> AgreedMove:
     )
 
 
-def wanted_of(wanted: Mapping[str, Any]) -> Wanted:
+def requested_load_of(document: Mapping[str, Any]) -> RequestedLoad:
     """What is remembered of what a payer wants."""
-    return Wanted(
-        offer=wanted["nonce"],
-        load=wanted["load"],
-        smallest=wanted["smallest"],
-        for_overload=wanted["for_overload"],
-        told_level=wanted["told_level"],
+    return RequestedLoad(
+        offer=document["nonce"],
+        load=document["load"],
+        smallest=document["smallest"],
+        for_overload=document["for_overload"],
+        reported_level=document["reported_level"],
     )
 
 

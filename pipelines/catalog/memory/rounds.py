@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from medusa_core.errors import Conflict, Refused
-from medusa_core.loads import Recorded
+from medusa_core.loads import RecordedSample
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import EnvelopeKind
@@ -29,7 +29,7 @@ from medusa_core.market.messages import (
 )
 from medusa_core.market.terms import ContractName, Revision, Terms, is_named
 from medusa_core.names import FragmentName, Participant
-from pipelines.catalog.memory.mailbox import Letter, MemoryLetters
+from pipelines.catalog.memory.mailbox import InboxEntry, MemoryMailbox
 from pipelines.catalog.memory.round_rows import (
     MoveRow,
     MoveState,
@@ -41,14 +41,14 @@ from pipelines.catalog.memory.round_rows import (
     movement_of,
     part_of,
     price_at,
-    wanted_of,
+    requested_load_of,
 )
 from pipelines.catalog.round_store import (
-    LastSaid,
-    LastTold,
+    AnswerRecord,
     MarketFacts,
     MovedLoad,
     OpenOffer,
+    ReceivedAnswer,
     Silence,
     Trading,
 )
@@ -64,12 +64,12 @@ class MemoryRounds:
 
     def __init__(
         self,
-        letters: MemoryLetters,
+        mailbox: MemoryMailbox,
         trading: Trading,
         declared: DeclaredCost,
-        loads: Callable[[], tuple[Recorded, ...]],
+        loads: Callable[[], tuple[RecordedSample, ...]],
     ) -> None:
-        self.letters = letters
+        self.mailbox = mailbox
         self.trading = trading
         self.declared = declared
         self.tables = Tables()
@@ -80,7 +80,7 @@ class MemoryRounds:
     @property
     def participant(self) -> Participant:
         """See `Rounds.participant`."""
-        return self.letters.participant
+        return self.mailbox.participant
 
     def close(self) -> None:
         """See `Rounds.close`."""
@@ -89,69 +89,69 @@ class MemoryRounds:
 
     def waits(self) -> bool:
         """See `Rounds.waits`."""
-        tables, letters, now_ms = self.tables, self.letters, self.letters.clock_ms()
+        tables, mailbox, now_ms = self.tables, self.mailbox, self.mailbox.clock_ms()
         return (
-            tables.decided_round < letters.round
+            tables.decided_round < mailbox.round
             or self.is_due()
             or any(ends_ms <= now_ms for ends_ms, _ in tables.open.values())
             or any(not tables.offers[at].is_own for at in tables.open)
             or any(m.expires_at_ms <= now_ms for m in self._agreed())
-            or any(letter.state == "verified" for letter in letters.inbox.values())
+            or any(entry.state == "verified" for entry in mailbox.inbox.values())
         )
 
     def is_due(self) -> bool:
         """See `Rounds.is_due`."""
-        letters, now_ms = self.letters, self.letters.clock_ms()
-        has_passed = not letters.rounds or letters.rounds[-1] + self.trading.round_ms <= now_ms
+        mailbox, now_ms = self.mailbox, self.mailbox.clock_ms()
+        has_passed = not mailbox.rounds or mailbox.rounds[-1] + self.trading.round_ms <= now_ms
         lasts = any(
             terms.valid_until_ms > now_ms
-            for numbers in letters.agreed.values()
+            for numbers in mailbox.agreed.values()
             for terms in numbers.values()
         )
         return has_passed and (lasts or bool(self.tables.open) or bool(self._agreed()))
 
     def read(self) -> MarketFacts:
         """See `Rounds.read`."""
-        tables, letters = self.tables, self.letters
-        contracts = tuple(self.contract(terms) for terms in letters.in_force().values())
+        tables, mailbox = self.tables, self.mailbox
+        contracts = tuple(self.contract(terms) for terms in mailbox.in_force().values())
         revisions = {contract.name: contract.revision for contract in contracts}
-        told = {
-            name: said
-            for name, said in tables.told.items()
-            if tables.offers[said[1]].offer.revision == revisions.get(name)
+        answered = {
+            name: answer
+            for name, answer in tables.answers.items()
+            if tables.offers[answer[1]].offer.revision == revisions.get(name)
         }
         return MarketFacts(
-            participant=letters.participant,
-            clock_ms=letters.clock_ms(),
-            round=letters.round,
-            opened_at_ms=letters.rounds[-1] if letters.rounds else None,
+            participant=mailbox.participant,
+            clock_ms=mailbox.clock_ms(),
+            round=mailbox.round,
+            opened_at_ms=mailbox.rounds[-1] if mailbox.rounds else None,
             decided_round=tables.decided_round,
             changes=tables.changes,
             trading=self.trading,
             loads=self._loads(),
             declared=self.declared,
             contracts=contracts,
-            currencies={c.name: letters.agreed[c.name][1].currency for c in contracts},
+            currencies={c.name: mailbox.agreed[c.name][1].currency for c in contracts},
             open=tuple(
                 self._open_offer(tables.offers[at], *tables.open[at]) for at in sorted(tables.open)
             ),
             moves=tuple(agreed_move(m) for m in self._agreed()),
-            lying=tuple(
+            placed=tuple(
                 MovedLoad(m.is_given, m.contract, m.item, m.since_ms)
                 for m in tables.moves.values()
                 if m.state is MoveState.MOVED
             ),
-            told={name: self._last_told(*said) for name, said in told.items()},
-            wanted={
-                name: wanted
-                for name, (revision, wanted) in tables.wanted.items()
+            answers={name: self._received_answer(*answer) for name, answer in answered.items()},
+            request={
+                name: document
+                for name, (revision, document) in tables.request.items()
                 if revision == revisions.get(name)
             },
             silent={partner: silence for partner, (_, silence) in tables.silent.items()},
         )
 
-    def last_said(self) -> tuple[LastSaid, ...]:
-        """See `Rounds.last_said`; nobody looks at it here."""
+    def last_answers(self) -> tuple[AnswerRecord, ...]:
+        """See `Rounds.last_answers`; nobody looks at it here."""
         return ()
 
     def contract(self, terms: Terms) -> ContractInForce:
@@ -172,7 +172,7 @@ class MemoryRounds:
 
     def expire(self) -> int:
         """See `Rounds.expire`."""
-        now_ms, round_ = self.letters.clock_ms(), self.letters.round
+        now_ms, round_ = self.mailbox.clock_ms(), self.mailbox.round
         over = [at for at, (ends_ms, _) in sorted(self.tables.open.items()) if ends_ms <= now_ms]
         lapsed = [
             m
@@ -199,9 +199,9 @@ class MemoryRounds:
     def take_offer(self, envelope_id: int) -> int:
         """See `Rounds.take_offer`."""
         with self._transaction() as tables:
-            letter = self._handled(envelope_id)
-            sender, offer = letter.envelope.sender, offer_from(letter.envelope.body)
-            numbers = self.letters.agreed.get(offer.contract)
+            entry = self._handled(envelope_id)
+            sender, offer = entry.envelope.sender, offer_from(entry.envelope.body)
+            numbers = self.mailbox.agreed.get(offer.contract)
             terms = numbers[max(numbers)] if numbers else None
             if terms is None or (terms.payer, terms.provider) != (sender, self.participant):
                 raise Refused(f"there is no contract under which {sender} may hand load over")
@@ -216,10 +216,10 @@ class MemoryRounds:
                 if is_taken and move.partner == sender and part_of(move.item) in offered:
                     del tables.moves[move.move_id]
             row = self._note(False, sender, offer, False)
-            round_ms, now_ms = self.trading.round_ms, self.letters.clock_ms()
-            is_stale = letter.received_at_ms + round_ms < now_ms
+            round_ms, now_ms = self.trading.round_ms, self.mailbox.clock_ms()
+            is_stale = entry.received_at_ms + round_ms < now_ms
             tables.open[row.offer_id] = now_ms + 2 * round_ms, is_stale
-            tables.said[sender, offer.contract] = offer.round, now_ms
+            tables.offers_made[sender, offer.contract] = offer.round, now_ms
             tables.silent.pop(sender, None)
         return row.offer_id
 
@@ -233,8 +233,8 @@ class MemoryRounds:
         with self._transaction() as tables:
             if judged_at is not None and tables.changes - 1 != judged_at:
                 raise Conflict(CHANGED)
-            letter = self._handled(envelope_id)
-            sender, answer = letter.envelope.sender, answer_from(letter.envelope.body)
+            entry = self._handled(envelope_id)
+            sender, answer = entry.envelope.sender, answer_from(entry.envelope.body)
             offer_id = tables.known.get((True, sender, answer.contract, answer.nonce))
             if offer_id is None:
                 raise Refused(f"it answers an offer that was never made to {sender}")
@@ -249,13 +249,13 @@ class MemoryRounds:
             state = MoveState.GRANTED if row.relays else MoveState.ACCEPTED
             for item in answer.accepted if keeps is None else keeps:
                 self._agree_move(row, item, is_given=True, state=state)
-            tables.told[answer.contract] = answer, offer_id, not is_open, self.letters.round
+            tables.answers[answer.contract] = answer, offer_id, not is_open, self.mailbox.round
         return offer_id
 
     def apply(self, request: Mapping[str, Any]) -> None:
         """See `Rounds.apply`."""
         with self._transaction() as tables:
-            if (tables.changes - 1, self.letters.round) != (request["changes"], request["round"]):
+            if (tables.changes - 1, self.mailbox.round) != (request["changes"], request["round"]):
                 raise Conflict(CHANGED)
             for made in request["offers"]:
                 self._make_offer(made)
@@ -263,8 +263,11 @@ class MemoryRounds:
                 self._give_answer(given)
             for move_id in request["leaves"]:
                 self._leave(move_id, None)
-            for wanted in request["wanted"]:
-                tables.wanted[wanted["contract"]] = wanted["revision"], wanted_of(wanted)
+            for document in request["wanted"]:
+                tables.request[document["contract"]] = (
+                    document["revision"],
+                    requested_load_of(document),
+                )
             if request["decides"]:
                 tables.decided_round = request["round"]
 
@@ -272,7 +275,7 @@ class MemoryRounds:
         """An agreed move is done: the load is where it was to go."""
         with self._transaction() as tables:
             move = tables.moves[move_id]
-            since_ms = self.letters.clock_ms()
+            since_ms = self.mailbox.clock_ms()
             tables.moves[move_id] = replace(move, state=MoveState.MOVED, since_ms=since_ms)
 
     def drop_moves(self, of: Callable[[MoveRow], bool]) -> None:
@@ -288,18 +291,20 @@ class MemoryRounds:
     @contextmanager
     def _transaction(self) -> Iterator[Tables]:
         """All or nothing, also of what is put out and of the inbox."""
-        before, letters = copied(self.tables), self.letters
-        inbox, outbox = dict(letters.inbox), dict(letters.outbox)
+        before, mailbox = copied(self.tables), self.mailbox
+        inbox, outbox = dict(mailbox.inbox), dict(mailbox.outbox)
         try:
             self.tables.changes += 1
             yield self.tables
         except BaseException:
-            self.tables, letters.inbox, letters.outbox = before, inbox, outbox
+            self.tables, mailbox.inbox, mailbox.outbox = before, inbox, outbox
             raise
 
-    def _last_told(self, answer: Answer, offer_id: int, is_more: bool, at_round: int) -> LastTold:
+    def _received_answer(
+        self, answer: Answer, offer_id: int, is_more: bool, at_round: int
+    ) -> ReceivedAnswer:
         offer = self.tables.offers[offer_id].offer
-        return LastTold(
+        return ReceivedAnswer(
             answer=answer,
             round=at_round,
             level=None if is_more else offer.level,
@@ -309,16 +314,16 @@ class MemoryRounds:
     def _agreed(self) -> list[MoveRow]:
         return [m for m in self.tables.moves.values() if m.state is not MoveState.MOVED]
 
-    def _handled(self, envelope_id: int) -> Letter:
-        if self.letters.inbox[envelope_id].state != "verified":
+    def _handled(self, envelope_id: int) -> InboxEntry:
+        if self.mailbox.inbox[envelope_id].state != "verified":
             raise Conflict(f"envelope {envelope_id} is handled already: look at the next")
-        return self.letters.end(envelope_id)
+        return self.mailbox.end(envelope_id)
 
     def _check_new(self, sender: Participant, offer: Offer) -> None:
         if (False, sender, offer.contract, offer.nonce) in self.tables.known:
             raise Refused("this offer was made before: it is a replay")
-        later, at_ms = self.tables.said.get((sender, offer.contract), (0, 0))
-        if later > offer.round and at_ms + AN_HOUR_MS > self.letters.clock_ms():
+        later, at_ms = self.tables.offers_made.get((sender, offer.contract), (0, 0))
+        if later > offer.round and at_ms + AN_HOUR_MS > self.mailbox.clock_ms():
             raise Refused(f"it is stale: an offer of a later round than {offer.round} has come")
 
     def _check_answerable(self, offer_id: int, answer: Answer, is_open: bool) -> None:
@@ -334,8 +339,8 @@ class MemoryRounds:
             is_own=is_own,
             partner=partner,
             relays=relays,
-            round=self.letters.round,
-            made_at_ms=self.letters.clock_ms(),
+            round=self.mailbox.round,
+            made_at_ms=self.mailbox.clock_ms(),
             offer=offer,
         )
         tables.offers[row.offer_id] = row
@@ -343,8 +348,8 @@ class MemoryRounds:
         return row
 
     def _terms_in_force(self, contract: ContractName, revision: Revision) -> Terms | None:
-        number = self.letters.active.get(contract)
-        terms = None if number is None else self.letters.agreed[contract][number]
+        number = self.mailbox.active.get(contract)
+        terms = None if number is None else self.mailbox.agreed[contract][number]
         return terms if terms is not None and self.revision(terms) == revision else None
 
     def _make_offer(self, made: Mapping[str, Any]) -> None:
@@ -358,9 +363,9 @@ class MemoryRounds:
             raise Refused("an offer is refused: it is not one of the prices of the contract (S4)")
         self._check_alone(terms.provider, offer)
         row = self._note(True, terms.provider, offer, made["relays"])
-        expires_at_ms = self.letters.clock_ms() + self.trading.round_ms
+        expires_at_ms = self.mailbox.clock_ms() + self.trading.round_ms
         self.tables.open[row.offer_id] = expires_at_ms, False
-        self.letters.put(terms.provider, EnvelopeKind.OFFER, f"offer/{offer.nonce}", body)
+        self.mailbox.put(terms.provider, EnvelopeKind.OFFER, f"offer/{offer.nonce}", body)
 
     def _check_alone(self, provider: Participant, offer: Offer) -> None:
         """One open offer to a partner, and a fragment in one of them."""
@@ -389,12 +394,12 @@ class MemoryRounds:
         for leaf in given["leaves"]:
             self._leave(leaf["move_id"], taken[leaf["fragment"], leaf["partition"]])
         tables.drawn += 1
-        self.letters.put(row.partner, EnvelopeKind.ANSWER, f"answer/{tables.drawn}", body)
+        self.mailbox.put(row.partner, EnvelopeKind.ANSWER, f"answer/{tables.drawn}", body)
         if answer.reason is Reason.REVISION:
-            number = max(self.letters.agreed[offer.contract])
-            self.letters.tell_agreements(offer.contract, row.partner, number)
-            if not self.letters.holds(offer.contract, offer.revision):
-                self.letters.want(offer.contract, row.partner, number + 1)
+            number = max(self.mailbox.agreed[offer.contract])
+            self.mailbox.send_agreements(offer.contract, row.partner, number)
+            if not self.mailbox.holds(offer.contract, offer.revision):
+                self.mailbox.want(offer.contract, row.partner, number + 1)
 
     def _answered(self, to: Participant, answer: Answer) -> OfferRow:
         offer_id = self.tables.known.get((False, to, answer.contract, answer.nonce))
@@ -410,7 +415,7 @@ class MemoryRounds:
     ) -> MoveRow:
         tables, offer = self.tables, row.offer
         terms = next(
-            t for t in self.letters.agreed[offer.contract].values()
+            t for t in self.mailbox.agreed[offer.contract].values()
             if self.revision(t) == offer.revision
         )  # fmt: skip
         price, movement = price_at(terms, offer.level), movement_of(terms)
@@ -432,8 +437,8 @@ class MemoryRounds:
             item=item,
             level=offer.level,
             price=price,
-            round=self.letters.round,
-            expires_at_ms=self.letters.clock_ms() + self.trading.move_ms,
+            round=self.mailbox.round,
+            expires_at_ms=self.mailbox.clock_ms() + self.trading.move_ms,
             state=state,
         )
         tables.moves[move.move_id] = move
@@ -451,7 +456,7 @@ class MemoryRounds:
         row = self.tables.offers[offer_id]
         del self.tables.open[offer_id]
         if row.is_own:
-            self.letters.take_back(row.partner, f"offer/{row.offer.nonce}")
+            self.mailbox.take_back(row.partner, f"offer/{row.offer.nonce}")
 
     def _open_offer(self, row: OfferRow, expires_at_ms: int, is_stale: bool) -> OpenOffer:
         return OpenOffer(

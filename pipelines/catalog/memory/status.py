@@ -14,7 +14,7 @@ from pipelines.catalog.records import Assignment, LeaseRecord, PlanRecord, Quara
 _LANES = list(Lane)
 
 
-def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
+def leases(transaction: Transaction) -> tuple[LeaseRecord, ...]:
     """See `Leases.leases`."""
     found = [
         LeaseRecord(
@@ -24,9 +24,9 @@ def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
                 holder=row.holder,
                 expires_at_ms=row.expires_at_ms,
             ),
-            read_at_ms=work.store.clock.now_ms,
+            read_at_ms=transaction.store.clock.now_ms,
         )
-        for key, row in work.rows(tables.LEASES).items()
+        for key, row in transaction.rows(tables.LEASES).items()
     ]
 
     def order(record: LeaseRecord) -> tuple[object, ...]:
@@ -36,35 +36,37 @@ def leases(work: Transaction) -> tuple[LeaseRecord, ...]:
     return tuple(sorted(found, key=order))
 
 
-def assignments(work: Transaction) -> tuple[Assignment, ...]:
+def assignments(transaction: Transaction) -> tuple[Assignment, ...]:
     """See `Deployments.assignments`."""
-    newest = newest_assignments(work)
-    return work.made_of(
+    newest = newest_assignments(transaction)
+    return transaction.made_of(
         "assignments", (newest,), lambda: tuple(newest[of] for of in sorted(newest))
     )
 
 
-def plans(work: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:
+def plans(transaction: Transaction, *, superseded: bool) -> tuple[PlanRecord, ...]:
     """See `Deployments.plans`."""
     found: list[PlanRecord] = []
-    lines = work.rows(tables.ASSIGNMENTS).values() if superseded else assignments(work)
+    lines = (
+        transaction.rows(tables.ASSIGNMENTS).values() if superseded else assignments(transaction)
+    )
     for plan in {a.plan for a in lines}:
-        stored = work.get(tables.PLANS, plan)
+        stored = transaction.get(tables.PLANS, plan)
         assert stored is not None, "an assignment implies its plan"
         network, document = stored
         found.append(PlanRecord(id=plan, network=network, document=document))
     return tuple(sorted(found, key=lambda p: (p.network, p.id)))
 
 
-def step_counts(work: Transaction) -> dict[Cause, int]:
+def step_counts(transaction: Transaction) -> dict[Cause, int]:
     """See `StepHistory.step_counts`."""
-    counts = Counter(row.commit.cause for row in work.rows(tables.COMMITS).values())
+    counts = Counter(row.commit.cause for row in transaction.rows(tables.COMMITS).values())
     return {cause: counts[cause] for cause in Cause if cause in counts}
 
 
-def quarantine_reasons(work: Transaction, limit: int | None) -> tuple[QuarantineReason, ...]:
+def quarantine_reasons(transaction: Transaction, limit: int | None) -> tuple[QuarantineReason, ...]:
     """See `Quarantine.quarantine_reasons`."""
-    counts = Counter((r.stream, r.reason) for r in work.rows(tables.QUARANTINE).values())
+    counts = Counter((r.stream, r.reason) for r in transaction.rows(tables.QUARANTINE).values())
     found = [
         QuarantineReason(stream=stream, reason=reason, records=records)
         for (stream, reason), records in counts.items()

@@ -197,17 +197,17 @@ class Call:
     `ends`: the transaction is the call's own and ends with it.
     """
 
-    __slots__ = ("_before", "_ends", "_work")
+    __slots__ = ("_before", "_ends", "_transaction")
 
-    def __init__(self, work: Transaction, *, ends: bool) -> None:
-        self._work, self._ends = work, ends
+    def __init__(self, transaction: Transaction, *, ends: bool) -> None:
+        self._transaction, self._ends = transaction, ends
         self._before: dict[str, dict[Hashable, Any]] = {}
 
     def __enter__(self) -> Transaction:
-        if self._work.has_failed:
+        if self._transaction.has_failed:
             raise Refused("this transaction has failed: end it first")
-        self._before = {name: dict(rows) for name, rows in self._work.changes.items()}
-        return self._work
+        self._before = {name: dict(rows) for name, rows in self._transaction.changes.items()}
+        return self._transaction
 
     def __exit__(
         self,
@@ -216,13 +216,13 @@ class Call:
         trace: TracebackType | None,
     ) -> None:
         if isinstance(error, MedusaError):
-            self._work.fail()
+            self._transaction.fail()
             return
         is_waiting = isinstance(error, Waiting)
         if is_waiting:
-            self._work.changes = self._before
+            self._transaction.changes = self._before
         if self._ends and (is_waiting or error is None):
-            self._work.end(keep=error is None)
+            self._transaction.end(keep=error is None)
 
 
 def _with(base: Mapping[Any, Any], changed: Mapping[Any, Any]) -> dict[Any, Any]:

@@ -12,7 +12,7 @@ from medusa_core.commits import Commit, Hold, LeaseKey, QuarantinedRecord
 from medusa_core.exchange import LineNews
 from medusa_core.grid import Range
 from medusa_core.names import NetworkName, PlanId, StreamName, Version
-from medusa_core.recalls import Recalled
+from medusa_core.recalls import RecallResult
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
 from medusa_core.sinks import SinkRecord
 from medusa_core.states import Transition
@@ -164,4 +164,4 @@ TRANSITIONS: Table[int, Transition] = Table("transition")
 HOLDS: Table[tuple[StreamName, str, str], HoldRow] = Table("hold")
 SINKS: Table[tuple[StreamName, str], SinkRecord] = Table("sink")
 CERTIFICATES: Table[int, Certificate] = Table("certificate")
-RECALLS: Table[tuple[StreamName, Producer, int], Recalled] = Table("recall")
+RECALLS: Table[tuple[StreamName, Producer, int], RecallResult] = Table("recall")

@@ -11,7 +11,7 @@ from medusa_core.errors import Conflict, Refused
 from medusa_core.grid import BEGINNING_US, FOREVER_US, floor_us
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from medusa_core.trims import CHOICE, PROGRESS, HeldBack, Trimmed
+from medusa_core.trims import CHOICE, PROGRESS, TrimLimit, TrimResult
 from pipelines.catalog.memory import tables
 from pipelines.catalog.memory.choices import divergences
 from pipelines.catalog.memory.commit import (
@@ -24,50 +24,52 @@ from pipelines.catalog.memory.store import Transaction
 from pipelines.catalog.memory.tables import HoldRow, LineRow, SegmentRow
 
 
-def place_hold(work: Transaction, hold: Hold) -> None:
+def place_hold(transaction: Transaction, hold: Hold) -> None:
     """Write a hold; one after the other with trims of the stream."""
-    if work.get(tables.STREAMS, hold.stream) is None:
+    if transaction.get(tables.STREAMS, hold.stream) is None:
         raise Refused(f"stream {hold.stream} is not deployed here: hold one that is")
-    work.share_name(tables.ORDERS, hold.stream)
+    transaction.share_name(tables.ORDERS, hold.stream)
     if hold.limit_ms is not None and hold.limit_ms <= 0:
         raise Refused("the limit of a hold is above 0")
     key = (hold.stream, hold.holder, hold.purpose)
-    work.lock_name(tables.HOLDS, key)
-    work.put(tables.HOLDS, key, HoldRow(hold, work.store.clock.now_ms))
+    transaction.lock_name(tables.HOLDS, key)
+    transaction.put(tables.HOLDS, key, HoldRow(hold, transaction.store.clock.now_ms))
 
 
-def declare_retention(work: Transaction, stream: StreamName, retention_ms: int | None) -> None:
+def declare_retention(
+    transaction: Transaction, stream: StreamName, retention_ms: int | None
+) -> None:
     """See `Trims.declare_retention`."""
-    if work.get(tables.STREAMS, stream) is None:
+    if transaction.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: deploy its network first")
     if retention_ms is not None and not 0 < retention_ms <= FOREVER_US:
         raise Refused(f"stream {stream} cannot be kept for {retention_ms} ms: give a time above 0")
-    work.lock_name(tables.RETENTIONS, stream)
-    work.put(tables.RETENTIONS, stream, (retention_ms,))
+    transaction.lock_name(tables.RETENTIONS, stream)
+    transaction.put(tables.RETENTIONS, stream, (retention_ms,))
 
 
 def trim(
-    work: Transaction,
+    transaction: Transaction,
     here: Participant,
     stream: StreamName,
     producer: Producer,
     before_us: int,
     needed: Mapping[str, int],
     segments_max: int,
-) -> Trimmed:
+) -> TrimResult:
     """See `Trims.trim`; to explain it, the caller forgets what was done."""
     # 1 Wait until no hold is being placed, so that none is meanwhile; only then lock the line.
-    if work.get(tables.STREAMS, stream) is None:
+    if transaction.get(tables.STREAMS, stream) is None:
         raise Refused(f"stream {stream} is not deployed here: trim one that is")
-    work.lock_name(tables.ORDERS, stream)
-    line = lock_line(work, stream, producer)
-    width_us = width_of(work, stream)
+    transaction.lock_name(tables.ORDERS, stream)
+    line = lock_line(transaction, stream, producer)
+    width_us = width_of(transaction, stream)
 
     # 2 Hold what this home's own fragments need.
-    _hold_progress(work, here, stream, needed)
+    _hold_progress(transaction, here, stream, needed)
 
     # 3 Move the trim to where the first thing stops it.
-    stops = _stops(work, stream, producer, line)
+    stops = _stops(transaction, stream, producer, line)
     stop = min(stops, key=lambda s: (s.from_us, s.purpose, s.holder or ""))
     at_us = floor_us(min(before_us, stop.from_us), width_us)
     kept_us = line.origin_us if line.trimmed_us is None else line.trimmed_us
@@ -78,42 +80,42 @@ def trim(
     # 4 Remove what is trimmed.
     moved, gone = _without_trimmed(moved, segments_max)
     if moved is not line:
-        work.put(tables.LINES, (stream, producer), moved)
+        transaction.put(tables.LINES, (stream, producer), moved)
     files = {file for row in gone for file in row.segment.files}
-    files |= set(_let_go(work, stream, producer, moved, width_us))
-    return Trimmed(
+    files |= set(_let_go(transaction, stream, producer, moved, width_us))
+    return TrimResult(
         from_us=line.trimmed_us,
         trimmed_us=moved.trimmed_us,
         segments=len(gone),
         rows=sum(row.segment.rows for row in gone if row.end_version is None),
-        files=_forgotten(work, files),
+        files=_forgotten(transaction, files),
         has_more=len(gone) >= segments_max,
         held_by=stop if stop.from_us < before_us else None,
     )
 
 
 def _hold_progress(
-    work: Transaction, here: Participant, stream: StreamName, needed: Mapping[str, int]
+    transaction: Transaction, here: Participant, stream: StreamName, needed: Mapping[str, int]
 ) -> None:
-    readers = _readers(work, here).get(stream, set())
-    for key in work.rows(tables.HOLDS):
+    readers = _readers(transaction, here).get(stream, set())
+    for key in transaction.rows(tables.HOLDS):
         if (key[0], key[2]) == (stream, PROGRESS) and key[1] not in readers:
-            work.lock_name(tables.HOLDS, key)
-            work.remove(tables.HOLDS, key)
+            transaction.lock_name(tables.HOLDS, key)
+            transaction.remove(tables.HOLDS, key)
     for reader in readers:
         key = (stream, reader, PROGRESS)
-        stands = work.get(tables.HOLDS, key)
-        if stands is not None and reader not in needed:
+        hold = transaction.get(tables.HOLDS, key)
+        if hold is not None and reader not in needed:
             continue
         from_us = needed.get(reader, BEGINNING_US)
-        wanted = Hold(stream=stream, holder=reader, purpose=PROGRESS, from_us=from_us)
-        if stands is None or stands.hold != wanted:
-            place_hold(work, wanted)
+        new_hold = Hold(stream=stream, holder=reader, purpose=PROGRESS, from_us=from_us)
+        if hold is None or hold.hold != new_hold:
+            place_hold(transaction, new_hold)
 
 
-def _readers(work: Transaction, here: Participant) -> Mapping[StreamName, set[str]]:
+def _readers(transaction: Transaction, here: Participant) -> Mapping[StreamName, set[str]]:
     """Stream -> the fragments of this home that read it."""
-    newest, wired = newest_assignments(work), work.rows(tables.FRAGMENTS)
+    newest, wired = newest_assignments(transaction), transaction.rows(tables.FRAGMENTS)
 
     def make() -> dict[StreamName, set[str]]:
         readers: dict[StreamName, set[str]] = {}
@@ -123,28 +125,28 @@ def _readers(work: Transaction, here: Participant) -> Mapping[StreamName, set[st
                     readers.setdefault(name, set()).add(assigned.fragment)
         return readers
 
-    return work.made_of(("readers", here), (newest, wired), make)
+    return transaction.made_of(("readers", here), (newest, wired), make)
 
 
 def _stops(
-    work: Transaction, stream: StreamName, producer: Producer, line: LineRow
-) -> Iterator[HeldBack]:
-    for (name, who), chosen in work.rows(tables.LINES).items():
+    transaction: Transaction, stream: StreamName, producer: Producer, line: LineRow
+) -> Iterator[TrimLimit]:
+    for (name, who), chosen in transaction.rows(tables.LINES).items():
         if name == stream and who.is_import and not producer.is_import:
-            disputed = [d.bucket_us for d in divergences(work, stream)]
+            disputed = [d.bucket_us for d in divergences(transaction, stream)]
             agreed_us = min([_chosen_us(chosen), *disputed])
-            yield HeldBack(holder=None, purpose=CHOICE, from_us=agreed_us)
+            yield TrimLimit(holder=None, purpose=CHOICE, from_us=agreed_us)
     reached = [at for at in (line.boundary_us, line.end_us) if at is not None]
     reached_us = min(reached) if line.boundary_us is not None else BEGINNING_US
-    yield HeldBack(holder=None, purpose="boundary", from_us=reached_us)
+    yield TrimLimit(holder=None, purpose="boundary", from_us=reached_us)
     tentative = [r for r in line.live if r.segment.stability is Stability.TENTATIVE]
     if tentative:
         first_us = min(row.segment.range.from_us for row in tentative)
-        yield HeldBack(holder=None, purpose="tentative", from_us=first_us)
-    for row in work.rows(tables.HOLDS).values():
+        yield TrimLimit(holder=None, purpose="tentative", from_us=first_us)
+    for row in transaction.rows(tables.HOLDS).values():
         hold = row.hold
-        if hold.stream == stream and row.is_held(work.store.clock.now_ms):
-            yield HeldBack(
+        if hold.stream == stream and row.is_held(transaction.store.clock.now_ms):
+            yield TrimLimit(
                 holder=hold.holder,
                 purpose=hold.purpose,
                 from_us=hold.from_us,
@@ -177,51 +179,51 @@ def _without_trimmed(line: LineRow, segments_max: int) -> tuple[LineRow, list[Se
 
 
 def _let_go(
-    work: Transaction, stream: StreamName, producer: Producer, line: LineRow, width_us: int
+    transaction: Transaction, stream: StreamName, producer: Producer, line: LineRow, width_us: int
 ) -> Iterator[SegmentFile]:
     """The files of landed batches whose buckets are all trimmed; the batches stay known."""
-    for key, batch in work.rows(tables.BATCHES).items():
+    for key, batch in transaction.rows(tables.BATCHES).items():
         if (key[0], batch.producer) != (stream, producer) or batch.file is None:
             continue
         if line.trimmed_us is None or max(batch.counts) + width_us > line.trimmed_us:
             continue
-        work.put(tables.BATCHES, key, replace(batch, file=None))
+        transaction.put(tables.BATCHES, key, replace(batch, file=None))
         yield batch.file
 
 
-def _forgotten(work: Transaction, files: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
+def _forgotten(transaction: Transaction, files: Iterable[SegmentFile]) -> tuple[SegmentFile, ...]:
     """Those of the files that nothing names now; they are known no more."""
     gone = {file.path: file for file in files}
-    for file in _named(work) if gone else ():
+    for file in _named(transaction) if gone else ():
         gone.pop(file.path, None)
     for file in gone.values():
-        work.remove(tables.FILES, file.path)
+        transaction.remove(tables.FILES, file.path)
     return tuple(gone[path] for path in sorted(gone))
 
 
-def _named(work: Transaction) -> Iterator[SegmentFile]:
-    for batch in work.rows(tables.BATCHES).values():
+def _named(transaction: Transaction) -> Iterator[SegmentFile]:
+    for batch in transaction.rows(tables.BATCHES).values():
         if batch.file is not None:
             yield batch.file
-    for line in work.rows(tables.LINES).values():
+    for line in transaction.rows(tables.LINES).values():
         for row in (*line.live, *line.superseded):
             yield from row.segment.files
 
 
 def compact(
-    work: Transaction,
+    transaction: Transaction,
     stream: StreamName,
     producer: Producer,
     segments: Sequence[Segment],
     file: SegmentFile,
 ) -> tuple[SegmentFile, ...]:
     """See `Trims.compact`."""
-    line = lock_line(work, stream, producer)
-    wanted = {(s.range, s.version) for s in segments}
+    line = lock_line(transaction, stream, producer)
+    ranges = {(s.range, s.version) for s in segments}
     chosen = [
         row
         for row in line.live
-        if (row.segment.range, row.segment.version) in wanted
+        if (row.segment.range, row.segment.version) in ranges
         and row.segment.stability.is_final
         and row.segment.buckets
     ]
@@ -230,11 +232,11 @@ def compact(
     if sum(row.segment.rows for row in chosen) != file.rows:
         raise Refused(f"file {file.path} has other rows than the segments of {stream}")
     olds = {old for row in chosen for old in row.segment.files}
-    record_files(work, stream, (file,))
+    record_files(transaction, stream, (file,))
     chosen_ids = set(map(id, chosen))
     live = tuple(
         replace(row, segment=replace(row.segment, files=(file,))) if id(row) in chosen_ids else row
         for row in line.live
     )
-    work.put(tables.LINES, (stream, producer), replace(line, live=live))
-    return _forgotten(work, olds - {file})
+    transaction.put(tables.LINES, (stream, producer), replace(line, live=live))
+    return _forgotten(transaction, olds - {file})

@@ -26,14 +26,14 @@ from pipelines.catalog.agreement_store import (
 )
 from pipelines.catalog.postgres.convergence import PostgresConverging
 from pipelines.catalog.postgres.envelope_rows import envelope_of
-from pipelines.catalog.postgres.statements import patient_engine
+from pipelines.catalog.postgres.statements import engine_with_timeouts
 
 
 class PostgresAgreements(PostgresConverging):
     """An `Agreements` in the home at `url`, as its job logs in; one connection."""
 
     def __init__(self, url: str, participant: Participant) -> None:
-        super().__init__(patient_engine(url))
+        super().__init__(engine_with_timeouts(url))
         self._participant = participant
 
     @property
@@ -122,7 +122,7 @@ class PostgresAgreements(PostgresConverging):
 
     # signing
 
-    def has_work(self, *, to_all: bool = False) -> bool:
+    def has_due(self, *, to_all: bool = False) -> bool:
         """See `Agreements.has_work`."""
         return bool(self._value("agreements_wait", to_all=to_all))
 

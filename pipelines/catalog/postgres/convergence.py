@@ -9,19 +9,19 @@ from typing import Any
 
 from medusa_core.errors import Unavailable
 from medusa_core.market.agreements import (
-    DocumentTold,
-    LetGoTold,
-    NoticeTold,
-    RefusalTold,
-    StandingTold,
-    WantTold,
-    WithdrawalTold,
+    DocumentEnvelope,
+    DocumentRequest,
+    NoticeEnvelope,
+    RefusalEnvelope,
+    ReleaseEnvelope,
+    StatusEnvelope,
+    WithdrawalEnvelope,
 )
-from medusa_core.market.converging import Differing, HeldAgreement, Holding
+from medusa_core.market.converging import AgreementDifference, HeldAgreement, Holding
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
 from pipelines.base.foreign_documents import WRONG_FORM
-from pipelines.catalog.agreement_store import Judged, Signed, TakenAsTold
+from pipelines.catalog.agreement_store import Judged, Signed, TakenMessage
 from pipelines.catalog.postgres.statements import NamedStatements
 
 
@@ -42,13 +42,13 @@ class PostgresConverging(NamedStatements):
     def take_document(
         self,
         envelope_id: int,
-        told: DocumentTold,
+        envelope: DocumentEnvelope,
         signatures: Mapping[Participant, Signed],
         confirmation: Signed | None = None,
         judged: Judged | None = None,
     ) -> str:
         """See `Agreements.take_document`."""
-        terms = told.terms
+        terms = envelope.terms
         given = {
             "payer": signatures.get(terms.payer),
             "provider": signatures.get(terms.provider),
@@ -58,7 +58,7 @@ class PostgresConverging(NamedStatements):
             self._value(
                 "take_document",
                 envelope_id=envelope_id,
-                document=told.document,
+                document=envelope.document,
                 signatures=json.dumps(
                     {
                         of: {"signature": s.signature.hex(), "public_key": s.public_key.hex()}
@@ -66,46 +66,46 @@ class PostgresConverging(NamedStatements):
                         if s is not None
                     }
                 ),
-                proposal=told.proposal,
-                expires_at_ms=told.expires_at_ms,
+                proposal=envelope.proposal,
+                expires_at_ms=envelope.expires_at_ms,
                 verdict=None if judged is None else judged.verdict.value,
                 judged=None if judged is None else judged.held,
             )
         )
 
-    def take(self, envelope_id: int, told: TakenAsTold) -> str:
+    def take(self, envelope_id: int, message: TakenMessage) -> str:
         """See `Agreements.take`."""
         values: dict[str, Any] = {"envelope_id": envelope_id}
-        match told:
-            case WithdrawalTold() | LetGoTold():
-                values |= {"contract": told.contract, "revision": told.revision}
-                is_let_go = isinstance(told, LetGoTold)
+        match message:
+            case WithdrawalEnvelope() | ReleaseEnvelope():
+                values |= {"contract": message.contract, "revision": message.revision}
+                is_let_go = isinstance(message, ReleaseEnvelope)
                 name = "take_let_go" if is_let_go else "take_withdrawal"
-                return str(self._value(name, **values, proposal=told.proposal))
-            case WantTold():
-                values |= {"contract": told.contract, "number": told.number}
+                return str(self._value(name, **values, proposal=message.proposal))
+            case DocumentRequest():
+                values |= {"contract": message.contract, "number": message.number}
                 return str(self._value("take_want", **values))
-            case RefusalTold():
-                values |= {"contract": told.contract, "number": told.number}
-                values |= {"revision": told.revision, "newest": told.newest}
+            case RefusalEnvelope():
+                values |= {"contract": message.contract, "number": message.number}
+                values |= {"revision": message.revision, "newest": message.newest}
                 return str(self._value("take_refusal", **values))
-            case StandingTold():
-                values |= {"incarnation": told.incarnation, "digest": told.digest}
-                return str(self._value("take_standing", **values))
+            case StatusEnvelope():
+                values |= {"incarnation": message.incarnation, "digest": message.digest}
+                return str(self._value("take_status", **values))
 
-    def take_notice(self, envelope_id: int, told: NoticeTold, keys: Sequence[bytes]) -> str:
+    def take_notice(self, envelope_id: int, envelope: NoticeEnvelope, keys: Sequence[bytes]) -> str:
         """See `Agreements.take_notice`."""
         statements = [
             {
                 "given_by": one.given_by,
-                "told_by": one.told_by,
+                "stated_by": one.stated_by,
                 "ends_at_ms": one.ends_at_ms,
                 "signature": one.signature.hex(),
                 "public_key": key.hex(),
             }
-            for one, key in zip(told.statements, keys, strict=True)
+            for one, key in zip(envelope.statements, keys, strict=True)
         ]
-        values = {"contract": told.contract, "statements": json.dumps(statements)}
+        values = {"contract": envelope.contract, "statements": json.dumps(statements)}
         return str(self._value("take_notice", envelope_id=envelope_id, **values))
 
     def holdings(
@@ -115,14 +115,14 @@ class PostgresConverging(NamedStatements):
         rows = self._rows("holdings_with", partner=partner, after=after, until=until)
         return {ContractName(row["contract"]): Holding(**row) for row in rows}
 
-    def take_holdings(self, envelope_id: int, differing: Sequence[Differing]) -> str:
+    def take_holdings(self, envelope_id: int, differing: Sequence[AgreementDifference]) -> str:
         """See `Agreements.take_holdings`."""
         given = json.dumps([asdict(one) for one in differing])
         return str(self._value("take_holdings", envelope_id=envelope_id, differing=given))
 
-    def tell_standings(self) -> int:
-        """See `Agreements.tell_standings`."""
-        return int(self._value("tell_standings"))
+    def send_statuses(self) -> int:
+        """See `Agreements.send_statuses`."""
+        return int(self._value("send_statuses"))
 
     def statements_due(self, statements_max: int) -> tuple[str, ...]:
         """See `Agreements.statements_due`."""

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import RowMapping
 
 from medusa_core.commits import Cause
-from medusa_core.loads import Kind, LoadSample, Recorded, Shares, WorkKey
+from medusa_core.loads import ActivityKind, LoadKey, LoadSample, RecordedSample, Shares
 
-WORK = "work"
+BY_FRAGMENT = "work"
 
 
 def sample_document(sample: LoadSample) -> str:
@@ -19,13 +19,13 @@ def sample_document(sample: LoadSample) -> str:
     shares = sample.shares
     parts: list[dict[str, Any]] = [
         {
-            "kind": WORK,
+            "kind": BY_FRAGMENT,
             "fragment": key.fragment,
             "partition": key.partition,
             "cause": key.cause.value,
             "cpu_us": spent_us,
         }
-        for key, spent_us in shares.works.items()
+        for key, spent_us in shares.by_key.items()
         if spent_us
     ]
     parts += [{"kind": k.value, "cpu_us": spent} for k, spent in shares.kinds.items() if spent]
@@ -41,24 +41,24 @@ def sample_document(sample: LoadSample) -> str:
     return json.dumps(document)
 
 
-def recorded_of(rows: Iterable[RowMapping]) -> tuple[Recorded, ...]:
+def recorded_of(rows: Iterable[RowMapping]) -> tuple[RecordedSample, ...]:
     """The samples whose parts are given, in order; one without parts spent nothing."""
     periods: dict[int, tuple[int, int]] = {}
-    works: dict[int, dict[WorkKey, int]] = {}
-    kinds: dict[int, dict[Kind, int]] = {}
+    by_key: dict[int, dict[LoadKey, int]] = {}
+    kinds: dict[int, dict[ActivityKind, int]] = {}
     for row in rows:
         of = row["sample_id"]
         periods[of] = (row["from_ms"], row["to_ms"])
-        if row["kind"] == WORK:
-            key = WorkKey(row["fragment"], row["partition"], Cause(row["cause"]))
-            works.setdefault(of, {})[key] = row["cpu_us"]
+        if row["kind"] == BY_FRAGMENT:
+            key = LoadKey(row["fragment"], row["partition"], Cause(row["cause"]))
+            by_key.setdefault(of, {})[key] = row["cpu_us"]
         elif row["kind"] is not None:
-            kinds.setdefault(of, {})[Kind(row["kind"])] = row["cpu_us"]
+            kinds.setdefault(of, {})[ActivityKind(row["kind"])] = row["cpu_us"]
     return tuple(
-        Recorded(
+        RecordedSample(
             from_ms=from_ms,
             to_ms=to_ms,
-            shares=Shares(works=works.get(of, {}), kinds=kinds.get(of, {})),
+            shares=Shares(by_key=by_key.get(of, {}), kinds=kinds.get(of, {})),
         )
         for of, (from_ms, to_ms) in periods.items()
     )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from medusa_core.commits import Commit, Committed, LandedBatch, Lease, LeaseKey, SourcePromise
+from medusa_core.commits import Commit, CommitResult, LandedBatch, Lease, LeaseKey, SourcePromise
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import Epoch
 from pipelines.catalog.postgres import rows
@@ -26,9 +26,9 @@ def leases_document(leases: Sequence[Lease]) -> str:
     return json.dumps([lease_fields(lease) for lease in leases])
 
 
-def wanted_document(wanted: Sequence[tuple[LeaseKey, Epoch]]) -> str:
+def lease_requests_document(requests: Sequence[tuple[LeaseKey, Epoch]]) -> str:
     """What medusa.acquire_leases takes."""
-    return json.dumps([{**rows.key_fields(key), "epoch": epoch} for key, epoch in wanted])
+    return json.dumps([{**rows.key_fields(key), "epoch": epoch} for key, epoch in requests])
 
 
 def landing_document_of_many(landed: Sequence[tuple[Lease, LandedBatch]]) -> str:
@@ -68,11 +68,11 @@ def commits_document(commits: Sequence[Commit]) -> str:
     return f"[{','.join(rows.commit_document(commit) for commit in commits)}]"
 
 
-def committed_of(answer: Mapping[str, Any]) -> Committed | MedusaError:
+def committed_of(answer: Mapping[str, Any]) -> CommitResult | MedusaError:
     """One answer of medusa.commit_steps."""
     if "sqlstate" in answer:
         return refusal_of(answer)
-    return Committed(
+    return CommitResult(
         versions=answer["versions"],
         committed_at_ms=answer["committed_at_ms"],
         again=answer["again"],

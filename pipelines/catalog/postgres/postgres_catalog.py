@@ -21,7 +21,7 @@ from medusa_core.changes import Difference, LineVersion
 from medusa_core.commits import (
     Cause,
     Commit,
-    Committed,
+    CommitResult,
     Hold,
     LandedBatch,
     Lease,
@@ -32,21 +32,21 @@ from medusa_core.commits import (
 from medusa_core.cursors import Cursor
 from medusa_core.divergence import Divergence
 from medusa_core.errors import MedusaError, Refused, Unavailable
-from medusa_core.exchange import ImportStanding, LineNews
+from medusa_core.exchange import ImportStatus, LineNews
 from medusa_core.fragments import Fragment
 from medusa_core.grid import BEGINNING_US, FOREVER_US, Range
 from medusa_core.imports import ChosenRows, ImportKnowledge
 from medusa_core.knowledge import Knowledge, Limits, TentativeKnowledge
-from medusa_core.loads import WINDOW_MS, LoadSample, Recorded
+from medusa_core.loads import WINDOW_MS, LoadSample, RecordedSample
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
-from medusa_core.recalls import Recalled, RecallWanted
+from medusa_core.recalls import RecallRequest, RecallResult
 from medusa_core.segments import Producer, Read, Segment, SegmentFile
-from medusa_core.sinks import Delivered, SinkRecord
+from medusa_core.sinks import DeliveryState, SinkRecord
 from medusa_core.states import Transition
 from medusa_core.step_costs import Cost
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.catalog import import_rows as imported
-from pipelines.catalog import knowledge_rows as stands
+from pipelines.catalog import knowledge_rows
 from pipelines.catalog.interface import Catalog
 from pipelines.catalog.postgres import certificates as certified
 from pipelines.catalog.postgres import choices, many, rows
@@ -267,24 +267,24 @@ class PostgresCatalog(Catalog):
         self._value("release_lease", **many.lease_fields(lease))
 
     def acquire_leases(
-        self, wanted: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
+        self, requests: Sequence[tuple[LeaseKey, Epoch]], holder: str, ttl_ms: int
     ) -> tuple[Lease, ...]:
         """See `Leases.acquire_leases`."""
-        asked = many.wanted_document(wanted)
-        ends_ms = self._value("acquire_leases", asked=asked, holder=holder, ttl_ms=ttl_ms)
+        document = many.lease_requests_document(requests)
+        ends_ms = self._value("acquire_leases", requests=document, holder=holder, ttl_ms=ttl_ms)
         return tuple(
             Lease(key=key, epoch=epoch, holder=holder, expires_at_ms=end_ms)
-            for (key, epoch), end_ms in zip(wanted, ends_ms, strict=True)
+            for (key, epoch), end_ms in zip(requests, ends_ms, strict=True)
         )
 
     def renew_leases(self, leases: Sequence[Lease], ttl_ms: int) -> tuple[Lease | MedusaError, ...]:
         """See `Leases.renew_leases`."""
-        answers = self._value("renew_leases", asked=many.leases_document(leases), ttl_ms=ttl_ms)
+        answers = self._value("renew_leases", requests=many.leases_document(leases), ttl_ms=ttl_ms)
         return tuple(map(many.renewed_of, leases, answers))
 
     def release_leases(self, leases: Sequence[Lease]) -> None:
         """See `Leases.release_leases`."""
-        self._value("release_leases", asked=many.leases_document(leases))
+        self._value("release_leases", requests=many.leases_document(leases))
 
     def leases(self) -> tuple[LeaseRecord, ...]:
         """See `Leases.leases`."""
@@ -315,7 +315,7 @@ class PostgresCatalog(Catalog):
 
     def promise_many(self, promises: Sequence[SourcePromise]) -> None:
         """See `Landing.promise_many`."""
-        self._value("promise_many", asked=many.promises_document(promises))
+        self._value("promise_many", requests=many.promises_document(promises))
 
     def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
         """See `LandedFiles.landed_files`."""
@@ -371,16 +371,16 @@ class PostgresCatalog(Catalog):
 
     # committing
 
-    def commit(self, commit: Commit) -> Committed:
+    def commit(self, commit: Commit) -> CommitResult:
         """See `Steps.commit`: the numbers are in `medusa.commit_step`."""
         answer = self._value("commit_step", committing=True, request=rows.commit_document(commit))
-        return Committed(
+        return CommitResult(
             versions=answer["versions"],
             committed_at_ms=answer["committed_at_ms"],
             again=answer["again"],
         )
 
-    def commit_many(self, commits: Sequence[Commit]) -> tuple[Committed | MedusaError, ...]:
+    def commit_many(self, commits: Sequence[Commit]) -> tuple[CommitResult | MedusaError, ...]:
         """See `Steps.commit_many`."""
         requests = many.commits_document(commits)
         answers = self._value("commit_steps", committing=True, requests=requests)
@@ -391,44 +391,50 @@ class PostgresCatalog(Catalog):
     def read_knowledge(self, fragments: Mapping[str, Fragment], limits: Limits) -> Knowledge:
         """See `Deployments.read_knowledge`: one snapshot, two strides, more where rows are owed."""
         with errors_of_catalog(), self._snapshot() as connection:
-            standing = self._standing(connection, fragments, limits)
-            tentative = self._tentative(connection, standing, limits)
-            seen = stands.first_sight(standing, fragments, tentative)
-            wanted = [(at, r) for at, f in enumerate(seen) for r in stands.requests_of(f, standing)]
-            answers = self._answers(connection, [request for _, request in wanted], limits)
-        pairs: list[list[tuple[stands.SegmentRequest, stands.SegmentAnswer]]] = [[] for _ in seen]
-        for (at, _), pair in zip(wanted, answers, strict=True):
+            assigned = self._assigned_lines(connection, fragments, limits)
+            tentative = self._tentative(connection, assigned, limits)
+            seen = knowledge_rows.frontier_knowledge(assigned, fragments, tentative)
+            requests = [
+                (at, r)
+                for at, f in enumerate(seen)
+                for r in knowledge_rows.requests_of(f, assigned)
+            ]
+            answers = self._answers(connection, [request for _, request in requests], limits)
+        pairs: list[list[tuple[knowledge_rows.SegmentRequest, knowledge_rows.SegmentAnswer]]] = [
+            [] for _ in seen
+        ]
+        for (at, _), pair in zip(requests, answers, strict=True):
             pairs[at].append(pair)
-        return stands.knowledge_of(
+        return knowledge_rows.knowledge_of(
             self._participant,
-            standing,
-            map(stands.second_sight, seen, pairs),
+            assigned,
+            map(knowledge_rows.with_input_segments, seen, pairs),
             limits,
         )
 
-    def _standing(
+    def _assigned_lines(
         self, connection: Connection, fragments: Mapping[str, Fragment], limits: Limits
-    ) -> stands.Standing:
+    ) -> knowledge_rows.AssignedLines:
         values = {
             "participant": self._participant,
             "fragments": list(fragments),
             "buckets_max": limits.buckets_per_step_max + 1,
         }
-        document = connection.execute(query("knowledge_standing"), values).scalar_one()
-        return rows.standing_of(document)
+        document = connection.execute(query("knowledge_assigned"), values).scalar_one()
+        return rows.assigned_lines_of(document)
 
     def _tentative(
-        self, connection: Connection, standing: stands.Standing, limits: Limits
+        self, connection: Connection, assigned: knowledge_rows.AssignedLines, limits: Limits
     ) -> list[TentativeKnowledge]:
-        written = standing.computed
+        written = assigned.computed
         lines = {
             ln.line_id: ln
-            for ln in standing.lines
+            for ln in assigned.lines
             if ln.tentative_us is not None and (ln.stream, ln.producer) in written
         }
         if not lines:
             return []
-        reach, inputs = stands.what_is_there(standing, lines)
+        reach, inputs = knowledge_rows.what_is_there(assigned, lines)
         values = {
             "line_ids": list(lines),
             "segments_max": limits.buckets_per_step_max,
@@ -449,8 +455,11 @@ class PostgresCatalog(Catalog):
         return tentative
 
     def _answers(
-        self, connection: Connection, requests: Sequence[stands.SegmentRequest], limits: Limits
-    ) -> list[tuple[stands.SegmentRequest, stands.SegmentAnswer]]:
+        self,
+        connection: Connection,
+        requests: Sequence[knowledge_rows.SegmentRequest],
+        limits: Limits,
+    ) -> list[tuple[knowledge_rows.SegmentRequest, knowledge_rows.SegmentAnswer]]:
         if not requests:
             return []
         values = {
@@ -470,7 +479,7 @@ class PostgresCatalog(Catalog):
             found[at].append(rows.segment_of(row, line.stream, line.producer))
             next_us[at] = row["next_from_us"]
         return [
-            (request, stands.SegmentAnswer(tuple(found[at]), next_us[at]))
+            (request, knowledge_rows.SegmentAnswer(tuple(found[at]), next_us[at]))
             for at, request in enumerate(requests)
         ]
 
@@ -626,7 +635,7 @@ class PostgresCatalog(Catalog):
         made: bool = self._value("record_load", committing=True, request=sample_document(sample))
         return made
 
-    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[Recorded, ...]:
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[RecordedSample, ...]:
         """See `LoadLog.loads_since`."""
         return recorded_of(self._rows("loads_since", window_ms=window_ms))
 
@@ -639,12 +648,12 @@ class PostgresCatalog(Catalog):
 
     # recalls
 
-    def recall(self, wanted: RecallWanted, *, explain: bool = False) -> tuple[Recalled, ...]:
+    def recall(self, request: RecallRequest, *, explain: bool = False) -> tuple[RecallResult, ...]:
         """See `Recalls.recall`."""
-        document = recall_document(wanted, explain=explain)
+        document = recall_document(request, explain=explain)
         return tuple(recalled_of(row) for row in self._value("recall", request=document))
 
-    def recalls(self, stream: StreamName | None = None) -> tuple[Recalled, ...]:
+    def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
         """See `Recalls.recalls`."""
         return tuple(recalled_of(row) for row in self._rows("recalls", stream=stream))
 
@@ -656,10 +665,10 @@ class PostgresCatalog(Catalog):
 
     # the exchange
 
-    def imports(self) -> tuple[ImportStanding, ...]:
+    def imports(self) -> tuple[ImportStatus, ...]:
         """See `Imports.imports`."""
         return tuple(
-            ImportStanding(
+            ImportStatus(
                 stream=StreamName(row["stream"]),
                 producer=rows.producer_of(row),
                 version=Version(row["last_version"]),
@@ -717,18 +726,18 @@ class PostgresCatalog(Catalog):
             }
             document = connection.execute(query("knowledge_imports"), values).scalar_one()
             for known, ids in choices.imports_of(document, self._participant):
-                wanted = list(imported.wanted_of(known, ids))
-                requests = [w.request for w in wanted]
+                expected = list(imported.rows_requested(known, ids))
+                requests = [w.request for w in expected]
                 answers = self._answers(connection, requests, imported.limits_of(limits))
-                pairs = [(w, a) for w, (_, a) in zip(wanted, answers, strict=True)]
+                pairs = [(w, a) for w, (_, a) in zip(expected, answers, strict=True)]
                 found.append(imported.with_rows(known, pairs))
         return tuple(found)
 
-    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> CommitResult | None:
         """See `Imports.commit_choice`: the numbers are in `medusa.commit_choice`."""
         request = choices.choice_document(lease, chosen)
         answer = self._value("commit_choice", committing=True, request=request)
-        return None if answer is None else Committed(**answer)
+        return None if answer is None else CommitResult(**answer)
 
     def divergences(self, stream: StreamName | None = None) -> tuple[Divergence, ...]:
         """See `Imports.divergences`."""
@@ -807,7 +816,7 @@ class PostgresCatalog(Catalog):
         """See `Sinks.sinks`."""
         return tuple(SinkRecord(**row) for row in self._rows("sinks"))
 
-    def record_delivery(self, sink: SinkRecord, delivered: Delivered, limit_ms: int) -> None:
+    def record_delivery(self, sink: SinkRecord, delivered: DeliveryState, limit_ms: int) -> None:
         """See `Sinks.record_delivery`."""
         self._value(
             "record_delivery",
@@ -835,7 +844,7 @@ class PostgresCatalog(Catalog):
 
     def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
              needed: Mapping[str, int], segments_max: int,
-             explain: bool = False) -> Trimmed:  # fmt: skip
+             explain: bool = False) -> TrimResult:  # fmt: skip
         """See `Trims.trim`: the numbers are in `medusa.trim_line`."""
         answer = self._value(
             "trim_line",

@@ -17,7 +17,7 @@ from pipelines.catalog.postgres.queries import query
 if TYPE_CHECKING:
     from medusa_core.market.envelopes import Envelope
 
-PATIENCE = {
+TIMEOUTS = {
     "connect_timeout": 3,
     "options": "-c jit=off -c statement_timeout=5000 -c lock_timeout=2000",
     "keepalives_idle": 5,
@@ -37,7 +37,7 @@ class PublishedHome:
 
     def __init__(self, partner: Participant, reader_url: str) -> None:
         self._partner = partner
-        self._engine = catalog_engine(reader_url, pool_size=1, connect_args=PATIENCE)
+        self._engine = catalog_engine(reader_url, pool_size=1, connect_args=TIMEOUTS)
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip

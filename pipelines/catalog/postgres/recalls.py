@@ -7,31 +7,31 @@ from collections.abc import Mapping
 from typing import Any
 
 from medusa_core.names import StreamName, Version
-from medusa_core.recalls import LineRecall, Recalled, RecallWanted
+from medusa_core.recalls import LineRecall, RecallRequest, RecallResult
 from pipelines.catalog.postgres.rows import Row, producer_of
 
 
-def recall_document(wanted: RecallWanted, *, explain: bool) -> str:
+def recall_document(request: RecallRequest, *, explain: bool) -> str:
     """What `medusa.recall` takes."""
     return json.dumps(
         {
-            "stream": wanted.stream,
-            "participant": wanted.producer.participant,
-            "replica": wanted.producer.replica,
-            "from_us": wanted.from_us,
-            "because": wanted.because,
-            "who": wanted.who,
-            "follows": wanted.follows,
-            "needed": {fragment: dict(inputs) for fragment, inputs in wanted.needed.items()},
-            "stays": dict(wanted.stays),
+            "stream": request.stream,
+            "participant": request.producer.participant,
+            "replica": request.producer.replica,
+            "from_us": request.from_us,
+            "because": request.because,
+            "who": request.who,
+            "follows": request.follows,
+            "needed": {fragment: dict(inputs) for fragment, inputs in request.needed.items()},
+            "stays": dict(request.stays),
             "explain": explain,
         }
     )
 
 
-def recalled_of(row: Row) -> Recalled:
+def recalled_of(row: Row) -> RecallResult:
     """A recall as it was made or told."""
-    return Recalled(
+    return RecallResult(
         stream=StreamName(row["stream"]),
         producer=producer_of(row),
         generation=row["generation"],
@@ -45,7 +45,7 @@ def recalled_of(row: Row) -> Recalled:
     )
 
 
-def line_recalls_of(told: list[Mapping[str, Any]] | None) -> tuple[LineRecall, ...]:
+def line_recalls_of(rows: list[Mapping[str, Any]] | None) -> tuple[LineRecall, ...]:
     """The recalls that the news has; a home of an older Medusa tells none."""
     return tuple(
         LineRecall(
@@ -54,7 +54,7 @@ def line_recalls_of(told: list[Mapping[str, Any]] | None) -> tuple[LineRecall, .
             version=Version(row["version"]),
             because=row["because"],
         )
-        for row in told or ()
+        for row in rows or ()
     )
 
 

@@ -10,21 +10,21 @@ from sqlalchemy import Engine, RowMapping
 
 from medusa_core.loads import WINDOW_MS
 from medusa_core.market.documents import terms_of
-from medusa_core.market.knowledge import ContractInForce, Wanted, contract_in_force
+from medusa_core.market.knowledge import ContractInForce, RequestedLoad, contract_in_force
 from medusa_core.market.messages import Item, Nonce, answer_from, offer_from
-from medusa_core.market.terms import ContractName, Kind, Revision
+from medusa_core.market.terms import ContractKind, ContractName, Revision
 from medusa_core.names import FragmentName, Participant
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.declared_costs import declared_of
 from pipelines.catalog.postgres.loads import recorded_of
 from pipelines.catalog.postgres.queries import query
-from pipelines.catalog.postgres.statements import NamedStatements, patient_engine
+from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 from pipelines.catalog.round_store import (
     AgreedMove,
-    LastSaid,
-    LastTold,
+    AnswerRecord,
     MarketFacts,
     OpenOffer,
+    ReceivedAnswer,
     Silence,
     Trading,
 )
@@ -62,11 +62,11 @@ class PostgresRounds(NamedStatements):
 
             return self._facts(rows)
 
-    def last_said(self) -> tuple[LastSaid, ...]:
-        """See `Rounds.last_said`."""
+    def last_answers(self) -> tuple[AnswerRecord, ...]:
+        """See `Rounds.last_answers`."""
         return tuple(
-            LastSaid(**{**row, "price": None if row["price"] is None else str(row["price"])})
-            for row in self._rows("last_said")
+            AnswerRecord(**{**row, "price": None if row["price"] is None else str(row["price"])})
+            for row in self._rows("last_answers")
         )
 
     def expire(self) -> int:
@@ -95,22 +95,22 @@ class PostgresRounds(NamedStatements):
     # ------------------------------------------------------------ reading
 
     def _facts(self, rows: Rows) -> MarketFacts:
-        (standing,) = rows("market_standing")
+        (market_row,) = rows("market_state")
         declared = rows("declared_cost")
         in_force = self._in_force(rows("contracts_in_force"))
         return MarketFacts(
             participant=self._participant,
-            clock_ms=standing["clock_ms"],
-            round=standing["round"],
-            opened_at_ms=standing["opened_at_ms"],
-            decided_round=standing["decided_round"],
-            changes=standing["changes"],
+            clock_ms=market_row["clock_ms"],
+            round=market_row["round"],
+            opened_at_ms=market_row["opened_at_ms"],
+            decided_round=market_row["decided_round"],
+            changes=market_row["changes"],
             trading=Trading(
-                round_ms=standing["round_ms"],
-                move_ms=standing["move_ms"],
-                residence_ms=standing["residence_ms"],
-                dead_band=standing["dead_band"],
-                partners_max=standing["partners_max"],
+                round_ms=market_row["round_ms"],
+                move_ms=market_row["move_ms"],
+                residence_ms=market_row["residence_ms"],
+                dead_band=market_row["dead_band"],
+                partners_max=market_row["partners_max"],
             ),
             loads=recorded_of(rows("loads_since", window_ms=WINDOW_MS)),
             declared=declared_of(declared[0]) if declared else None,
@@ -118,16 +118,18 @@ class PostgresRounds(NamedStatements):
             currencies={contract.name: currency for contract, currency in in_force},
             open=tuple(_open_of(row) for row in rows("open_offers")),
             moves=tuple(_move_of(row) for row in rows("agreed_moves")),
-            told={
-                ContractName(row["contract"]): LastTold(
+            answers={
+                ContractName(row["contract"]): ReceivedAnswer(
                     answer=answer_from(bytes(row["body"])),
                     round=row["round"],
                     level=None if row["is_more"] else row["level"],
                     smallest=_smallest_of(row["offered"]),
                 )
-                for row in rows("told_rooms")
+                for row in rows("reported_headroom")
             },
-            wanted={ContractName(r["contract"]): _wanted_of(r) for r in rows("wanted_loads")},
+            request={
+                ContractName(r["contract"]): _requested_load_of(r) for r in rows("requested_loads")
+            },
             silent={
                 Participant(row["partner"]): Silence(
                     since_ms=row["since_ms"], asks_round=row["asks_round"]
@@ -143,7 +145,7 @@ class PostgresRounds(NamedStatements):
             revision = Revision(row["revision"])
             if revision not in self._contracts:
                 terms = terms_of(bytes(row["document"]))
-                moves = terms.kind is Kind.MOVEMENT
+                moves = terms.kind is ContractKind.MOVEMENT
                 self._contracts[revision] = (
                     (contract_in_force(terms, revision), terms.currency) if moves else None
                 )
@@ -155,7 +157,7 @@ class PostgresRounds(NamedStatements):
 
 def open_postgres_rounds(url: str, participant: Participant) -> PostgresRounds:
     """A `Rounds` in the home at `url`, as its job logs in; one connection."""
-    return PostgresRounds(patient_engine(url), participant)
+    return PostgresRounds(engine_with_timeouts(url), participant)
 
 
 def _open_of(row: RowMapping) -> OpenOffer:
@@ -189,11 +191,11 @@ def _smallest_of(offered: bytes | memoryview) -> float:
     return min(item.load for item in offer_from(bytes(offered)).items)
 
 
-def _wanted_of(row: RowMapping) -> Wanted:
-    return Wanted(
+def _requested_load_of(row: RowMapping) -> RequestedLoad:
+    return RequestedLoad(
         offer=Nonce(row["nonce"]),
         load=row["load"],
         smallest=row["smallest"],
         for_overload=row["for_overload"],
-        told_level=row["told_level"],
+        reported_level=row["reported_level"],
     )

@@ -24,7 +24,7 @@ from medusa_core.grid import BEGINNING_US, Range
 from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Read, Segment, SegmentFile, Stability
 from medusa_core.states import State, Transition
-from pipelines.catalog.knowledge_rows import Assigned, Line, PlannedFrom, Standing
+from pipelines.catalog.knowledge_rows import Assigned, AssignedLines, Line, PlannedFrom
 from pipelines.catalog.records import (
     Assignment,
     Deployment,
@@ -372,12 +372,12 @@ def transition_of(row: Row) -> Transition:
     )
 
 
-def standing_of(document: Row) -> Standing:
-    """The document of the query `knowledge_standing`."""
+def assigned_lines_of(document: Row) -> AssignedLines:
+    """The document of the query `knowledge_assigned`."""
     landed: dict[int, dict[int, int]] = {}
     for line_id, bucket_us, records in document["landed"] or ():
         landed.setdefault(line_id, {})[bucket_us] = records
-    return Standing(
+    return AssignedLines(
         clock_ms=document["clock_ms"],
         assigned=tuple(
             Assigned(

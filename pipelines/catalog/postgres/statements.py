@@ -13,9 +13,9 @@ from pipelines.catalog.postgres.postgres_catalog import SNAPSHOT, catalog_engine
 from pipelines.catalog.postgres.queries import query
 
 
-def patient_engine(url: str, *, patience_ms: int = 30_000) -> Engine:
+def engine_with_timeouts(url: str, *, time_limit_ms: int = 30_000) -> Engine:
     """An engine of one connection, which gives a statement up after so long."""
-    options = f"-c jit=off -c statement_timeout={patience_ms}"
+    options = f"-c jit=off -c statement_timeout={time_limit_ms}"
     return catalog_engine(url, pool_size=1, connect_args={"options": options})
 
 

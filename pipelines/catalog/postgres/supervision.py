@@ -16,15 +16,15 @@ from medusa_core.commits import Lane
 from medusa_core.supervision import DesiredJob, HeldLane, Job
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
 from pipelines.catalog.postgres.queries import query
-from pipelines.catalog.postgres.statements import NamedStatements, patient_engine
+from pipelines.catalog.postgres.statements import NamedStatements, engine_with_timeouts
 
-PATIENCE_MS = 15_000
+TIMEOUT_MS = 15_000
 TRIED_MAX = 50
 """How many jobs of what is desired are looked at: more than are tried before it is given up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SupervisionRows:
     """What one home says at one moment, but for what is to be seen of processes."""
 
     now_ms: int
@@ -38,9 +38,9 @@ class PostgresSupervision(NamedStatements):
     """Jobs of the participant whose home is at `url`, as owner, job or airflow logs in."""
 
     def __init__(self, url: str) -> None:
-        super().__init__(patient_engine(url, patience_ms=PATIENCE_MS))
+        super().__init__(engine_with_timeouts(url, time_limit_ms=TIMEOUT_MS))
 
-    def read(self) -> Standing:
+    def read(self) -> SupervisionRows:
         """All of it, as of one moment."""
         with errors_of_catalog(), self._snapshot() as connection:
 
@@ -48,7 +48,7 @@ class PostgresSupervision(NamedStatements):
                 return connection.execute(query(name), values).mappings().all()
 
             (clock,) = rows("supervision_clock")
-            return Standing(
+            return SupervisionRows(
                 now_ms=clock["now_ms"],
                 reachable_since_ms=clock["reachable_since_ms"],
                 desired=tuple(_desired_of(row) for row in rows("desired_jobs")),
@@ -69,7 +69,7 @@ class PostgresSupervision(NamedStatements):
         self,
         lane: Lane,
         *,
-        is_wanted: bool,
+        is_desired: bool,
         is_lasting: bool,
         because: str,
         who: str,
@@ -79,7 +79,12 @@ class PostgresSupervision(NamedStatements):
 
         Raises Refused for a reason or a name that is empty or too long.
         """
-        values = {"is_wanted": is_wanted, "is_lasting": is_lasting, "because": because, "who": who}
+        values = {
+            "is_desired": is_desired,
+            "is_lasting": is_lasting,
+            "because": because,
+            "who": who,
+        }
         return int(self._value("desire_job", lane=lane.value, renews=renews, **values))
 
     def intend(self, desired: int, supervisor: str) -> int:

@@ -7,21 +7,21 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from medusa_core.segments import Segment, SegmentFile
-from medusa_core.trims import HeldBack, Trimmed
+from medusa_core.trims import TrimLimit, TrimResult
 from pipelines.catalog.postgres.rows import file_of, files_document
 
 
-def trimmed_of(document: Mapping[str, Any]) -> Trimmed:
+def trimmed_of(document: Mapping[str, Any]) -> TrimResult:
     """From the document of medusa.trim_line."""
     held = document["held_by"]
-    return Trimmed(
+    return TrimResult(
         from_us=document["from_us"],
         trimmed_us=document["trimmed_us"],
         segments=document["segments"],
         rows=document["rows"],
         files=tuple(file_of(*found) for found in document["files"] or ()),
         has_more=document["has_more"],
-        held_by=None if held is None else HeldBack(**held),
+        held_by=None if held is None else TrimLimit(**held),
     )
 
 

@@ -286,14 +286,14 @@ class EmbeddedServer:
 
     def _make_data(self, cluster: Path, runs_as: RunsAs) -> None:
         binaries = reachable_programs(None, cluster, runs_as)
-        work = cluster / f"new-{secrets.token_hex(4)}"
-        _make_private_folder(work, runs_as)
-        password_file = work / "password"
+        draft = cluster / f"new-{secrets.token_hex(4)}"
+        _make_private_folder(draft, runs_as)
+        password_file = draft / "password"
         password_file.touch(mode=0o600)
         if runs_as.uid >= 0:
             os.chown(password_file, runs_as.uid, runs_as.gid)
         password_file.write_text(self._password + "\n")
-        command = [str(binaries / "initdb"), "-D", str(work / "data"), "-U", SUPERUSER]
+        command = [str(binaries / "initdb"), "-D", str(draft / "data"), "-U", SUPERUSER]
         command += ["--encoding=UTF8", "--locale=C", f"--pwfile={password_file}"]
         command += ["--auth-host=scram-sha-256", "--auth-local=scram-sha-256"]
         child = OwnedProcess(command, runs_as, self._open_log(cluster, runs_as))
@@ -303,12 +303,12 @@ class EmbeddedServer:
             child.stop()
         if not is_in_time or child.exit_code != 0:
             reason = self._last_words()
-            shutil.rmtree(work, ignore_errors=True)
+            shutil.rmtree(draft, ignore_errors=True)
             raise Unavailable(
                 f"The embedded catalog server cannot be made ({reason}); its log is {self.log}."
             )
-        rename(work / "data", cluster / "data")
-        shutil.rmtree(work)
+        rename(draft / "data", cluster / "data")
+        shutil.rmtree(draft)
 
     def _open_log(self, cluster: Path, runs_as: RunsAs) -> Path:
         log = cluster / "server.log"
@@ -388,10 +388,10 @@ class EmbeddedServer:
         remembered = 0
         with contextlib.suppress(FileNotFoundError, ValueError):
             remembered = int((self._directory / "port").read_text())
-        for wanted in (remembered, 0):
+        for port in (remembered, 0):
             with socket.socket() as probe, contextlib.suppress(OSError, OverflowError):
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((HOST, wanted))
+                probe.bind((HOST, port))
                 return int(probe.getsockname()[1])
         raise Unavailable("No TCP port is free on 127.0.0.1; end some programs and try again.")
 
@@ -401,8 +401,10 @@ class EmbeddedServer:
         except OSError as error:
             return f"its log cannot be read: {error.strerror}"
         lines = [line.strip() for line in text.splitlines() if line.strip()]
-        telling = [line for line in lines if any(w in line for w in ("FATAL:", "PANIC:", "error:"))]
-        last = (telling or lines or ["it said nothing"])[-1]
+        observer = [
+            line for line in lines if any(w in line for w in ("FATAL:", "PANIC:", "error:"))
+        ]
+        last = (observer or lines or ["it said nothing"])[-1]
         return last.rpartition("FATAL:")[2].strip().rstrip(".")
 
 

@@ -40,7 +40,7 @@ from pipelines.catalog.server.roles import (
 )
 
 ROLES = ("owner", "job", "airflow", "analyst", "reader")
-KEEPER = "home"
+OWNER_NOLOGIN = "home"
 """Owns the database and all that is in it, and cannot log in."""
 
 _ADVISORY_LOCK = 0x686F6D65  # "home": one administrator of homes at a time on a server
@@ -51,7 +51,7 @@ _ROLE_LENGTH_MAX = max(len(f"_{role}") for role in ROLES)
 class HomeUrls:
     """A home and how each role logs in: owner for people, job for drivers, and the others.
 
-    `keeper` is for migrations: the administrator's login, in the role that owns the tables.
+    `owner_role` is for migrations: the administrator's login, in the role that owns the tables.
     """
 
     participant: Participant
@@ -61,7 +61,7 @@ class HomeUrls:
     airflow: str
     analyst: str
     reader: str
-    keeper: str = field(repr=False)
+    owner_role: str = field(repr=False)
 
 
 def database_of(participant: Participant) -> str:
@@ -80,7 +80,7 @@ def create_home(admin_url: str, participant: Participant, database: str | None =
     Unavailable if it cannot be reached and Refused if it may not, or if somebody else lives there.
     """
     urls = prepare_home(admin_url, participant, database)
-    migrate(urls.keeper, participant)
+    migrate(urls.owner_role, participant)
     return urls
 
 
@@ -94,8 +94,8 @@ def prepare_home(admin_url: str, participant: Participant, database: str | None 
     with _administrator(admin) as connection:
         for role in ROLES:
             make_login(connection, f"{database}_{role}", passwords[role])
-        make_owner(connection, f"{database}_{KEEPER}")
-        make_database(connection, database, f"{database}_{KEEPER}")
+        make_owner(connection, f"{database}_{OWNER_NOLOGIN}")
+        make_database(connection, database, f"{database}_{OWNER_NOLOGIN}")
         _admit(connection, database)
         _bound(connection, database)
     return _urls(admin, participant, database, passwords)
@@ -122,13 +122,13 @@ def _urls(
         ).render_as_string(hide_password=False)
         for role in ROLES
     }
-    keeper = admin.set(database=database).update_query_dict(
-        {"options": f"-c role={database}_{KEEPER}"}
+    owner = admin.set(database=database).update_query_dict(
+        {"options": f"-c role={database}_{OWNER_NOLOGIN}"}
     )
     return HomeUrls(
         participant=participant,
         database=database,
-        keeper=keeper.render_as_string(hide_password=False),
+        owner_role=owner.render_as_string(hide_password=False),
         **urls,
     )
 
@@ -138,7 +138,7 @@ def drop_home(admin_url: str, database: str) -> None:
     check_name("database", database)
     with _administrator(catalog_url(admin_url)) as connection:
         run(connection, SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)"), Identifier(database))
-        for role in (*ROLES, KEEPER):
+        for role in (*ROLES, OWNER_NOLOGIN):
             run(connection, SQL("DROP ROLE IF EXISTS {}"), Identifier(f"{database}_{role}"))
 
 
@@ -155,8 +155,8 @@ def _bound(connection: psycopg2.extensions.connection, database: str) -> None:
     for role in ROLES:
         for statement in bounds_of(database, role):
             run(connection, statement)
-    reader, keeper = Identifier(f"{database}_reader"), Identifier(f"{database}_{KEEPER}")
-    run(connection, SQL("GRANT {} TO {}"), reader, keeper)
+    reader, owner = Identifier(f"{database}_reader"), Identifier(f"{database}_{OWNER_NOLOGIN}")
+    run(connection, SQL("GRANT {} TO {}"), reader, owner)
 
 
 def _password(admin: URL, database: str, role: str) -> str:

@@ -45,9 +45,9 @@ def reachable_programs(version: int | None, cluster: Path, runs_as: RunsAs) -> P
         system = [v for v in installed if installed[v][0].is_relative_to(SYSTEM_PROGRAMS)]
         version = max(system or installed)
     if version not in installed:
-        wanted = "15 to 18" if version is None else str(version)
+        versions = "15 to 18" if version is None else str(version)
         raise Unavailable(
-            f"Postgres {wanted} is not on this machine; run `make setup`, or set "
+            f"Postgres {versions} is not on this machine; run `make setup`, or set "
             "MEDUSA_CATALOG_URL to a Postgres of yours."
         )
     for folder in installed[version]:
@@ -62,16 +62,16 @@ def copied_programs(folder: Path, cluster: Path, runs_as: RunsAs) -> Path:
     target = cluster / "programs"
     binaries = target / package.name / folder.parent.name / "bin"
     if not (binaries / "postgres").exists():
-        work = cluster / f"new-{secrets.token_hex(4)}"
+        draft = cluster / f"new-{secrets.token_hex(4)}"
         skip = shutil.ignore_patterns("*.a", "include", "pgxs", "__pycache__")
         shutil.copytree(
-            folder.parent, work / package.name / folder.parent.name, symlinks=True, ignore=skip
+            folder.parent, draft / package.name / folder.parent.name, symlinks=True, ignore=skip
         )
         libraries = package.with_name(f"{package.name}.libs")
         if libraries.exists():
-            shutil.copytree(libraries, work / libraries.name)
+            shutil.copytree(libraries, draft / libraries.name)
         if runs_as.uid >= 0:
-            for path in (work, *work.rglob("*")):
+            for path in (draft, *draft.rglob("*")):
                 os.chown(path, runs_as.uid, runs_as.gid, follow_symlinks=False)
-        rename(work, target)
+        rename(draft, target)
     return binaries

@@ -44,7 +44,7 @@ def check_shape(document: Value) -> Iterator[Finding]:
         yield finding_at(kind, f"is {kind_of(kind)}: {hint}")
         return
     for error in _validator(str(kind.content)).iter_errors(plain(document)):
-        yield from _told(document, error, str(kind.content))
+        yield from _text_of(document, error, str(kind.content))
 
 
 @cache
@@ -55,10 +55,14 @@ def schema() -> Mapping[str, Any]:
 
 
 def _unique(
-    validator: object, is_asked: bool, instance: object, rule: object
+    validator: object, is_required: bool, instance: object, rule: object
 ) -> Iterator[ValidationError]:
     # As the standard says, but in one pass: theirs compares each with each.
-    if is_asked and isinstance(instance, list) and len(set(map(_text, instance))) < len(instance):
+    if (
+        is_required
+        and isinstance(instance, list)
+        and len(set(map(_text, instance))) < len(instance)
+    ):
         yield ValidationError("has an item twice")
 
 
@@ -78,7 +82,7 @@ def _validator(kind: str) -> Draft202012Validator:
     return _Validator({"$defs": schema()["$defs"], "$ref": f"#/$defs/{kind}"}, registry=Registry())
 
 
-def _told(document: Value, error: ValidationError, kind: str) -> Iterator[Finding]:
+def _text_of(document: Value, error: ValidationError, kind: str) -> Iterator[Finding]:
     value = _value_at(document, error)
     rule: Mapping[str, Any] = error.schema if isinstance(error.schema, dict) else {}
     hint = rule.get("errorMessage", "see docs/bilateral.md")

@@ -17,13 +17,13 @@ from medusa_core.commits import Cause
 from medusa_core.errors import Refused
 from medusa_core.market.terms import (
     Availability,
+    BillingUnit,
     Content,
+    ContractKind,
     ContractName,
-    Kind,
     LoadUnit,
     Method,
     Movement,
-    Per,
     PriceRange,
     Recovery,
     Subject,
@@ -106,11 +106,11 @@ class _Reader:
         self._findings: list[Finding] = []
 
     def terms(self) -> Terms:
-        kind = Kind(self._text("kind"))
+        kind = ContractKind(self._text("kind"))
         valid = self._inside("valid")
         from_ms = self._read(valid["from"], time_ms_of, 0)
         until_ms = self._read(valid["until"], time_ms_of, 0)
-        is_paid = kind is not Kind.SUGGESTED
+        is_paid = kind is not ContractKind.SUGGESTED
         settled_ms = self._duration("settlement", 1) if is_paid else SUGGESTION_SETTLED_MS
         notice_ms = self._notice()
         subject = self._subject(kind)
@@ -140,9 +140,9 @@ class _Reader:
                 at = self._fields["instead"]
             raise NotRead([finding_of(at, at.refused(f"cannot be agreed on: {error}"))]) from None
 
-    def _subject(self, kind: Kind) -> Subject | None:
+    def _subject(self, kind: ContractKind) -> Subject | None:
         match kind:
-            case Kind.MOVEMENT:
+            case ContractKind.MOVEMENT:
                 price = self._price_range()
                 load_max = self._amount("load_max", "the most load")
                 availability = self._availability()
@@ -161,16 +161,16 @@ class _Reader:
                     penalty=penalty,
                     hold_ms_max=hold_ms_max,
                 )
-            case Kind.CONTENT:
+            case ContractKind.CONTENT:
                 return Content(
                     stream=StreamName(self._text("stream")),
                     price=self._amount("price", "the price"),
-                    per=Per(self._text("per")),
+                    per=BillingUnit(self._text("per")),
                     availability=self._availability(),
                     penalty=self._penalty(),
                     hold_ms_max=self._hold(),
                 )
-            case Kind.SUGGESTED:
+            case ContractKind.SUGGESTED:
                 return Suggested(
                     stream=StreamName(self._text("stream")),
                     instead=Participant(self._text("instead")),

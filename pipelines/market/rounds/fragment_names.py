@@ -44,7 +44,7 @@ def naming_of(
     """What fragments of the networks here are called under these contracts."""
     parts = {of: name for of in fragments if (name := _name(of)) is not None}
     networks = Counter(parts.values())
-    asked_for = {
+    requested = {
         name
         for contract in contracts
         if contract.payer == payer
@@ -53,7 +53,7 @@ def naming_of(
     names: dict[str, FragmentName] = {}
     for of, name in parts.items():
         qualified = FragmentName(f"{of.partition('/')[0]}.{name}")
-        names[of] = qualified if networks[name] > 1 or qualified in asked_for else name
+        names[of] = qualified if networks[name] > 1 or qualified in requested else name
     return Naming(names)
 
 

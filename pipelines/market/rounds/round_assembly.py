@@ -15,53 +15,55 @@ from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.rounds import open_postgres_rounds
 from pipelines.exchange.in_process import Partner
-from pipelines.market.rounds.round_tick import MarketTurns
-from pipelines.market.sync.background_worker import TurnsBeside
-from pipelines.market.sync.sync_assembly import open_desk
+from pipelines.market.rounds.round_tick import MarketWorker
+from pipelines.market.sync.background_worker import BackgroundWorker
+from pipelines.market.sync.sync_assembly import open_contract_sync
 
 
 @contextmanager
-def open_turns(
+def open_market_worker(
     directory: Path,
     participant: Participant,
     url: str,
     partners: Mapping[Participant, Partner],
-    told: Callable[[Exception], None],
+    on_error: Callable[[Exception], None],
     *,
-    is_patient: bool = False,
-) -> Iterator[MarketTurns]:
+    to_all: bool = False,
+) -> Iterator[MarketWorker]:
     """Turns that sign with the participant's key; see `open_desk`."""
     with (
-        open_desk(directory, participant, url, partners, told, is_patient=is_patient) as opened,
+        open_contract_sync(
+            directory, participant, url, partners, on_error, to_all=to_all
+        ) as opened,
         closing(open_postgres_rounds(url, participant)) as rounds,
     ):
-        desk, agreements = opened
-        yield MarketTurns(desk, agreements, rounds, told)
+        contract_sync, agreements = opened
+        yield MarketWorker(contract_sync, agreements, rounds, on_error)
 
 
-def turns_beside(
+def market_worker(
     directory: Path,
     participant: Participant,
     url: str,
     partners: Mapping[Participant, Partner],
-    told: Callable[[Exception], None],
-) -> TurnsBeside | None:
+    on_error: Callable[[Exception], None],
+) -> BackgroundWorker | None:
     """Turns in the market beside a loop, which begin with its desk's.
 
     None without a key, as a home has that no contracts were applied to. A key that is not kept as
     it must be is told of, and none is used.
     """
     heard: deque[Exception] = deque(maxlen=1_000)
-    opened = open_turns(directory, participant, url, partners, heard.append)
+    opened = open_market_worker(directory, participant, url, partners, heard.append)
     try:
-        turns = opened.__enter__()
+        worker = opened.__enter__()
     except Unavailable:
         return None
     except Refused as error:
-        told(error)
+        on_error(error)
         return None
 
     def close() -> None:
         opened.__exit__(None, None, None)
 
-    return TurnsBeside(turns, heard, told, closes=close)
+    return BackgroundWorker(worker, heard, on_error, closes=close)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, assert_never
 
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.market.decisions import (
     GiveAnswer,
     HandOn,
@@ -17,10 +17,10 @@ from medusa_core.market.decisions import (
     LowerLoad,
     MakeOffer,
     MarketDecision,
-    TellRoom,
+    ReportHeadroom,
 )
-from medusa_core.market.knowledge import MarketKnowledge, ProviderStanding, Received
-from medusa_core.market.learning import after_answering, after_telling
+from medusa_core.market.knowledge import MarketKnowledge, ProviderStatus, ReceivedOffer
+from medusa_core.market.learning import after_answering, after_reporting
 from medusa_core.market.messages import Answer, Item, Reason, answer_bytes, offer_bytes
 from medusa_core.market.terms import ContractName
 from medusa_core.names import Participant
@@ -49,7 +49,7 @@ def request_of(
         "offers": writing.offers,
         "answers": writing.answers,
         "leaves": writing.leaves,
-        "wanted": list(writing.wanted.values()),
+        "wanted": list(writing.loads.values()),
     }
 
 
@@ -68,20 +68,20 @@ def declined_unweighed(facts: MarketFacts) -> list[GiveAnswer]:
         else:
             reason = Reason.UNWEIGHED
             why = "what load costs is not declared in the contract's currency"
-        asked = Received(waiting.offer, waiting.round)
-        decisions.append(_declined(waiting.partner, asked, facts.round, reason, why))
+        offer = ReceivedOffer(waiting.offer, waiting.round)
+        decisions.append(_declined(waiting.partner, offer, facts.round, reason, why))
     return decisions
 
 
 def declined_instead(refused: GiveAnswer) -> GiveAnswer:
     """What is answered where the home will not have an offer accepted."""
     why = "this home's catalog does not allow it"
-    said = refused.answer.round
-    return _declined(refused.to, refused.received, said, Reason.TERMS, why)
+    round_ = refused.answer.round
+    return _declined(refused.to, refused.received, round_, Reason.TERMS, why)
 
 
 def _declined(
-    to: Participant, received: Received, round_: int, reason: Reason, why: str
+    to: Participant, received: ReceivedOffer, round_: int, reason: Reason, why: str
 ) -> GiveAnswer:
     offer = received.offer
     answer = Answer(
@@ -92,7 +92,7 @@ def _declined(
         rooms=(),
         reason=reason,
     )
-    because = Because(why, {"offered": len(offer.items), "accepted": 0})
+    because = DecisionReason(why, {"offered": len(offer.items), "accepted": 0})
     return GiveAnswer(to=to, received=received, answer=answer, because=because)
 
 
@@ -101,16 +101,16 @@ class _Writing:
 
     def __init__(self, facts: MarketFacts, knowledge: MarketKnowledge | None) -> None:
         self._facts = facts
-        self._asked = {waiting.partner for waiting in facts.open if waiting.is_own}
+        self._waiting = {waiting.partner for waiting in facts.open if waiting.is_own}
         as_provider = () if knowledge is None else knowledge.as_provider
-        self._standings = {standing.contract.name: standing for standing in as_provider}
+        self._statuses = {status.contract.name: status for status in as_provider}
         self._granted = {
             _leaf(m.contract, m.item): m.move_id for m in facts.moves if m.is_given and m.is_granted
         }
         self.offers: list[dict[str, Any]] = []
         self.answers: list[dict[str, Any]] = []
         self.leaves: list[int] = []
-        self.wanted: dict[str, dict[str, Any]] = {}
+        self.loads: dict[str, dict[str, Any]] = {}
 
     def add(self, decision: MarketDecision) -> None:
         match decision:
@@ -118,12 +118,12 @@ class _Writing:
                 self._offer(decision)
             case GiveAnswer(to=to, answer=answer, because=because):
                 self._say(to, answer, because, leaves=self._leaves(decision.hands_on))
-                standing = self._standings.get(answer.contract)
-                if standing is not None and answer.reason in LEARNING:
-                    self._learn(after_answering(standing, decision.received.offer, answer))
-            case TellRoom(to=to, answer=answer, because=because):
+                status = self._statuses.get(answer.contract)
+                if status is not None and answer.reason in LEARNING:
+                    self._learn(after_answering(status, decision.received.offer, answer))
+            case ReportHeadroom(to=to, answer=answer, because=because):
                 self._say(to, answer, because, is_more=True)
-                self._learn(after_telling(self._standings[answer.contract], answer))
+                self._learn(after_reporting(self._statuses[answer.contract], answer))
             case LowerLoad(leaves=leaves):
                 self.leaves += [self._granted[_leaf(*leaf)] for leaf in leaves]
             case KeepOpen():
@@ -132,9 +132,9 @@ class _Writing:
                 assert_never(decision)
 
     def _offer(self, decision: MakeOffer) -> None:
-        if decision.to in self._asked:
+        if decision.to in self._waiting:
             return
-        self._asked.add(decision.to)
+        self._waiting.add(decision.to)
         self.offers.append(
             {
                 "body": offer_bytes(decision.offer).decode(),
@@ -147,7 +147,7 @@ class _Writing:
         self,
         to: Participant,
         answer: Answer,
-        because: Because,
+        because: DecisionReason,
         *,
         leaves: list[dict[str, Any]] | None = None,
         is_more: bool = False,
@@ -174,18 +174,18 @@ class _Writing:
             for leaf in hand_on.leaves
         ]
 
-    def _learn(self, standing: ProviderStanding) -> None:
-        wanted, contract = standing.wanted, standing.contract
-        if wanted is None:
+    def _learn(self, status: ProviderStatus) -> None:
+        request, contract = status.request, status.contract
+        if request is None:
             return
-        self.wanted[contract.name] = {
+        self.loads[contract.name] = {
             "contract": contract.name,
             "revision": contract.revision,
-            "nonce": wanted.offer,
-            "load": max(wanted.load, 0.0),
-            "smallest": wanted.smallest,
-            "for_overload": wanted.for_overload,
-            "told_level": wanted.told_level,
+            "nonce": request.offer,
+            "load": max(request.load, 0.0),
+            "smallest": request.smallest,
+            "for_overload": request.for_overload,
+            "reported_level": request.reported_level,
         }
 
 

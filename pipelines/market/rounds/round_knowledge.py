@@ -12,17 +12,17 @@ from math import inf
 from medusa_core.loads import Load, load_of
 from medusa_core.market.costs import Queue
 from medusa_core.market.knowledge import (
-    Accepted,
-    Carried,
+    AcceptedItems,
+    CarriedLoad,
     ContractInForce,
     MarketKnowledge,
     MarketLimits,
-    PayerStanding,
-    ProviderStanding,
-    Received,
+    PayerStatus,
+    ProviderStatus,
+    ReceivedOffer,
     in_order,
 )
-from medusa_core.market.learning import is_passed_over, lowest_taken, told_by
+from medusa_core.market.learning import is_passed_over, lowest_taken, stated_by
 from medusa_core.market.messages import Answer, Item, Nonce
 from medusa_core.names import Participant
 from pipelines.catalog.round_store import MarketFacts, OpenOffer
@@ -48,7 +48,7 @@ def knowledge_of(
         return None
     load = load_of(facts.loads, facts.clock_ms)
     if naming is None:
-        parts: set[str] = set() if load is None else {key.fragment for key in load.works}
+        parts: set[str] = set() if load is None else {key.fragment for key in load.by_key}
         naming = naming_of(parts, facts.contracts, facts.participant)
     carried = 0.0 if load is None else load.carried
     moves = [m for m in facts.moves if not m.is_granted]
@@ -71,7 +71,7 @@ def knowledge_of(
         ),
         as_provider=tuple(_as_provider(c, facts) for c in known if c.provider == facts.participant),
         received=tuple(
-            Received(waiting.offer, waiting.round)
+            ReceivedOffer(waiting.offer, waiting.round)
             for waiting in received(facts)
             if can_be_weighed(waiting, facts)
         ),
@@ -116,18 +116,18 @@ def can_be_weighed(waiting: OpenOffer, facts: MarketFacts) -> bool:
     )
 
 
-def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[Carried]:
+def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[CarriedLoad]:
     """What may be named in a contract and has load, by that name."""
     leaving = {(m.item.fragment, m.item.partition) for m in facts.moves if m.is_given}
-    taken = {(t.item.fragment, t.item.partition): t for t in facts.lying if not t.is_given}
-    for of, partition in sorted({(key.fragment, key.partition) for key in load.works}):
+    taken = {(t.item.fragment, t.item.partition): t for t in facts.placed if not t.is_given}
+    for of, partition in sorted({(key.fragment, key.partition) for key in load.by_key}):
         names = called(of)
         spent = round(load.of(of, partition), PLACES)
         if names is None or spent <= 0:
             continue
         parts = [(name, partition) for name in names]
         was = next((taken[part] for part in parts if part in taken), None)
-        yield Carried(
+        yield CarriedLoad(
             Item(naming.names[of], partition, spent),
             contract=None if was is None else was.contract,
             since_ms=0 if was is None else was.since_ms,
@@ -138,7 +138,7 @@ def carried_of(load: Load, facts: MarketFacts, naming: Naming) -> Iterator[Carri
 def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:
     """Whether one may hand load over under it now: one offer to a partner at a time, and none to
     one that could not weigh the last."""
-    last = facts.told.get(contract.name)
+    last = facts.answers.get(contract.name)
     if last is not None and is_passed_over(last.answer, last.round, facts.round):
         return False
     return contract.payer == facts.participant and not any(
@@ -149,34 +149,38 @@ def _may_ask(contract: ContractInForce, facts: MarketFacts) -> bool:
     )
 
 
-def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStanding:
+def _as_payer(contract: ContractInForce, facts: MarketFacts) -> PayerStatus:
     mine = [m for m in facts.moves if m.is_given and m.contract == contract.name]
     waiting = next((o for o in facts.open if o.is_own and o.offer.contract == contract.name), None)
     granted = [m for m in mine if m.is_granted and m.round == facts.round]
     granted = [m for m in granted if m.level == granted[0].level]
-    told = facts.told.get(contract.name)
-    return PayerStanding(
+    received = facts.answers.get(contract.name)
+    return PayerStatus(
         contract=contract,
         load_there=sum(m.item.load for m in mine if not m.is_granted)
         + _lies(contract, facts, is_given=True),
         open=None if waiting is None else waiting.offer,
         relays=waiting is not None and waiting.relays,
-        accepted=(Accepted(granted[0].level, tuple(m.item for m in granted)) if granted else None),
-        told=(
-            None if told is None else told_by(told.answer, told.round, told.level, told.smallest)
+        accepted=(
+            AcceptedItems(granted[0].level, tuple(m.item for m in granted)) if granted else None
+        ),
+        last_answer=(
+            None
+            if received is None
+            else stated_by(received.answer, received.round, received.level, received.smallest)
         ),
         unreachable_since_ms=_silent_since(contract.provider, facts),
     )
 
 
-def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStanding:
-    return ProviderStanding(
+def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStatus:
+    return ProviderStatus(
         contract=contract,
         load_here=sum(
             m.item.load for m in facts.moves if not m.is_given and m.contract == contract.name
         )
         + _lies(contract, facts, is_given=False),
-        wanted=facts.wanted.get(contract.name),
+        request=facts.request.get(contract.name),
         unreachable_since_ms=_silent_since(contract.payer, facts),
     )
 
@@ -184,7 +188,7 @@ def _as_provider(contract: ContractInForce, facts: MarketFacts) -> ProviderStand
 def _lies(contract: ContractInForce, facts: MarketFacts, *, is_given: bool) -> float:
     """The load that has moved under a contract."""
     return sum(
-        t.item.load for t in facts.lying if t.is_given == is_given and t.contract == contract.name
+        t.item.load for t in facts.placed if t.is_given == is_given and t.contract == contract.name
     )
 
 

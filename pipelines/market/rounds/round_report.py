@@ -14,13 +14,13 @@ from medusa_core.market.decisions import (
     LowerLoad,
     MakeOffer,
     MarketDecision,
-    TellRoom,
+    ReportHeadroom,
     explain,
 )
 from medusa_core.market.knowledge import ContractInForce
 from medusa_core.market.messages import Item
 from medusa_core.names import Participant
-from pipelines.catalog.round_store import LastSaid, MarketFacts, Rounds
+from pipelines.catalog.round_store import AnswerRecord, MarketFacts, Rounds
 
 
 def decision_documents(decisions: Iterable[MarketDecision]) -> list[dict[str, Any]]:
@@ -45,7 +45,7 @@ def market_facts(rounds: Rounds) -> Mapping[str, Any] | None:
     facts = rounds.read()
     if not (facts.contracts or facts.open or facts.moves):
         return None
-    said = rounds.last_said()
+    answers = rounds.last_answers()
     opened_ms = facts.opened_at_ms
     return {
         "round": facts.round,
@@ -77,16 +77,16 @@ def market_facts(rounds: Rounds) -> Mapping[str, Any] | None:
             }
             for move in facts.moves
         ],
-        "contracts": [_contract(contract, facts, said) for contract in facts.contracts],
+        "contracts": [_contract(contract, facts, answers) for contract in facts.contracts],
     }
 
 
 def _contract(
-    contract: ContractInForce, facts: MarketFacts, said: Iterable[LastSaid]
+    contract: ContractInForce, facts: MarketFacts, answers: Iterable[AnswerRecord]
 ) -> dict[str, Any]:
     pays = contract.payer == facts.participant
     partner: Participant = contract.provider if pays else contract.payer
-    last = next((s for s in said if s.contract == contract.name and s.is_own != pays), None)
+    last = next((s for s in answers if s.contract == contract.name and s.is_own != pays), None)
     silence = facts.silent.get(partner)
     return {
         "contract": contract.name,
@@ -130,7 +130,7 @@ def _items(decision: MarketDecision) -> tuple[Item, ...]:
             return decision.received.offer.items
         case LowerLoad():
             return tuple(item for _, item in decision.leaves)
-        case TellRoom():
+        case ReportHeadroom():
             return ()
 
 

@@ -37,7 +37,7 @@ from pipelines.catalog.agreement_store import Received, RoundEnvelopes
 from pipelines.catalog.round_store import MarketFacts, Rounds
 from pipelines.market.rounds.round_documents import declined_instead, declined_unweighed, request_of
 from pipelines.market.rounds.round_knowledge import knowledge_of, own_offer, received
-from pipelines.market.sync.contract_sync import Turn
+from pipelines.market.sync.contract_sync import SyncResult
 
 ENVELOPES_MAX = 128
 TRIES = 4
@@ -47,20 +47,20 @@ DUE = "the time has passed"
 
 
 @dataclass(frozen=True, slots=True)
-class MarketTurn:
+class MarketTick:
     """What a turn did; `opened` is the round that it opened, if it did."""
 
     opened: int | None = None
     taken: int = 0
     refused: int = 0
     decisions: tuple[MarketDecision, ...] = ()
-    agreements: Turn = field(default_factory=Turn)
+    agreements: SyncResult = field(default_factory=SyncResult)
 
     @property
     def is_idle(self) -> bool:
         """Whether nothing moved."""
-        said = any(not isinstance(decision, KeepOpen) for decision in self.decisions)
-        return self.agreements.is_idle and not (self.opened or self.taken or self.refused or said)
+        given = any(not isinstance(decision, KeepOpen) for decision in self.decisions)
+        return self.agreements.is_idle and not (self.opened or self.taken or self.refused or given)
 
     @property
     def waiting(self) -> int:
@@ -68,32 +68,32 @@ class MarketTurn:
         return self.agreements.waiting
 
 
-class ContractDesk(Protocol):
+class ContractSyncPort(Protocol):
     """Takes what partners sent about contracts, and delivers; `AgreementDesk`."""
 
-    def turn(self) -> Turn: ...
+    def tick(self) -> SyncResult: ...
 
 
-class MarketTurns:
+class MarketWorker:
     """Makes a participant's turns; `told` hears what is refused."""
 
     def __init__(
         self,
-        desk: ContractDesk,
+        contract_sync: ContractSyncPort,
         agreements: RoundEnvelopes,
         rounds: Rounds,
-        told: Callable[[Exception], None] = lambda error: None,
+        on_error: Callable[[Exception], None] = lambda error: None,
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
     ) -> None:
-        self._desk = desk
+        self._contract_sync = contract_sync
         self._agreements = agreements
         self._rounds = rounds
-        self._told = told
+        self._on_error = on_error
         self._draw_nonce = draw_nonce
         self._kept: tuple[int, int] | None = None
 
-    def turn(self, *, opens: str | None = None) -> MarketTurn:
+    def tick(self, *, opens: str | None = None) -> MarketTick:
         """Do what is to be done now; `opens`: why a round is opened in any case.
 
         Raises Unavailable if this home is away, Conflict if others were faster again and again.
@@ -101,9 +101,9 @@ class MarketTurns:
         waits = self._rounds.waits()
         if waits:
             self._rounds.expire()  # 1
-        agreements = self._desk.turn()  # 2
+        agreements = self._contract_sync.tick()  # 2
         if not (waits or opens) and (agreements.is_idle or not self._rounds.waits()):
-            return MarketTurn(agreements=agreements)
+            return MarketTick(agreements=agreements)
         opened = self._open(opens)  # 3
         if opened is not None:
             self._rounds.expire()  # what was granted in the round before has lapsed
@@ -111,10 +111,10 @@ class MarketTurns:
         taken, refused = self._take()  # 4
         decisions = [*self._offer(), *self._answer()]  # 5, 6
         if decisions:
-            sent = self._desk.turn()  # 7
+            sent = self._contract_sync.tick()  # 7
             agreements = _both(agreements, sent)
             reached("round.sent")
-        return MarketTurn(opened, taken, refused, tuple(decisions), agreements)
+        return MarketTick(opened, taken, refused, tuple(decisions), agreements)
 
     def explain(self) -> tuple[MarketFacts, list[MarketDecision]]:
         """What would be offered in a round that began now, and answered to what waits; nothing is
@@ -151,7 +151,7 @@ class MarketTurns:
                 except Refused as error:
                     self._agreements.refuse(envelope.envelope_id, str(error))
                     sender = envelope.envelope.sender
-                    self._told(Refused(f"an {kind.value} of {sender} is refused: {error}"))
+                    self._on_error(Refused(f"an {kind.value} of {sender} is refused: {error}"))
                     refused += 1
                 except Conflict:
                     # Somebody else has taken it, or the market has changed: the next turn looks
@@ -178,7 +178,7 @@ class MarketTurns:
         made = own_offer(facts, answer)
         if made is None or made.relays or made.offer.round >= facts.round or knowledge is None:
             return None, None
-        if all(standing.contract.name != answer.contract for standing in knowledge.as_payer):
+        if all(status.contract.name != answer.contract for status in knowledge.as_payer):
             return None, None
         return handed_over(knowledge, made.offer, answer.accepted), facts.changes
 
@@ -209,10 +209,10 @@ class MarketTurns:
         if not any(isinstance(decision, KeepOpen) for decision in answers):
             return answers
         # Who keeps an offer open asks on at once: its payer waits for no more than a round.
-        asked = self._decided(lambda facts: bool(received(facts)), ask_on)
+        reports = self._decided(lambda facts: bool(received(facts)), ask_on)
         facts = self._rounds.read()
         self._kept = (facts.changes, facts.round)
-        return [*answers, *asked]
+        return [*answers, *reports]
 
     def _decided(
         self,
@@ -260,7 +260,7 @@ class MarketTurns:
             try:
                 self._apply_at(facts.changes + len(made), facts, knowledge, [one], decides=False)
             except Refused as error:
-                self._told(error)
+                self._on_error(error)
                 return False
             made.append(one)
             return True
@@ -292,9 +292,9 @@ class MarketTurns:
         return facts, knowledge_of(facts, Nonce(self._draw_nonce()))
 
 
-def _both(first: Turn, second: Turn) -> Turn:
+def _both(first: SyncResult, second: SyncResult) -> SyncResult:
     """Two turns as one; what waits is what waits after the second."""
-    return Turn(
+    return SyncResult(
         expired=first.expired + second.expired,
         taken=first.taken + second.taken,
         refused=first.refused + second.refused,

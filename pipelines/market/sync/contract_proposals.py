@@ -28,7 +28,7 @@ WHAT = "contract"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgreementStanding:
+class AgreementStatus:
     """What stands in a home of contracts: nothing in one that is not made yet.
 
     `known` are those whose key is known there; `applied` is what the folder asked for last.
@@ -50,9 +50,9 @@ class AgreementChange:
     proposes: Terms | None = None
 
 
-def read_agreement_standing(agreements: Agreements) -> AgreementStanding:
+def read_agreement_status(agreements: Agreements) -> AgreementStatus:
     """What stands in a home."""
-    return AgreementStanding(
+    return AgreementStatus(
         contracts={status.contract: status for status in agreements.contracts()},
         agreed=agreements.agreed(),
         proposed=agreements.own_proposals(),
@@ -63,7 +63,7 @@ def read_agreement_standing(agreements: Agreements) -> AgreementStanding:
 
 def decide_agreements(
     contracts: Iterable[Terms],
-    standings: Mapping[Participant, AgreementStanding],
+    statuses: Mapping[Participant, AgreementStatus],
     at_hand: Collection[Participant],
 ) -> tuple[AgreementChange, ...]:
     """How each contract stands in those of its parties' homes that are looked at, by home.
@@ -71,8 +71,8 @@ def decide_agreements(
     `at_hand` are participants whose keys will be known, whether they are yet or not.
     """
     return tuple(
-        _decide(home, terms, standings[home], at_hand)
-        for home in sorted(standings)
+        _decide(home, terms, statuses[home], at_hand)
+        for home in sorted(statuses)
         for terms in contracts
         if home in terms.parties
     )
@@ -96,12 +96,12 @@ def propose_agreements(
 def _decide(
     home: Participant,
     terms: Terms,
-    standing: AgreementStanding,
+    state: AgreementStatus,
     at_hand: Collection[Participant],
 ) -> AgreementChange:
     name = terms.contract
-    agreed, last = standing.agreed.get(name), standing.proposed.get(name)
-    applied, status = standing.applied.get(name), standing.contracts.get(name)
+    agreed, last = state.agreed.get(name), state.proposed.get(name)
+    applied, status = state.applied.get(name), state.contracts.get(name)
     partner = terms.partner_of(home)
 
     def shown(mark: Mark, detail: str, proposes: Terms | None = None) -> AgreementChange:
@@ -120,12 +120,12 @@ def _decide(
         return shown(Mark.SAME, f"proposed, {partner} has not agreed yet")
     if agreed is not None and not is_open and _same(agreed, terms):
         return shown(Mark.SAME, f"agreed with {partner}, number {agreed.number}")
-    if partner not in standing.known and partner not in at_hand:
+    if partner not in state.known and partner not in at_hand:
         return shown(
             Mark.LEFT, f"no key of {partner} is known here: call medusa_api.learn_key, then apply"
         )
-    stands = last.terms if is_open and last is not None else agreed
-    by_hand = stands is not None and (applied is None or not _same(applied.terms, stands))
+    current = last.terms if is_open and last is not None else agreed
+    by_hand = current is not None and (applied is None or not _same(applied.terms, current))
     if by_hand or _was_withdrawn(last, agreed):
         is_same = applied is not None and _same(applied.terms, terms)
         since = "edited in SQL since" if is_same else "edited in SQL and in its file"
@@ -135,7 +135,7 @@ def _decide(
         number=1 if agreed is None else agreed.number + 1,
         supersedes=None if agreed is None else revision_of(agreed),
     )
-    if stands is None:
+    if current is None:
         again = "" if last is None else " again"
         return shown(Mark.NEW, f"{terms.kind.value}, proposed to {partner}{again}", proposes)
     return shown(Mark.CHANGED, f"number {proposes.number}, proposed to {partner}", proposes)

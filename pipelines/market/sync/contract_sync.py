@@ -24,12 +24,12 @@ from dataclasses import dataclass, replace
 
 from medusa_core.errors import Conflict, Diverged, Refused, Unavailable
 from medusa_core.market.agreements import (
-    DocumentTold,
-    HoldingsTold,
-    NoticeTold,
+    DocumentEnvelope,
+    HoldingsEnvelope,
+    NoticeEnvelope,
     read_message,
 )
-from medusa_core.market.converging import ToldAgreement, differences, judge
+from medusa_core.market.converging import ReportedAgreement, differences, judge
 from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import Envelope, check_envelope, contract_bytes
 from medusa_core.names import Participant
@@ -42,7 +42,7 @@ from pipelines.catalog.agreement_store import (
     Message,
     Received,
 )
-from pipelines.exchange.exchange_port import Post
+from pipelines.exchange.exchange_port import Transport
 from pipelines.market.sync.outbox_delivery import Deliveries
 from pipelines.market.sync.signatures import SigningKey
 from pipelines.market.sync.verification import (
@@ -63,7 +63,7 @@ OPEN_MS_MAX = 15_000
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SyncResult:
     """What a turn did; `waiting` envelopes and messages are looked at again.
 
     What waits for a partner that is left alone for now is not in `waiting`: nothing is done about
@@ -83,7 +83,7 @@ class Turn:
         return not (self.expired or self.taken or self.refused or self.signed or self.sent)
 
 
-class AgreementDesk:
+class ContractSync:
     """Makes a participant's turns; `told` hears what is refused and who is away.
 
     `draw_jitter`: see `Deliveries`. A command is `to_all`: its user waits for the answer of
@@ -95,8 +95,8 @@ class AgreementDesk:
         self,
         agreements: Agreements,
         key: SigningKey,
-        post: Post,
-        told: Callable[[Exception], None] = lambda error: None,
+        post: Transport,
+        on_error: Callable[[Exception], None] = lambda error: None,
         *,
         draw_nonce: Callable[[], str] = lambda: secrets.token_hex(16),
         lasts_ms: int = LASTS_MS,
@@ -106,12 +106,12 @@ class AgreementDesk:
     ) -> None:
         self._agreements = agreements
         self._key = key
-        self._told = told
+        self._on_error = on_error
         self._draw_nonce = draw_nonce
         self._lasts_ms = lasts_ms
         self._to_all = to_all
         self._deliveries = Deliveries(
-            agreements, post, told, to_all=to_all, draw_jitter=draw_jitter
+            agreements, post, on_error, to_all=to_all, draw_jitter=draw_jitter
         )
         self._tidies_s = clock.monotonic_s()
         self._greets = greets
@@ -121,14 +121,14 @@ class AgreementDesk:
         """Whose desk it is."""
         return self._agreements.participant
 
-    def turn(self) -> Turn:
+    def tick(self) -> SyncResult:
         """Do what is to be done now; raises Unavailable if this home is away."""
         if self._greets:
-            self._agreements.tell_standings()
+            self._agreements.send_statuses()
             self._greets = False
         self._keep_house()
-        if not self._agreements.has_work(to_all=self._to_all):
-            return Turn()
+        if not self._agreements.has_due(to_all=self._to_all):
+            return SyncResult()
         expired = self._agreements.expire()  # 1
         taken, refused, kept = self._take_inbox()  # 2
         signed = self._sign() + self._state()  # 3
@@ -136,7 +136,7 @@ class AgreementDesk:
             self._agreements.seal(message.message_id, self._sealed(message))
         reached("agreement.sealed")
         sent, left = self._deliveries.deliver()  # 5
-        return Turn(expired, taken, refused, signed, sent, kept + left)
+        return SyncResult(expired, taken, refused, signed, sent, kept + left)
 
     def _keep_house(self) -> None:
         if clock.monotonic_s() >= self._tidies_s:
@@ -179,8 +179,8 @@ class AgreementDesk:
             self._agreements.refuse(received.envelope_id, str(error))
             envelope = received.envelope
             kind = envelope.kind.value
-            told = f"a {kind} in the name of {envelope.sender} is refused: {error}"
-            self._told(Refused(told))
+            text = f"a {kind} in the name of {envelope.sender} is refused: {error}"
+            self._on_error(Refused(text))
             return False
         return True
 
@@ -190,43 +190,43 @@ class AgreementDesk:
         check_sender(envelope, keys)
         check_envelope(envelope, self.participant, received.received_at_ms)
         reached("agreement.verified")
-        told = read_message(envelope.kind, envelope.body)
-        match told:
+        holdings = read_message(envelope.kind, envelope.body)
+        match holdings:
             case None:
                 self._agreements.verify(envelope_id)
-            case DocumentTold():
-                self._take_document(envelope_id, envelope.sender, told, keys)
-            case NoticeTold():
-                verified = verified_notice(told, keys)
-                self._agreements.take_notice(envelope_id, told, verified)
-            case HoldingsTold():
-                here = self._agreements.holdings(envelope.sender, told.after, told.until)
-                differing = tuple(differences(here, told.holdings))
+            case DocumentEnvelope():
+                self._take_document(envelope_id, envelope.sender, holdings, keys)
+            case NoticeEnvelope():
+                verified = verified_notice(holdings, keys)
+                self._agreements.take_notice(envelope_id, holdings, verified)
+            case HoldingsEnvelope():
+                here = self._agreements.holdings(envelope.sender, holdings.after, holdings.until)
+                differing = tuple(differences(here, holdings.holdings))
                 self._agreements.take_holdings(envelope_id, differing)
             case _:
-                self._agreements.take(envelope_id, told)
+                self._agreements.take(envelope_id, holdings)
         reached("agreement.taken")
 
     def _take_document(
         self,
         envelope_id: int,
         sender: Participant,
-        told: DocumentTold,
+        envelope: DocumentEnvelope,
         keys: Mapping[Participant, KnownKeys],
     ) -> None:
-        terms = told.terms
-        signatures, confirmation = verified_document(told, keys)
+        terms = envelope.terms
+        signatures, confirmation = verified_document(envelope, keys)
         judged = None
         if len(signatures) == len(terms.parties):
-            held, text = self._agreements.held(envelope_id, told.document)
-            agreement = ToldAgreement(
+            held, text = self._agreements.held(envelope_id, envelope.document)
+            agreement = ReportedAgreement(
                 number=terms.number,
                 revision=revision_of(terms),
                 supersedes=terms.supersedes,
                 counts=confirmation is not None or sender == terms.provider,
             )
             judged = Judged(verdict=judge(agreement, held), held=text)
-        self._agreements.take_document(envelope_id, told, signatures, confirmation, judged)
+        self._agreements.take_document(envelope_id, envelope, signatures, confirmation, judged)
 
     # ------------------------------------------------------------ signing and sending
 
@@ -237,10 +237,10 @@ class AgreementDesk:
             try:
                 signed += self._agreements.sign(revision, signature, self._key.public_key)
             except (Refused, Conflict) as error:
-                self._told(error)
+                self._on_error(error)
             except Unavailable as error:
                 # Somebody edits it just now, which keeps nothing else from being told.
-                self._told(error)
+                self._on_error(error)
                 break
             reached("agreement.signed")
         return signed
@@ -252,7 +252,7 @@ class AgreementDesk:
             try:
                 stated += self._agreements.state(statement, signature, self._key.public_key)
             except (Refused, Conflict) as error:
-                self._told(error)
+                self._on_error(error)
         return stated
 
     def _sealed(self, message: Message) -> Envelope:
@@ -268,13 +268,13 @@ class AgreementDesk:
         return replace(blank, signature=self._key.sign(blank.bytes_to_sign))
 
 
-def settle(desks: Iterable[AgreementDesk], *, turns_max: int = 12) -> int:
+def settle(desks: Iterable[ContractSync], *, ticks_max: int = 12) -> int:
     """Turns of several desks until nothing moves, or so many; how many were made.
 
     For homes at hand all at once: a command, not a participant's loop.
     """
     those = tuple(desks)
-    for made in range(turns_max):
-        if all([desk.turn().is_idle for desk in those]):  # noqa: C419 - each has its turn
+    for made in range(ticks_max):
+        if all([contract_sync.tick().is_idle for contract_sync in those]):  # noqa: C419 - each has its turn
             return made + 1
-    return turns_max
+    return ticks_max

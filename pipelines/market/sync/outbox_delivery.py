@@ -16,7 +16,7 @@ from medusa_core.errors import MedusaError, Unavailable
 from medusa_core.names import Participant
 from pipelines.base.failpoints import reached
 from pipelines.catalog.agreement_store import Agreements, Sealed
-from pipelines.exchange.exchange_port import Post
+from pipelines.exchange.exchange_port import Transport
 
 MESSAGES_MAX = 64
 AT_ONCE_MAX = 32
@@ -35,15 +35,15 @@ class Deliveries:
     def __init__(
         self,
         agreements: Agreements,
-        post: Post,
-        told: Callable[[Exception], None],
+        post: Transport,
+        on_error: Callable[[Exception], None],
         *,
         to_all: bool = False,
         draw_jitter: Callable[[], float] = random.random,
     ) -> None:
         self._agreements = agreements
         self._post = post
-        self._told = told
+        self._on_error = on_error
         self._to_all = to_all
         self._draw_jitter = draw_jitter
 
@@ -55,13 +55,17 @@ class Deliveries:
             for partner, messages in groupby(waiting, key=lambda one: one.envelope.receiver)
         ]
         sent = left = 0
-        for (partner, messages), answer in zip(by_partner, self._asked(by_partner), strict=True):
+        for (partner, messages), answer in zip(
+            by_partner, self._receivers_due(by_partner), strict=True
+        ):
             arrived = self._note(partner, messages, answer)
             sent += arrived
             left += len(messages) - arrived
         return sent, left
 
-    def _asked(self, by_partner: list[tuple[Participant, list[Sealed]]]) -> Iterable[Answer]:
+    def _receivers_due(
+        self, by_partner: list[tuple[Participant, list[Sealed]]]
+    ) -> Iterable[Answer]:
         if len(by_partner) < 2:
             return [self._ask(*one) for one in by_partner]
         with ThreadPoolExecutor(min(len(by_partner), AT_ONCE_MAX), "medusa-delivers") as several:
@@ -76,7 +80,7 @@ class Deliveries:
     def _note(self, partner: Participant, messages: list[Sealed], answer: Answer) -> int:
         """Write down what became of a partner's messages; how many arrived."""
         if isinstance(answer, Exception):
-            self._told(answer)
+            self._on_error(answer)
             self._agreements.acknowledge([messages[0].message_id], str(answer))
             self._agreements.pause(partner, str(answer), self._draw_jitter())
             return 0
@@ -91,7 +95,7 @@ class Deliveries:
         problem = answer[len(arrived)]
         self._agreements.acknowledge([messages[len(arrived)].message_id], problem)
         self._agreements.pause(partner, problem, self._draw_jitter())
-        self._told(Unavailable(f"{partner} does not take a message: {problem}"))
+        self._on_error(Unavailable(f"{partner} does not take a message: {problem}"))
         return len(arrived)
 
 

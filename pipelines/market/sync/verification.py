@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from medusa_core.errors import Refused
 from medusa_core.market.agreements import (
-    DocumentTold,
-    NoticeTold,
+    DocumentEnvelope,
+    NoticeEnvelope,
     ends_statement,
     holds_statement,
 )
@@ -44,15 +44,15 @@ def check_sender(envelope: Envelope, keys: Keys) -> None:
 
 
 def verified_document(
-    told: DocumentTold, keys: Keys
+    envelope: DocumentEnvelope, keys: Keys
 ) -> tuple[dict[Participant, Signed], Signed | None]:
     """The signatures that a document came with, and that of its provider's statement that it holds
     it, each with the key that it is by; Refused if one is by none that is known."""
-    terms, revision = told.terms, revision_of(told.terms)
-    is_agreed = set(told.signatures) == set(terms.parties)
+    terms, revision = envelope.terms, revision_of(envelope.terms)
+    is_agreed = set(envelope.signatures) == set(terms.parties)
     signatures = {
         party: _signed(party, signature, contract_bytes(revision), keys, is_past=is_agreed)
-        for party, signature in told.signatures.items()
+        for party, signature in envelope.signatures.items()
     }
     if None in signatures.values():
         party = next(party for party, signed in signatures.items() if signed is None)
@@ -61,23 +61,24 @@ def verified_document(
             "it had another one before, let the owner call medusa_api.learn_past_key"
         )
     confirmation = None
-    if told.confirmation is not None:
+    if envelope.confirmation is not None:
         stated = statement_bytes(holds_statement(revision))
-        confirmation = _signed(terms.provider, told.confirmation, stated, keys, is_past=True)
+        confirmation = _signed(terms.provider, envelope.confirmation, stated, keys, is_past=True)
         if confirmation is None:
             raise Refused(f"{terms.provider} has not signed that it holds {terms.contract}")
     return {party: one for party, one in signatures.items() if one is not None}, confirmation
 
 
-def verified_notice(told: NoticeTold, keys: Keys) -> list[bytes]:
+def verified_notice(envelope: NoticeEnvelope, keys: Keys) -> list[bytes]:
     """With which key each statement of a notice is signed; Refused if one is by none."""
     found = []
-    for one in told.statements:
-        stated = statement_bytes(ends_statement(told.contract, one.given_by, one.ends_at_ms))
-        signed = _signed(one.told_by, one.signature, stated, keys, is_past=True)
+    for one in envelope.statements:
+        stated = statement_bytes(ends_statement(envelope.contract, one.given_by, one.ends_at_ms))
+        signed = _signed(one.stated_by, one.signature, stated, keys, is_past=True)
         if signed is None:
             raise Refused(
-                f"that contract {told.contract} ends is not signed by a key of {one.told_by} that "
+                f"that contract {envelope.contract} ends is not signed by a key of "
+                f"{one.stated_by} that "
                 "is known here"
             )
         found.append(signed.public_key)

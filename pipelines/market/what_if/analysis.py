@@ -11,7 +11,7 @@ from medusa_core.market.documents import document_of, revision_of
 from medusa_core.market.estimating import PayerEstimate, ProviderEstimate
 from medusa_core.market.knowledge import ContractInForce, contract_in_force
 from medusa_core.market.outcomes import LargestChange, Outcome, largest_change
-from medusa_core.market.terms import ContractName, Kind, Terms
+from medusa_core.market.terms import ContractKind, ContractName, Terms
 from medusa_core.market.what_if import Partners, replay_both
 from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
@@ -43,7 +43,7 @@ class WhatIf:
     """The answer: `[from_ms, until_ms)` was replayed, as agreed and with what is changed."""
 
     participant: Participant
-    asked_ms: int
+    read_ms: int
     from_ms: int
     until_ms: int
     currency: str
@@ -109,7 +109,7 @@ def _changed(
                           f"{there}): {hint}")  # fmt: skip
         changed[ContractName(name)] = found
     for name, terms in changed.items():
-        if terms.kind is not Kind.MOVEMENT:
+        if terms.kind is not ContractKind.MOVEMENT:
             raise Refused(
                 f"contract {name} is of kind {terms.kind.value}: a what-if replays load, which "
                 "contracts of kind movement move"
@@ -125,7 +125,7 @@ def _only(agreed: Mapping[ContractName, Terms]) -> str:
 
 
 def _movements(agreed: Mapping[ContractName, Terms]) -> dict[ContractName, Terms]:
-    return {name: terms for name, terms in agreed.items() if terms.kind is Kind.MOVEMENT}
+    return {name: terms for name, terms in agreed.items() if terms.kind is ContractKind.MOVEMENT}
 
 
 def _replayed(
@@ -142,25 +142,25 @@ def _replayed(
             "take anything: declare it in medusa_api.cost first (docs/load.md)"
         )
     check_rounds(over_ms, facts.trading.round_ms)
-    asked_ms = until_ms - over_ms
-    samples = home.loads(asked_ms - WINDOW_MS, until_ms)
-    first_ms = min((s.from_ms for s in samples if s.to_ms > asked_ms), default=None)
+    read_ms = until_ms - over_ms
+    samples = home.loads(read_ms - WINDOW_MS, until_ms)
+    first_ms = min((s.from_ms for s in samples if s.to_ms > read_ms), default=None)
     if first_ms is None:
         raise Refused(
             f"no load of {facts.participant} was recorded in the last "
             f"{duration(over_ms * 1_000)}: let it run, or look further back with --over"
         )
-    from_ms = max(first_ms, asked_ms)
+    from_ms = max(first_ms, read_ms)
     traded = {**agreed, **changed}
     currency = declared.currency
-    words, asked = home.words(until_ms - ANSWERS_MS), home.asked(asked_ms)
+    words, offers = home.words(until_ms - ANSWERS_MS), home.observed_offers(read_ms)
     estimates: dict[ContractName, Estimated] = {}
     for name, terms in traded.items():
         if terms.payer == facts.participant:
             provider = ProviderEstimate(words.get((terms.provider, terms.currency), ()))
             estimates[name] = Estimated(partner=terms.provider, provider=provider)
         else:
-            payer = PayerEstimate(asked.get((name, terms.currency), ()))
+            payer = PayerEstimate(offers.get((name, terms.currency), ()))
             estimates[name] = Estimated(partner=terms.payer, payer=payer)
     counted = {n: e for n, e in estimates.items() if traded[n].currency == currency}
     partners = Partners(
@@ -169,7 +169,7 @@ def _replayed(
     )
     here = facts.participant
     as_agreed, as_changed = _in_force(agreed, currency), _in_force(traded, currency)
-    parts = {key.fragment for sample in samples for key in sample.shares.works}
+    parts = {key.fragment for sample in samples for key in sample.shares.by_key}
     naming = naming_of(parts, (*as_agreed, *as_changed), here)
     before, after = replay_both(
         recorded_rounds(facts, samples, from_ms, until_ms, naming),
@@ -179,7 +179,7 @@ def _replayed(
     )
     return WhatIf(
         participant=facts.participant,
-        asked_ms=over_ms,
+        read_ms=over_ms,
         from_ms=from_ms,
         until_ms=until_ms,
         currency=currency,

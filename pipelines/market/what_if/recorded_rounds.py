@@ -14,7 +14,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from medusa_core.errors import Refused
-from medusa_core.loads import WINDOW_MS, Recorded, load_between
+from medusa_core.loads import WINDOW_MS, RecordedSample, load_between
 from medusa_core.market.messages import Nonce
 from medusa_core.market.what_if import RecordedRound
 from pipelines.catalog.round_store import MarketFacts
@@ -35,7 +35,7 @@ def check_rounds(over_ms: int, round_ms: int) -> None:
 
 def recorded_rounds(
     facts: MarketFacts,
-    samples: Sequence[Recorded],
+    samples: Sequence[RecordedSample],
     from_ms: int,
     until_ms: int,
     naming: Naming,
@@ -48,7 +48,7 @@ def recorded_rounds(
     ordered = sorted(samples, key=lambda sample: (sample.to_ms, sample.from_ms))
     ends = [sample.to_ms for sample in ordered]
     longest_ms = max((sample.to_ms - sample.from_ms for sample in ordered), default=0)
-    bare = replace(facts, open=(), moves=(), told={}, wanted={}, silent={}, lying=())
+    bare = replace(facts, open=(), moves=(), answers={}, request={}, silent={}, placed=())
     round_ms = facts.trading.round_ms
     first_ms = until_ms - (until_ms - from_ms) // round_ms * round_ms
     times = [*([from_ms] if from_ms < first_ms else []), *range(first_ms, until_ms + 1, round_ms)]

@@ -25,7 +25,7 @@ from medusa_core.restart import (
     decide_state,
 )
 from pipelines.base import clock
-from pipelines.base.log_rotation import remove_old, turn_logs
+from pipelines.base.log_rotation import remove_old, rotate_logs
 from pipelines.base.settings import Settings
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import known_homes
@@ -41,7 +41,7 @@ from pipelines.platform.airflow_components.components import (
 from pipelines.platform.airflow_components.environment import Place
 from pipelines.platform.airflow_components.health import read_dags, read_health
 from pipelines.platform.airflow_components.passwords import write_passwords
-from pipelines.platform.airflow_components.platform_state import Shown, Telling, now_ms
+from pipelines.platform.airflow_components.platform_state import Shown, StateFile, now_ms
 
 COMPONENT_RESTARTS = RestartPolicy(
     back_off_ms=1_000,
@@ -50,7 +50,7 @@ COMPONENT_RESTARTS = RestartPolicy(
     start_ms_max=240_000,
     silent_ms_max=120_000,
 )
-TURN_S = 0.5
+TICK_S = 0.5
 HEALTH_EVERY_MS = 1_000
 CALM_EVERY_MS = 5_000
 LOGS_EVERY_MS = 10_000
@@ -75,7 +75,7 @@ class Keeping:
         server: EmbeddedServer | None,
         pulse: Pulse,
         children: Children,
-        telling: Telling,
+        state_file: StateFile,
     ) -> None:
         self._settings = settings
         self._folder = folder
@@ -84,7 +84,7 @@ class Keeping:
         self._server = server
         self._pulse = pulse
         self._children = children
-        self._telling = telling
+        self._state_file = state_file
         self._states = {name: RestartState(name=name) for name in COMPONENTS}
         self._because: dict[str, str] = {}
         self._began_ms = self._turned_ms = now_ms()
@@ -103,20 +103,20 @@ class Keeping:
             self._look_at_processes()
             self._look_at_health()
             for name in COMPONENTS:
-                self._turn(name)
-            if self._telling.phase == "starting":
+                self._tick(name)
+            if self._state_file.phase == "starting":
                 self._look_whether_up()
             if self._is_time("logs", LOGS_EVERY_MS):
-                turn_logs(self._logs())
+                rotate_logs(self._logs())
             if self._is_time("old", OLD_EVERY_MS):
                 remove_old(self._folder.root / "logs", days=KEPT_DAYS)
             self._clean()
-            self._telling.show(
+            self._state_file.show(
                 [Shown(one, self._because.get(name, "")) for name, one in self._states.items()],
                 self._children,
                 database_answers=self._answers_since_ms is not None,
             )
-            clock.sleep_s(TURN_S)
+            clock.sleep_s(TICK_S)
 
     # ------------------------------------------------------------ what is seen
 
@@ -125,7 +125,7 @@ class Keeping:
         now, last = now_ms(), self._turned_ms
         self._turned_ms = now
         if abs(now - last) > STOOD_STILL_MS:
-            self._telling.log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
+            self._state_file.log(f"stood still, or the clock was set: {(now - last) / 1000:.0f} s")
             self._answers_since_ms = self._api_since_ms = None
 
     def _look_at_homes(self) -> None:
@@ -133,14 +133,14 @@ class Keeping:
         if self._homes != homes:
             self._homes = homes
             command = write_passwords(self._folder, self._settings, self._admin_url)
-            self._telling.note(psql=command)
+            self._state_file.note(psql=command)
 
     def _look_at_database(self) -> None:
         if self._pulse.beats():
             self._answers_since_ms = self._answers_since_ms or now_ms()
             return
         if self._answers_since_ms is not None:
-            self._telling.log("the database does not answer")
+            self._state_file.log("the database does not answer")
         self._answers_since_ms = self._api_since_ms = None
         if self._server is not None:
             self._server.revive()
@@ -153,7 +153,9 @@ class Keeping:
             if code is None:
                 continue
             left = self._children.end((name,), grace_ms=0)
-            self._telling.log(f"{name} ended (exit code {code}); {left} processes of it were left")
+            self._state_file.log(
+                f"{name} ended (exit code {code}); {left} processes of it were left"
+            )
             self._states[name] = state.after_end(
                 now_ms(),
                 COMPONENT_RESTARTS,
@@ -180,7 +182,7 @@ class Keeping:
 
     # ------------------------------------------------------------ what is done
 
-    def _turn(self, name: str) -> None:
+    def _tick(self, name: str) -> None:
         now, state = now_ms(), self._states[name]
         runs = state.started_ms is not None
         # The API server reports the others' signs of life.
@@ -193,14 +195,14 @@ class Keeping:
             case RestartNever():
                 if not state.is_given_up:
                     log = self._children.log(name)
-                    self._telling.log(f"{name} is given up: {decision.because}; see {log}")
+                    self._state_file.log(f"{name} is given up: {decision.because}; see {log}")
                     self._states[name] = state.after_giving_up()
             case EndSilent():
-                self._telling.log(f"{name} is ended, to be started again: {decision.because}")
+                self._state_file.log(f"{name} is ended, to be started again: {decision.because}")
                 self._children.end((name,))
                 self._states[name] = state.after_end(now, COMPONENT_RESTARTS, was_killed=True)
             case RestartNow():
-                self._telling.log(f"{name} is started: {decision.because}")
+                self._state_file.log(f"{name} is started: {decision.because}")
                 self._children.start(name, COMPONENTS[name])
                 self._states[name] = state.after_start(now)
             case _:
@@ -218,25 +220,25 @@ class Keeping:
         if late:
             return
         self._all_well_ms = self._all_well_ms or now_ms()
-        self._telling.say("starting", "the DAGs")
+        self._state_file.say("starting", "the DAGs")
         notes = self._notes_on_dags(is_late=now_ms() - self._all_well_ms > DAGS_MS_MAX)
         if notes is not None:
             took_ms = now_ms() - self._began_ms
-            self._telling.say("up", notes=notes, took_ms=took_ms)
-            self._telling.log(f"up after {took_ms / 1000:.1f} s")
+            self._state_file.say("up", notes=notes, took_ms=took_ms)
+            self._state_file.log(f"up after {took_ms / 1000:.1f} s")
 
     def _notes_on_dags(self, *, is_late: bool) -> list[str] | None:
         """What is to be said of the DAGs' files; None if they are still being read."""
         password, _ = self._folder.password()
         read = read_dags(self._place.reached_at, USER, password)
-        wanted = {path.name for path in self._place.dags.glob("medusa_*.py")}
+        expected = {path.name for path in self._place.dags.glob("medusa_*.py")}
         if read is not None:
-            wanted -= read.files | {Path(path).name for path in read.broken}
-        if wanted and not is_late:
+            expected -= read.files | {Path(path).name for path in read.broken}
+        if expected and not is_late:
             return None
         broken = read.broken if read is not None else {}
         return [
-            *(f"DAG file {name} was not read in time" for name in sorted(wanted)),
+            *(f"DAG file {name} was not read in time" for name in sorted(expected)),
             *(f"DAG file {name} has an error: {line}" for name, line in sorted(broken.items())),
         ]
 
@@ -248,7 +250,7 @@ class Keeping:
                 return
             self._children.end((CLEANING,), grace_ms=0)
             if code != 0:
-                self._telling.log(
+                self._state_file.log(
                     f"old runs were not forgotten (exit code {code}): see "
                     f"{self._children.log(CLEANING)}; it is tried again in a day"
                 )
@@ -256,7 +258,7 @@ class Keeping:
         cleaned_ms = self._folder.chosen().get("cleaned_ms")
         if not isinstance(cleaned_ms, int):  # made just now
             self._folder.choose(cleaned_ms=now_ms())
-        elif self._telling.phase == "up" and now_ms() - cleaned_ms >= CLEAN_EVERY_MS:
+        elif self._state_file.phase == "up" and now_ms() - cleaned_ms >= CLEAN_EVERY_MS:
             self._folder.choose(cleaned_ms=now_ms())
             before = clock.now_utc() - timedelta(days=KEPT_DAYS)
             words = ("db", "clean", "--clean-before-timestamp", before.isoformat())

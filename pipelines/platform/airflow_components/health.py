@@ -40,8 +40,8 @@ def read_health(url: str) -> Mapping[str, int] | None:
         return None
     heard = {}
     for component, field in HEARTBEATS.items():
-        told = document.get(component)
-        at = told.get(field) if isinstance(told, dict) else None
+        facts = document.get(component)
+        at = facts.get(field) if isinstance(facts, dict) else None
         if isinstance(at, str):
             try:
                 heard[component.replace("_", "-")] = int(

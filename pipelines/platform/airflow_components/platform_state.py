@@ -36,7 +36,7 @@ class Shown:
         return "starting" if self.state.well_ms is None else "runs"
 
 
-class Telling:
+class StateFile:
     """Writes `state.json` when something has changed, and where somebody has removed it.
 
     `write_line` writes a line of the supervisor's log.

@@ -31,7 +31,7 @@ from pipelines.platform.airflow_components.component_processes import end, marke
 from pipelines.platform.airflow_components.component_supervision import Keeping
 from pipelines.platform.airflow_components.components import MIGRATION, Children, end_recorded
 from pipelines.platform.airflow_components.environment import LOOPBACK, Place, airflow_environment
-from pipelines.platform.airflow_components.platform_state import Telling, now_ms
+from pipelines.platform.airflow_components.platform_state import StateFile, now_ms
 from pipelines.platform.airflow_components.ports import require_port
 
 MIGRATION_MS_MAX = 300_000
@@ -42,14 +42,16 @@ DEFAULT_PORT = 8080
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PlatformOptions:
     """What `medusa up` was asked for; None: as before."""
 
     port: int | None = None
     host: str | None = None
 
 
-def supervise(settings: Settings, wanted: Wanted, write_line: Callable[[str], None]) -> NoReturn:
+def supervise(
+    settings: Settings, options: PlatformOptions, write_line: Callable[[str], None]
+) -> NoReturn:
     """Start everything and keep it; ends by KeyboardInterrupt or by a MedusaError alone.
 
     `write_line` receives each line of the supervisor's log.
@@ -59,40 +61,42 @@ def supervise(settings: Settings, wanted: Wanted, write_line: Callable[[str], No
     folder = PlatformFolder(settings.directory)
     folder.make()
     with folder.supervising():
-        telling = Telling(folder, write_line)
+        state_file = StateFile(folder, write_line)
         try:
             while True:
                 try:
-                    _run(folder, settings, wanted, telling)
+                    _run(folder, settings, options, state_file)
                 except Unavailable as error:
-                    if not telling.was_up:
+                    if not state_file.was_up:
                         raise
-                    telling.log(f"everything is begun again in {BEGIN_AGAIN_S} s: {error}")
+                    state_file.log(f"everything is begun again in {BEGIN_AGAIN_S} s: {error}")
                     clock.sleep_s(BEGIN_AGAIN_S)
         except MedusaError as error:
-            telling.say("failed", sentence=str(error), exit_code=error.exit_code)
+            state_file.say("failed", sentence=str(error), exit_code=error.exit_code)
             raise
         except BaseException:
-            telling.say("ended")
+            state_file.say("ended")
             raise
 
 
-def chosen_address(folder: PlatformFolder, wanted: Wanted) -> tuple[str, int]:
+def chosen_address(folder: PlatformFolder, options: PlatformOptions) -> tuple[str, int]:
     """Host and port: as asked for, as before, or the usual."""
     chosen = folder.chosen()
-    port = wanted.port or chosen.get("port") or DEFAULT_PORT
-    host = wanted.host or chosen.get("host") or LOOPBACK
+    port = options.port or chosen.get("port") or DEFAULT_PORT
+    host = options.host or chosen.get("host") or LOOPBACK
     if not isinstance(port, int) or not isinstance(host, str):
         raise Refused(f"{folder.root / 'platform.json'} is not as it was written: remove it")
     return host, port
 
 
-def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Telling) -> NoReturn:
-    telling.say("starting", "the database")
+def _run(
+    folder: PlatformFolder, settings: Settings, options: PlatformOptions, state_file: StateFile
+) -> NoReturn:
+    state_file.say("starting", "the database")
     left = end_recorded(folder)
     if left:
-        telling.log(f"ended {left} processes that an earlier supervisor left behind")
-    host, port = chosen_address(folder, wanted)
+        state_file.log(f"ended {left} processes that an earlier supervisor left behind")
+    host, port = chosen_address(folder, options)
     require_port(host, port)
     secrets = folder.secrets(is_embedded=settings.catalog_url is None)
     folder.password()
@@ -119,9 +123,9 @@ def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Te
         children = Children(folder, place.programs, variables)
         pulse = stack.enter_context(closing(Pulse(url)))
         try:
-            _migrate(folder, children, telling, url)
+            _migrate(folder, children, state_file, url)
             folder.choose(port=port, host=host)
-            telling.say("starting", "Airflow", url=place.reached_at)
+            state_file.say("starting", "Airflow", url=place.reached_at)
             Keeping(
                 settings=settings,
                 folder=folder,
@@ -130,21 +134,21 @@ def _run(folder: PlatformFolder, settings: Settings, wanted: Wanted, telling: Te
                 server=server,
                 pulse=pulse,
                 children=children,
-                telling=telling,
+                state_file=state_file,
             ).keep()
         finally:
-            telling.say("stopping")
+            state_file.say("stopping")
             children.end_all()
             end(lambda: marked(secrets.mark), grace_ms=JOBS_GRACE_MS)
 
 
-def _migrate(folder: PlatformFolder, children: Children, telling: Telling, url: str) -> None:
+def _migrate(folder: PlatformFolder, children: Children, state_file: StateFile, url: str) -> None:
     """Bring Airflow's schema up to its version, unless it is known to be there."""
     ours = version("apache-airflow-core")
     known = folder.chosen().get("schema")
     if known is not None and known == {"airflow": ours, "revision": revision_of(url)}:
         return
-    telling.say("starting", "Airflow's tables")
+    state_file.say("starting", "Airflow's tables")
     children.start(MIGRATION, ("db", "migrate"))
     waits_until_ms = now_ms() + MIGRATION_MS_MAX
     while (code := children.exit_code(MIGRATION)) is None and now_ms() < waits_until_ms:

@@ -20,21 +20,21 @@ from pipelines.platform.drills.link_faults import FILE, NOTHING, LinkFaults, rea
 if TYPE_CHECKING:
     from pipelines.exchange.in_process import Partner
 
-PATIENCE_MS = 5_000
+TIMEOUT_MS = 5_000
 """How long an answer is waited for: as long as a partner's catalog is given for a statement."""
 
 Looked = tuple[int, int, int] | str | None
 """By which a file that has changed is known: its time, number and size; why it has none."""
 
 
-class DrilledWays:
+class FaultInjectedLinks:
     """The ways of one participant; `told` hears of a file that cannot be read."""
 
     def __init__(
         self,
         directory: Path,
         here: Participant,
-        told: Callable[[Exception], None] = lambda error: None,
+        on_error: Callable[[Exception], None] = lambda error: None,
         *,
         now_s: Callable[[], float] = clock.wall_s,
         sleep: Callable[[float], None] = clock.sleep_s,
@@ -42,7 +42,7 @@ class DrilledWays:
         self._file = directory / FILE
         self._path = os.fspath(self._file)
         self._here = here
-        self._told = told
+        self._on_error = on_error
         self._now_s = now_s
         self._sleep = sleep
         self._looked: Looked = None
@@ -57,10 +57,10 @@ class DrilledWays:
             raise Unavailable(f"partner {partner} is not reached: the link is cut by a drill")
         by_ms = faults.by_ms(self._here, partner, self._now_s())
         if by_ms:
-            self._sleep(min(by_ms, PATIENCE_MS) / 1_000)
-        if by_ms > PATIENCE_MS:
+            self._sleep(min(by_ms, TIMEOUT_MS) / 1_000)
+        if by_ms > TIMEOUT_MS:
             raise Unavailable(
-                f"partner {partner} does not answer within {PATIENCE_MS // 1_000} s: the link is "
+                f"partner {partner} does not answer within {TIMEOUT_MS // 1_000} s: the link is "
                 "slowed down by a drill"
             )
 
@@ -70,7 +70,7 @@ class DrilledWays:
         if faults is not NOTHING and faults.is_lost(partner, self._here, self._now_s()):
             raise Unavailable(f"partner {partner} does not answer: the link is cut by a drill")
 
-    def carries_bell(self, partner: Participant) -> bool:
+    def carries_notification(self, partner: Participant) -> bool:
         """Whether a partner's bell is heard: not over a link that is slow or lost."""
         faults, now_s = self._read(), self._now_s()
         return not (
@@ -80,7 +80,7 @@ class DrilledWays:
     def is_heard(self, partners: Mapping[Participant, Partner]) -> Callable[[str], bool]:
         """The same by the URL of a partner's reader; one's own home is always heard."""
         of = {partner.reader_url: name for name, partner in partners.items()}
-        return lambda url: url not in of or self.carries_bell(of[url])
+        return lambda url: url not in of or self.carries_notification(of[url])
 
     def _read(self) -> LinkFaults:
         looked = self._look()
@@ -90,7 +90,7 @@ class DrilledWays:
                 try:
                     self._faults = read_faults(self._file)
                 except Refused as error:
-                    self._told(error)
+                    self._on_error(error)
         return self._faults
 
     def _look(self) -> Looked:

@@ -22,7 +22,7 @@ from pipelines.platform.drills.run_processes import Running
 MODULE = "pipelines.platform.drills.resume_later"
 
 
-def thaw_later(targets: Sequence[Running], in_s: float) -> subprocess.Popen[bytes]:
+def resume_later(targets: Sequence[Running], in_s: float) -> subprocess.Popen[bytes]:
     """Start it in a session of its own: what ends the caller does not end it."""
     order = {"in_s": in_s, "processes": [[one.pid, one.started] for one in targets]}
     with starting("the process that resumes others"):

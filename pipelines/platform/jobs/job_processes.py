@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from medusa_core.errors import Unavailable
-from medusa_core.supervision import Job, Seen
-from pipelines.base.log_rotation import turn_logs
+from medusa_core.supervision import Job, ProcessState
+from pipelines.base.log_rotation import rotate_logs
 from pipelines.base.process_table import look_at
 
 _made: list[subprocess.Popen[bytes]] = []
@@ -59,10 +59,10 @@ def make_process(
     `hands_on`: open files that are its own from its first instant to its last. Raises Unavailable
     if it cannot be made.
     """
-    bury()
+    reap()
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
-        turn_logs([log])
+        rotate_logs([log])
         with log.open("ab") as words:
             made = subprocess.Popen(
                 command,
@@ -83,21 +83,21 @@ def make_process(
     return _process(made.pid)
 
 
-def bury() -> None:
+def reap() -> None:
     """Take note of the end of processes that this one has made."""
     _made[:] = [made for made in _made if made.poll() is None]
 
 
-def see(job: Job | Process) -> Seen:
+def inspect_process(job: Job | Process) -> ProcessState:
     """What is to be seen of a process from here, or of a job's."""
     if job.pid is None:
-        return Seen.NONE
+        return ProcessState.NONE
     if job.host != host_here():
-        return Seen.ELSEWHERE
+        return ProcessState.ELSEWHERE
     found = look_at(job.pid)
     if found is None or found.started != job.started:
-        return Seen.GONE
-    return Seen.FROZEN if found.is_frozen else Seen.RUNS
+        return ProcessState.GONE
+    return ProcessState.FROZEN if found.is_frozen else ProcessState.RUNS
 
 
 def signal_process(job: Job | Process, number: signal.Signals) -> None:
@@ -105,7 +105,7 @@ def signal_process(job: Job | Process, number: signal.Signals) -> None:
 
     Nothing is done for one that is gone or on another host; Unavailable if this user may not.
     """
-    if job.pid is None or see(job) not in (Seen.RUNS, Seen.FROZEN):
+    if job.pid is None or inspect_process(job) not in (ProcessState.RUNS, ProcessState.FROZEN):
         return
     try:
         found = look_at(job.pid)

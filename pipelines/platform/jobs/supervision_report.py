@@ -10,23 +10,23 @@ from medusa_core.supervising import GiveUp, SupervisingDecision, Wait, lane_of
 from medusa_core.supervision import Job
 from pipelines.base.time_text import iso
 from pipelines.platform.jobs.launch import Launch
-from pipelines.platform.jobs.supervision_tick import Turn
+from pipelines.platform.jobs.supervision_tick import SupervisionTick
 
 
-def decision_line(turn: Turn, decision: SupervisingDecision) -> str:
+def decision_line(tick: SupervisionTick, decision: SupervisingDecision) -> str:
     """Who, which lane, what, and why."""
     what = _word(decision)
     if isinstance(decision, Wait):
-        what += f" {max(0, decision.until_ms - turn.now_ms) / 1_000:.0f} s"
-    return f"{turn.participant} ({lane_of(decision).value}): {what}, {decision.because}"
+        what += f" {max(0, decision.until_ms - tick.now_ms) / 1_000:.0f} s"
+    return f"{tick.participant} ({lane_of(decision).value}): {what}, {decision.because}"
 
 
-def turn_document(turn: Turn) -> Mapping[str, Any]:
+def tick_document(tick: SupervisionTick) -> Mapping[str, Any]:
     """A turn for JSON."""
     return {
-        "participant": turn.participant,
-        "done": [_document(one) for one in turn.done],
-        "standing": [_document(one) for one in turn.standing],
+        "participant": tick.participant,
+        "done": [_document(one) for one in tick.done],
+        "pending": [_document(one) for one in tick.pending],
     }
 
 
@@ -45,13 +45,13 @@ def job_document(job: Job) -> Mapping[str, Any]:
     }
 
 
-def check_given_up(turns: Sequence[Turn], launch: Launch) -> None:
+def check_given_up(ticks: Sequence[SupervisionTick], launch: Launch) -> None:
     """Raises CheckFailed, with reasons and logs, if something was given up."""
     problems = [
-        f"{turn.participant} ({one.lane.value}) is given up, {one.because}; what it said is in "
-        f"{launch.log(turn.participant, one.lane)}"
-        for turn in turns
-        for one in turn.given_up
+        f"{tick.participant} ({one.lane.value}) is given up, {one.because}; what it said is in "
+        f"{launch.log(tick.participant, one.lane)}"
+        for tick in ticks
+        for one in tick.given_up
     ]
     if problems:
         raise CheckFailed(

@@ -30,10 +30,10 @@ from medusa_core.supervising import (
     Wait,
     decide_supervision,
 )
-from medusa_core.supervision import Job, Seen, Supervision
+from medusa_core.supervision import Job, ProcessState, Supervision
 from pipelines.base import clock, failpoints
 from pipelines.catalog.postgres.supervision import PostgresSupervision
-from pipelines.platform.jobs.job_processes import bury, host_here, see, signal_process
+from pipelines.platform.jobs.job_processes import host_here, inspect_process, reap, signal_process
 from pipelines.platform.jobs.lane_lock import occupied_ms, reserved
 from pipelines.platform.jobs.launch import Launch
 
@@ -44,23 +44,23 @@ LOOK_S, LOOKS_MAX = 0.02, 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class SupervisionTick:
     """What was done, in order, and how it stands with each lane now, at a time of its clock."""
 
     participant: Participant
     done: tuple[SupervisingDecision, ...]
-    standing: tuple[SupervisingDecision, ...]
+    pending: tuple[SupervisingDecision, ...]
     now_ms: int
 
     @property
     def given_up(self) -> tuple[GiveUp, ...]:
         """What a person has to look at."""
-        return tuple(one for one in self.standing if isinstance(one, GiveUp))
+        return tuple(one for one in self.pending if isinstance(one, GiveUp))
 
     @property
     def due_ms(self) -> int | None:
         """After how long something that is waited for is due; None if nothing is."""
-        waits = [one.until_ms - self.now_ms for one in self.standing if isinstance(one, Wait)]
+        waits = [one.until_ms - self.now_ms for one in self.pending if isinstance(one, Wait)]
         return max(min(waits), 0) if waits else None
 
 
@@ -69,7 +69,7 @@ def supervise_home(
     jobs: PostgresSupervision,
     launch: Launch,
     policy: JobPolicy | None = None,
-) -> Turn:
+) -> SupervisionTick:
     """Make what runs of a participant what shall run.
 
     Raises Unavailable if the catalog is away, or a process cannot be made or ended.
@@ -87,30 +87,34 @@ def supervise_home(
             except Conflict:
                 continue  # another supervisor was first: what stands now is read again
             done.append(decision)
-    return Turn(participant=participant, done=tuple(done), standing=decided, now_ms=known.now_ms)
+    return SupervisionTick(
+        participant=participant, done=tuple(done), pending=decided, now_ms=known.now_ms
+    )
 
 
-def explain_home(participant: Participant, jobs: PostgresSupervision, launch: Launch) -> Turn:
+def explain_home(
+    participant: Participant, jobs: PostgresSupervision, launch: Launch
+) -> SupervisionTick:
     """What would be done now; nothing is."""
     known = read_supervision(participant, jobs, launch.settings.directory)
     decided = decide_supervision(known)
-    return Turn(participant=participant, done=(), standing=decided, now_ms=known.now_ms)
+    return SupervisionTick(participant=participant, done=(), pending=decided, now_ms=known.now_ms)
 
 
 def read_supervision(
     participant: Participant, jobs: PostgresSupervision, directory: Path
 ) -> Supervision:
     """What the home says, and what is to be seen of its jobs' processes from here."""
-    bury()
-    standing = jobs.read()
-    newest = {job.lane: job for job in reversed(standing.jobs)}
+    reap()
+    rows = jobs.read()
+    newest = {job.lane: job for job in reversed(rows.jobs)}
     return Supervision(
-        now_ms=standing.now_ms,
-        reachable_since_ms=standing.reachable_since_ms,
-        desired={one.lane: one for one in standing.desired},
-        jobs=standing.jobs,
-        seen={job.id: see(job) for job in newest.values()},
-        held=standing.held,
+        now_ms=rows.now_ms,
+        reachable_since_ms=rows.reachable_since_ms,
+        desired={one.lane: one for one in rows.desired},
+        jobs=rows.jobs,
+        seen={job.id: inspect_process(job) for job in newest.values()},
+        held=rows.held,
         occupied={
             lane: ms
             for lane in Lane
@@ -152,6 +156,6 @@ def _apply(
 def _let_go(job: Job) -> None:
     """Give a process that was killed a moment to be gone; the next round looks."""
     for _ in range(LOOKS_MAX):
-        if see(job) not in (Seen.RUNS, Seen.FROZEN):
+        if inspect_process(job) not in (ProcessState.RUNS, ProcessState.FROZEN):
             return
         clock.sleep_s(LOOK_S)

@@ -27,7 +27,7 @@ GRACE_MS = 3_000
 """What may pass beside other work: a step of up to 300 ms on a path of several, a correction that
 was begun in time, a poll of a second."""
 
-WORK_MS = 400
+STEP_MS = 400
 """What each other step, closing or import takes that a home makes meanwhile; corrections do not
 count, which have to leave room for answers."""
 
@@ -122,7 +122,7 @@ def _reach(found: Collection[Segment], to_us: int) -> bool:
 def _check_corrections(where: str, corrections: list[CommitRow], made: int, bound: Bound) -> None:
     """S6: corrections leave room for the next answer, whatever is owed."""
     took_ms = sum(row.commit.metrics.step_ms for row in corrections)
-    allowed_ms = max(bound.bound_ms * CORRECTED_PART, made * WORK_MS * SHARE) + CHUNKS_MS
+    allowed_ms = max(bound.bound_ms * CORRECTED_PART, made * STEP_MS * SHARE) + CHUNKS_MS
     if took_ms > allowed_ms:
         raise Violation(
             "S6",
@@ -141,7 +141,7 @@ def _check_in_time(
     begun_ms: int,
 ) -> None:
     newest_ms = max(segment.arrived_ms for segment in found)
-    due_ms = max(fresh_ms + bound.bound_ms, newest_ms, begun_ms) + GRACE_MS + made * WORK_MS
+    due_ms = max(fresh_ms + bound.bound_ms, newest_ms, begun_ms) + GRACE_MS + made * STEP_MS
     if bound.during_stabilization is Policy.DELAY:
         due_ms += bound.bound_ms
     if row.committed_at_ms > due_ms:

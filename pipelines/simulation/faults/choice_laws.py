@@ -21,7 +21,7 @@ from medusa_core.names import Participant, PlanId, StreamName
 from medusa_core.segments import Producer, Segment, Stability
 from pipelines.catalog.memory.choices import DIVERGENCES
 from pipelines.catalog.memory.tables import CommitRow, LineRow
-from pipelines.simulation.faults.bound_laws import GRACE_MS, WORK_MS, made_since, segment_of
+from pipelines.simulation.faults.bound_laws import GRACE_MS, STEP_MS, made_since, segment_of
 from pipelines.simulation.faults.diverging import Diverging
 from pipelines.simulation.faults.events import Violation
 
@@ -164,7 +164,7 @@ class ChoiceLaws:
             is_whole = over[0].range.from_us <= given.range.from_us
             had_ms = other.clock.now_ms - max(s.arrived_ms for s in over)
             since_ms = home.clock.now_ms - had_ms
-            waits_ms = bound_ms + WORK_MS * len(made_since(home, since_ms, row))
+            waits_ms = bound_ms + STEP_MS * len(made_since(home, since_ms, row))
             if (
                 is_whole
                 and over[-1].range.to_us >= given.range.to_us
@@ -197,7 +197,7 @@ class ChoiceLaws:
                 continue
             possible_ms = max(came[verify - 1], *before_ms)
             made = made_since(home, possible_ms, row)
-            if row.committed_at_ms - possible_ms > GRACE_MS + WORK_MS * len(made):
+            if row.committed_at_ms - possible_ms > GRACE_MS + STEP_MS * len(made):
                 raise Violation(
                     "S6", f"{where} came {row.committed_at_ms - possible_ms} ms after it was final",
                 )  # fmt: skip

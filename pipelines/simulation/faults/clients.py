@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeVar
 
-from medusa_core.commits import Commit, Committed, LandedBatch, Lease
+from medusa_core.commits import Commit, CommitResult, LandedBatch, Lease
 from medusa_core.errors import Diverged, MedusaError, OutcomeUnknown, Refused
 from medusa_core.exchange import LineNews
 from medusa_core.fragments import Fragment
@@ -18,7 +18,7 @@ from medusa_core.imports import ChosenRows, ImportKnowledge, commits_of
 from medusa_core.knowledge import Knowledge, Limits
 from medusa_core.names import PlanId, StreamName
 from medusa_core.segments import Producer
-from medusa_core.trims import Trimmed
+from medusa_core.trims import TrimResult
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import Transaction, Waiting
 from pipelines.catalog.memory.tables import LineRow
@@ -62,7 +62,7 @@ class CatalogClient(MemoryCatalog):
         self._world.rest(READ_MS, gap=READ)
         return knowledge
 
-    def commit(self, commit: Commit) -> Committed:
+    def commit(self, commit: Commit) -> CommitResult:
         """See `Steps.commit` (5); S5 is looked at before it."""
         world, process = self._world, self._process
         world.laws.check_lineage(process.participant, commit, self.seen)
@@ -80,7 +80,7 @@ class CatalogClient(MemoryCatalog):
         self._world.rest(READ_MS, gap=READ)
         return found
 
-    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> Committed | None:
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> CommitResult | None:
         """See `Imports.commit_choice`; S5 is looked at before it, and what was passed by."""
         world, process = self._world, self._process
         for commit in commits_of(lease, chosen):
@@ -133,7 +133,7 @@ class CatalogClient(MemoryCatalog):
 
     def trim(self, stream: StreamName, producer: Producer, before_us: int, *,
              needed: Mapping[str, int], segments_max: int,
-             explain: bool = False) -> Trimmed:  # fmt: skip
+             explain: bool = False) -> TrimResult:  # fmt: skip
         """See `Trims.trim`."""
         return transaction(
             self._world,

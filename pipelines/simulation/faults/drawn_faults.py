@@ -105,9 +105,9 @@ class Faults:
 
     def _who_comes_to(self, gap: str) -> list[Participant]:
         """Those whose work leads over a gap; everybody where nobody's does."""
-        work = {"land": self._feeders, "close": self._feeders, "step": self._computing,
+        function = {"land": self._feeders, "close": self._feeders, "step": self._computing,
                 "import": self._readers, "choice": self._choosing}  # fmt: skip
-        return work.get(gap.partition(".")[0], self._all)() or self._all()
+        return function.get(gap.partition(".")[0], self._all)() or self._all()
 
     # a process dies or stands still
 

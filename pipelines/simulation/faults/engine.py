@@ -64,7 +64,7 @@ class SimulatedEngine:
         """See `StepEngine.compute_together`."""
         yield from ([(step, self.compute(step))] for step in steps)
 
-    def swear_in(self, step: ComputeStep, result: StepResult) -> None:
+    def check_deterministic(self, step: ComputeStep, result: StepResult) -> None:
         """There are no Functions here."""
 
     def close(self, closing: Closing) -> Commit:

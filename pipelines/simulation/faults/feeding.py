@@ -14,7 +14,7 @@ from medusa_core.fragments import landing_fragment
 from medusa_core.names import StreamName
 from medusa_core.segments import Producer
 from pipelines.base.failpoints import reached
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.simulation.faults.clients import CatalogClient
 from pipelines.simulation.faults.engine import SimulatedEngine
 from pipelines.simulation.faults.scenario import FeedBatch, bucket_of
@@ -35,7 +35,7 @@ class SimulatedSource:
         world: World,
         stream: StreamName,
         catalog: CatalogClient,
-        leases: LeaseKeeper,
+        leases: LeaseRenewer,
         engine: SimulatedEngine,
     ) -> None:
         self._world = world

@@ -19,21 +19,21 @@ class Killed(BaseException):
     """The strand's process was killed: nothing it holds in memory matters any more."""
 
 
-class Strand:
+class Fiber:
     """One strand; `go` is called by the world, `rest` by what runs in it."""
 
-    __slots__ = ("_is_killed", "_stack", "_work")
+    __slots__ = ("_function", "_is_killed", "_stack")
 
-    def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
+    def __init__(self, function: Callable[[], None]) -> None:
+        self._function = function
         self._stack = greenlet(self._run)
         self._is_killed = False
 
     def go(self) -> Rest | None:
         """Let it run until it rests; None at its end. Raises what it raises."""
         self._stack.parent = getcurrent()
-        said: Rest | None = self._stack.switch()
-        return said
+        rest: Rest | None = self._stack.switch()
+        return rest
 
     def rest(self, rest: Rest) -> None:
         """Give the turn back until the world gives it again; raises Killed if it never will."""
@@ -51,7 +51,7 @@ class Strand:
 
     def _run(self) -> None:
         try:
-            self._work()
+            self._function()
         except Killed:
             pass
         except Exception:

@@ -104,8 +104,8 @@ def let_compare(world: World) -> None:
     """
     world.is_trimmed = False
     scenario = world.scenario
-    turns = -(-scenario.buckets // scenario.limits.buckets_per_step_max) + MORE_TICKS
-    last_ms, look_ms = world.now_ms + turns * POLL_MS, 0
+    ticks = -(-scenario.buckets // scenario.limits.buckets_per_step_max) + MORE_TICKS
+    last_ms, look_ms = world.now_ms + ticks * POLL_MS, 0
 
     def is_compared() -> bool:
         nonlocal look_ms

@@ -125,9 +125,9 @@ def check_outcome(scenario: Scenario, homes: Homes, excused: Excused = NOTHING_E
         right_us = excused.spoilt_us.get(stream, FOREVER_US)
         found = kept(rows_of(home, stream, producer), line.trimmed_us, right_us, lost)
         compared += found.total()
-        wanted = kept(expected[stream], line.trimmed_us, right_us, lost)
-        if found != wanted:
-            missing, extra = wanted - found, found - wanted
+        requested = kept(expected[stream], line.trimmed_us, right_us, lost)
+        if found != requested:
+            missing, extra = requested - found, found - requested
             raise Violation(
                 "L2",
                 f"{stream} by {producer} in the home of {home.participant} lacks "

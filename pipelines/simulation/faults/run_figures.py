@@ -29,7 +29,7 @@ PARTICIPANTS_MIN, FRAGMENTS_MIN, DEPTH_MIN, BUCKETS_MIN = 3, 4, 2, 40
 FAULTS_MIN, KINDS_MIN = 5, 3
 EVERY_KIND_FROM, EVERY_GAP_FROM = 100, 1_000
 COUNTERS = ("forms", "faults", "gaps", "events", "commits", "reads", "sizes", "ticks", "market")
-SAID = ("offer", "answer", "room", "move")
+MARKET_EVENTS = ("offer", "answer", "room", "move")
 SIZES = ("participants", "fragments", "depth", "buckets", "rows", "virtual_ms")
 
 
@@ -119,10 +119,10 @@ class RunFigures:
                 "fragments in a chain": (schedule.depth, DEPTH_MIN),
                 "buckets": (schedule.buckets, BUCKETS_MIN),
             }
-        for what, (found, wanted) in least.items():
-            if found < wanted:
+        for what, (found, expected) in least.items():
+            if found < expected:
                 self.shortfalls.append(
-                    f"schedule {schedule.seed} had {found} {what}, not {wanted} at least"
+                    f"schedule {schedule.seed} had {found} {what}, not {expected} at least"
                 )
 
     def merge(self, other: RunFigures) -> None:
@@ -144,9 +144,9 @@ class RunFigures:
             unmet = [form.value for form in Form if not self.forms[form.value]]
             if not self.shape.market:
                 self.shortfalls += [f"no network of the form {form}" for form in unmet]
-            said = SAID if self.shape in (MARKETS, MIXED) else ()
+            kinds = MARKET_EVENTS if self.shape in (MARKETS, MIXED) else ()
             self.shortfalls += [
-                f"no {kind} in any market" for kind in said if not self.market[kind]
+                f"no {kind} in any market" for kind in kinds if not self.market[kind]
             ]
         if self.schedules >= EVERY_GAP_FROM:
             crashed = {gap for kind, gap in self.gaps if kind == "crash"}
@@ -193,9 +193,9 @@ class RunFigures:
         markets = self.markets
         if not markets:
             return ""
-        said = " ".join(f"{what}s {self.market[what] / markets:.1f}" for what in SAID)
+        kinds = " ".join(f"{what}s {self.market[what] / markets:.1f}" for what in MARKET_EVENTS)
         return (
-            f"; per market ({markets}): {said}; at rest "
+            f"; per market ({markets}): {kinds}; at rest "
             f"{self.market[TO_REST] / markets:.1f} rounds after the last fault, {self.rounds_most} "
             f"at most (L3 allows {self.market[TO_REST_MAX] / markets:.0f})"
         )

@@ -19,7 +19,7 @@ from pipelines.simulation.faults.liveness import Settled, excused_in, let_compar
 from pipelines.simulation.faults.outcome import check_outcome
 from pipelines.simulation.faults.scenario import draw_scenario
 from pipelines.simulation.faults.schedule_shapes import WHOLE, Shape
-from pipelines.simulation.faults.world import Tell, World
+from pipelines.simulation.faults.world import Observe, World
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +49,12 @@ class ScheduleFigures:
     market: Counter[str] = field(default_factory=Counter)
 
 
-def run_schedule(seed: int, tell: Tell | None = None, shape: Shape = WHOLE) -> ScheduleFigures:
+def run_schedule(
+    seed: int, observe: Observe | None = None, shape: Shape = WHOLE
+) -> ScheduleFigures:
     """Run the schedule of a seed to its end or to the first violation."""
     scenario = draw_scenario(seed, shape)
-    world = World(scenario, tell)
+    world = World(scenario, observe)
     faults = Faults(world)
     rows, settled, violation = 0, Settled(), None
     with closing(world), visited_by(world.pass_point):

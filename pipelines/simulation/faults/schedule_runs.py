@@ -12,7 +12,7 @@ from functools import partial
 from pipelines.simulation.faults.run_figures import RunFigures
 from pipelines.simulation.faults.schedule import ScheduleFigures, run_schedule
 from pipelines.simulation.faults.schedule_shapes import WHOLE, Shape, shape_of
-from pipelines.simulation.faults.world import Tell
+from pipelines.simulation.faults.world import Observe
 from pipelines.simulation.parallel_parts import side_by_side
 from pipelines.simulation.progress import Progress, code_fingerprint
 from pipelines.simulation.rounds.market_schedule import run_market_schedule
@@ -22,10 +22,10 @@ Part = tuple[int, int]
 """The first seed of a part of a run, and how many schedules it has."""
 
 
-def schedule_of(seed: int, shape: Shape, tell: Tell | None = None) -> ScheduleFigures:
+def schedule_of(seed: int, shape: Shape, observe: Observe | None = None) -> ScheduleFigures:
     """Run the schedule of a seed in a run of a shape."""
     one = shape_of(seed, shape)
-    return run_market_schedule(seed, tell) if one.market else run_schedule(seed, tell, one)
+    return run_market_schedule(seed, observe) if one.market else run_schedule(seed, observe, one)
 
 
 def run_schedules(
@@ -33,7 +33,7 @@ def run_schedules(
     seed: int,
     *,
     shape: Shape = WHOLE,
-    tell: Tell | None = None,
+    observe: Observe | None = None,
     begun: Callable[[int], None] = lambda seed: None,
     violations_max: int = 1_000_000,
 ) -> RunFigures:
@@ -41,7 +41,7 @@ def run_schedules(
     figures = RunFigures(first_seed=seed, shape=shape)
     for number in range(seed, seed + schedules):
         begun(number)
-        figures.add(schedule_of(number, shape, tell))
+        figures.add(schedule_of(number, shape, observe))
         if len(figures.violations) >= violations_max:
             break
     figures.close()
@@ -62,18 +62,18 @@ def run_on(
     progress: Progress,
     schedules: int,
     jobs: int,
-    told: Callable[[int], None] = lambda done: None,
+    on_progress: Callable[[int], None] = lambda done: None,
 ) -> RunFigures:
     """Go on with a run until the schedules of all its seeds are done; figures of all of it.
 
-    `told` is called after each part with how many are done.
+    `on_progress` is called after each part with how many are done.
     """
     first, code = progress.figures.first_seed, code_fingerprint()
     todo = [seed for seed in range(first, first + schedules) if not progress.is_done(seed)]
     run = partial(run_part, shape=progress.figures.shape)
     for (first_of_part, _), given in side_by_side(run, _parts(todo), jobs, _begin):
         progress.add(first_of_part, given, code)
-        told(progress.figures.schedules)
+        on_progress(progress.figures.schedules)
     figures = RunFigures(first_seed=first, shape=progress.figures.shape)
     figures.merge(progress.figures)
     figures.close()

@@ -20,7 +20,7 @@ from medusa_core.segments import Producer, SegmentFile
 from pipelines.catalog.memory.store import Waiting
 from pipelines.simulation.faults.clients import short
 from pipelines.simulation.faults.simulated_homes import SimulatedHome
-from pipelines.simulation.faults.simulated_links import PATIENCE_MS
+from pipelines.simulation.faults.simulated_links import TIMEOUT_MS
 from pipelines.simulation.faults.simulated_processes import Process
 
 if TYPE_CHECKING:
@@ -39,13 +39,13 @@ class SimulatedExchange:
         self._process = process
         self._reader = process.participant
         self._late: dict[StreamName, LineNews] = {}
-        self._told: dict[StreamName, list[LineNews]] = {}
+        self._news: dict[StreamName, list[LineNews]] = {}
 
     def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
                   segments_max: int) -> LineNews:  # fmt: skip
         """See `Exchange.line_news`."""
         world, writer = self._world, producer.participant
-        partner = self._asked(writer)
+        partner = self._home_of(writer)
         news = short(
             world,
             lambda: partner.reach().line_news(stream, producer, after, segments_max=segments_max),
@@ -59,7 +59,7 @@ class SimulatedExchange:
             if world.takes_order("late news", self._reader):
                 self._late[stream] = news
                 raise Unavailable(f"{writer} does not answer in time")
-            self._told.setdefault(stream, []).append(news)
+            self._news.setdefault(stream, []).append(news)
         return news
 
     def _stale(self, stream: StreamName, after: Version) -> LineNews | None:
@@ -67,14 +67,14 @@ class SimulatedExchange:
         late = self._late.get(stream)
         if late is not None and (after > late.version or self._world.chance.random() < AT_ONCE):
             return self._late.pop(stream)
-        passed = [told for told in self._told.get(stream, ()) if told.version < after]
+        passed = [news for news in self._news.get(stream, ()) if news.version < after]
         if passed and self._world.takes_order("news again", self._reader):
             return self._world.chance.choice(passed)
         return None
 
     def fetch(self, partner: Participant, file: SegmentFile, target: Path) -> None:
         """See `Exchange.fetch`."""
-        home = self._asked(partner)
+        home = self._home_of(partner)
         self._wait_for(partner, FETCH_MS)
         rows = home.storage.read(file)
         self._world.homes[self._reader].storage.write(str(target), rows)
@@ -82,7 +82,7 @@ class SimulatedExchange:
     def acknowledge(self, partner: Participant, stream: StreamName, through_us: int,
                     limit_ms: int, path_ms: int) -> None:  # fmt: skip
         """See `Exchange.acknowledge`."""
-        world, home = self._world, self._asked(partner)
+        world, home = self._world, self._home_of(partner)
 
         def call() -> None:
             home.reach().acknowledge(stream, self._reader, through_us, limit_ms, path_ms)
@@ -96,19 +96,19 @@ class SimulatedExchange:
     def close(self) -> None:
         """See `Exchange.close`."""
 
-    def _asked(self, name: Participant) -> SimulatedHome:
+    def _home_of(self, name: Participant) -> SimulatedHome:
         """The home of a partner whom the question reaches; Unavailable if it does not."""
-        self._world.check_way(self._reader, name)
+        self._world.check_link(self._reader, name)
         return self._world.homes[name]
 
     def _wait_for(self, partner: Participant, answer_ms: int) -> None:
         """Until the answer is here; Unavailable if it is lost, or takes longer than one waits."""
         world = self._world
         factor = world.links.factor(self._reader, partner, world.now_ms)
-        world.rest(min(answer_ms * factor, PATIENCE_MS), is_timer=factor > 1)
-        if answer_ms * factor > PATIENCE_MS:
-            raise Unavailable(f"{partner} does not answer within {PATIENCE_MS} ms")
-        world.check_way(partner, self._reader)
+        world.rest(min(answer_ms * factor, TIMEOUT_MS), is_timer=factor > 1)
+        if answer_ms * factor > TIMEOUT_MS:
+            raise Unavailable(f"{partner} does not answer within {TIMEOUT_MS} ms")
+        world.check_link(partner, self._reader)
 
 
 def _deliver(world: World, call: Callable[[], None]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from medusa_core.names import Participant
 
-PATIENCE_MS = 500
+TIMEOUT_MS = 500
 """How long an answer is waited for; one that takes longer is none."""
 
 
@@ -22,8 +22,8 @@ class Links:
 
     def lose(self, sender: Participant, receiver: Participant, until_ms: int) -> None:
         """Nothing that one sends reaches the other until then."""
-        way = (sender, receiver)
-        self._lost_until_ms[way] = max(until_ms, self._lost_until_ms.get(way, 0))
+        link = (sender, receiver)
+        self._lost_until_ms[link] = max(until_ms, self._lost_until_ms.get(link, 0))
 
     def cut(self, one: Participant, other: Participant, until_ms: int) -> None:
         """Nothing goes either way until then."""
@@ -40,7 +40,7 @@ class Links:
 
     def calm_since_ms(self, one: Participant, other: Participant) -> int:
         """Since, or from, when everything goes between two, and as fast as ever."""
-        lost = [self._lost_until_ms.get(way, 0) for way in ((one, other), (other, one))]
+        lost = [self._lost_until_ms.get(link, 0) for link in ((one, other), (other, one))]
         return max(*lost, self._slow.get(frozenset((one, other)), (0, 1))[0])
 
     def factor(self, one: Participant, other: Participant, now_ms: int) -> int:
@@ -48,6 +48,6 @@ class Links:
         until_ms, factor = self._slow.get(frozenset((one, other)), (0, 1))
         return factor if until_ms > now_ms else 1
 
-    def carries_bell(self, home: Participant, listener: Participant, now_ms: int) -> bool:
+    def carries_notification(self, home: Participant, listener: Participant, now_ms: int) -> bool:
         """Whether what a home rings is heard: not on a way that is cut or slow."""
         return not self.is_lost(home, listener, now_ms) and self.factor(home, listener, now_ms) == 1

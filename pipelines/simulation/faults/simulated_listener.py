@@ -1,4 +1,5 @@
-"""The listening connections of the product's `Bell` in the simulation, on virtual time.
+"""The listening connections of the product's `NotificationListener` in the simulation, on virtual
+time.
 
 As with LISTEN, a notification that is sent while no call waits stays on the connection, and a
 connection to a server that was killed is dead.
@@ -13,14 +14,14 @@ import psycopg2
 
 from medusa_core.errors import Unavailable
 from medusa_core.names import Participant
-from pipelines.exchange.notification_listener import CHANNEL, Bell, Ears, Line
+from pipelines.exchange.notification_listener import CHANNEL, Line, ListenerIO, NotificationListener
 from pipelines.simulation.faults.simulated_processes import Process, Thread
 
 if TYPE_CHECKING:
     from pipelines.simulation.faults.simulated_homes import SimulatedHome
     from pipelines.simulation.faults.world import World
 
-BELL_MS = 40
+NOTIFICATION_MS = 40
 """How long news takes; several come as one."""
 
 
@@ -54,15 +55,15 @@ class HomeLine:
             self._home.listeners.remove(self)
 
 
-def bell_of(world: World, process: Process) -> Bell:
+def listener_of(world: World, process: Process) -> NotificationListener:
     """The bell of a participant's loop: it hears its own home and those that it imports from."""
     partners = {w.participant for ws in world.imports[process.participant].values() for w in ws}
 
     def listen(url: str) -> Line:
         home = world.homes[Participant(url)]
         try:
-            world.check_way(process.participant, home.participant)
-            world.check_way(home.participant, process.participant)
+            world.check_link(process.participant, home.participant)
+            world.check_link(home.participant, process.participant)
             home.reach()
         except Unavailable as error:
             raise psycopg2.OperationalError(str(error)) from error
@@ -72,15 +73,15 @@ def bell_of(world: World, process: Process) -> Bell:
         limit_ms = ceil(limit_s * 1000)
         mine = [line for line in lines if isinstance(line, HomeLine)]
         if any(line.is_ready for line in mine):
-            world.rest(min(BELL_MS, limit_ms), is_timer=True)
+            world.rest(min(NOTIFICATION_MS, limit_ms), is_timer=True)
         else:
             world.rest(limit_ms, sleeps=True)
         return [line for line in lines if isinstance(line, HomeLine) and line.is_ready]
 
-    ears = Ears(
+    listener_io = ListenerIO(
         listen=listen,
         wait=wait,
         now_s=lambda: world.now_ms / 1000,
         sleep=lambda limit_s: world.rest(ceil(limit_s * 1000), is_timer=True),
     )
-    return Bell([process.participant, *sorted(partners)], ears)
+    return NotificationListener([process.participant, *sorted(partners)], listener_io)

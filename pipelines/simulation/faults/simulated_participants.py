@@ -19,9 +19,9 @@ from medusa_core.states import Transition
 from pipelines.exchange.chooser import Chooser
 from pipelines.exchange.contents import AnyContents
 from pipelines.exchange.importer import Imported, Importer, NoImports
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 from pipelines.language.check import CheckedNetwork
-from pipelines.participant.assigned_plans import Work, leases_wanted, newest_assignments
+from pipelines.participant.assigned_plans import AssignedPlan, leases_needed, newest_assignments
 from pipelines.participant.driver import Applied, Driver
 from pipelines.participant.loop import AssignmentsChanged, Inputs, ParticipantLoop
 from pipelines.simulation.faults.clients import CatalogClient
@@ -30,7 +30,7 @@ from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.feeding import SimulatedSource
 from pipelines.simulation.faults.scenario import landing_of
 from pipelines.simulation.faults.simulated_exchange import MemoryCopies, SimulatedExchange
-from pipelines.simulation.faults.simulated_listener import bell_of
+from pipelines.simulation.faults.simulated_listener import listener_of
 from pipelines.simulation.faults.simulated_processes import Ended, Process
 from pipelines.sources.live.live_source import LiveSource, Polled
 
@@ -48,23 +48,23 @@ TAKE_AGAIN_MS = 250
 def run(world: World, process: Process) -> NoReturn:
     """Run a participant's loop as `medusa run` does, for ever; raises Ended where that ends."""
     catalog = CatalogClient(world, process)
-    bell = bell_of(world, process)
-    said = Teller(world, process)
+    listener = listener_of(world, process)
+    recorder = EventRecorder(world, process)
     is_live = process.lane is Lane.LIVE
     while True:
-        keeper = LaneKeeper(catalog, process)
-        process.keeper = keeper
-        take_leases(world, process, keeper, said)
+        leases = LaneLeases(catalog, process)
+        process.renewer = leases
+        take_leases(world, process, leases, recorder)
         loop = ParticipantLoop(
             catalog=catalog,
-            drivers=drivers_of(world, process, catalog, keeper, said),
+            drivers=drivers_of(world, process, catalog, leases, recorder),
             inputs=Inputs(
-                importer=importer_of(world, process, catalog, keeper),
-                chooser=chooser_of(world, process, catalog, keeper, said),
-                sources=sources_of(world, process, catalog, keeper) if is_live else {},
+                importer=importer_of(world, process, catalog, leases),
+                chooser=chooser_of(world, process, catalog, leases, recorder),
+                sources=sources_of(world, process, catalog, leases) if is_live else {},
             ),
-            leases=keeper,
-            said=said,
+            leases=leases,
+            observer=recorder,
             assignments=newest_assignments(catalog, process.participant),
             now_s=lambda: world.now_ms / 1_000,
         )
@@ -72,7 +72,7 @@ def run(world: World, process: Process) -> NoReturn:
             loop.run(
                 is_done=lambda: False,
                 wait=lambda limit_ms: (
-                    bell.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
+                    listener.wait(POLL_MS if limit_ms is None else min(POLL_MS, limit_ms))
                     if is_live
                     else world.rest(BACKLOG_MS, is_timer=True)
                 ),
@@ -89,36 +89,42 @@ def keep(world: World, process: Process) -> NoReturn:
     """Renew what the process holds at every third of a lease."""
     while True:
         world.rest(LEASE_MS // 3, is_timer=True)
-        if process.keeper is not None:
-            process.keeper.renew()
+        if process.renewer is not None:
+            process.renewer.renew()
 
 
-def take_leases(world: World, process: Process, keeper: LaneKeeper, said: Teller) -> None:
+def take_leases(
+    world: World, process: Process, leases: LaneLeases, recorder: EventRecorder
+) -> None:
     """Take every lease; who still finds another driver's after a dead one's time ends."""
     ends_ms = world.now_ms + 3 * LEASE_MS // 2
     while True:
         try:
-            wanted = leases_wanted(newest_assignments(keeper.catalog, process.participant))
-            keeper.take(wanted)
+            requests = leases_needed(newest_assignments(leases.catalog, process.participant))
+            leases.take(requests)
         except (Conflict, Unavailable) as error:
             if isinstance(error, Conflict) and world.now_ms > ends_ms:
                 raise Ended("another driver has its leases") from error
-            said.error(error)
+            recorder.error(error)
         else:
-            world.emit(process.name, "leases", f"{len(wanted)} taken")
+            world.emit(process.name, "leases", f"{len(requests)} taken")
             return
         world.rest(TAKE_AGAIN_MS, is_timer=True)
 
 
 def drivers_of(
-    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper, said: Teller
+    world: World,
+    process: Process,
+    catalog: CatalogClient,
+    leases: LeaseRenewer,
+    recorder: EventRecorder,
 ) -> list[Driver]:
     """The product's driver, in the lane of the process."""
     scenario = world.scenario
     engine = SimulatedEngine(world, process, catalog)
     driver = Driver(
         catalog=catalog,
-        work=Work(
+        assigned_plan=AssignedPlan(
             plan=scenario.plan,
             checked=CheckedNetwork(
                 network=scenario.network,
@@ -131,13 +137,13 @@ def drivers_of(
         leases=leases,
         engine=lambda: engine,
         limits=scenario.limits,
-        said=said,
+        observer=recorder,
     )
     return [driver]
 
 
 def importer_of(
-    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper
+    world: World, process: Process, catalog: CatalogClient, leases: LeaseRenewer
 ) -> Importer | NoImports:
     """The product's importer; who corrects does not import."""
     if process.lane is not Lane.LIVE:
@@ -154,7 +160,11 @@ def importer_of(
 
 
 def chooser_of(
-    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper, said: Teller
+    world: World,
+    process: Process,
+    catalog: CatalogClient,
+    leases: LeaseRenewer,
+    recorder: EventRecorder,
 ) -> Chooser | None:
     """The product's choice among several producers; who corrects does not choose.
 
@@ -163,11 +173,11 @@ def chooser_of(
     if process.lane is not Lane.LIVE or not world.scenario.chosen(process.participant):
         return None
     limits = world.scenario.limits if world.scenario.seed % 2 else Limits()
-    return Chooser(catalog, leases, said.error, limits=limits, chose=said.chose)
+    return Chooser(catalog, leases, recorder.error, limits=limits, chose=recorder.chose)
 
 
 def sources_of(
-    world: World, process: Process, catalog: CatalogClient, leases: LeaseKeeper
+    world: World, process: Process, catalog: CatalogClient, leases: LeaseRenewer
 ) -> dict[StreamName, LiveSource]:
     """The sources that a participant lands."""
     engine = SimulatedEngine(world, process, catalog)
@@ -178,7 +188,7 @@ def sources_of(
     }
 
 
-class LaneKeeper(LeaseKeeper):
+class LaneLeases(LeaseRenewer):
     """The product's leases, in the lane of a process."""
 
     def __init__(self, catalog: CatalogClient, process: Process) -> None:
@@ -186,7 +196,7 @@ class LaneKeeper(LeaseKeeper):
         self.catalog = catalog
 
 
-class Teller:
+class EventRecorder:
     """What a loop says becomes events; a refusal that nobody should meet is a finding."""
 
     def __init__(self, world: World, process: Process) -> None:
@@ -224,7 +234,7 @@ class Teller:
     def polled(self, stream: StreamName, polled: Polled) -> None:
         """See `pipelines.participant.loop.Said`."""
 
-    def delivered(self, turn: object) -> None:
+    def delivered(self, tick: object) -> None:
         """See `pipelines.participant.loop.Said`."""
 
     def trimmed(self, line: object) -> None:

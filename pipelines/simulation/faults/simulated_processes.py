@@ -1,7 +1,7 @@
 """Processes and their fibers: killed, frozen, slowed down and restarted.
 
 A process dies and freezes with all of its fibers. Its leases are held by the product's own
-`LeaseKeeper`, in a separate fiber that renews them.
+`LeaseRenewer`, in a separate fiber that renews them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from medusa_core.names import Participant
 from pipelines.base.failpoints import CHOICE_POINTS, POINTS
 
 if TYPE_CHECKING:
-    from pipelines.homes.lease_keeper import LeaseKeeper
-    from pipelines.simulation.faults.fibers import Strand
+    from pipelines.homes.lease_renewer import LeaseRenewer
+    from pipelines.simulation.faults.fibers import Fiber
 
 READ, OPEN = "knowledge.read", "call.open"
 """Two gaps that no failpoint names: knowledge is read, and a transaction is open at the server."""
@@ -57,7 +57,7 @@ class Process:
     is_alive: bool = True
     frozen_until_ms: int = 0
     threads: list[Thread] = field(default_factory=list)
-    keeper: LeaseKeeper | None = None
+    renewer: LeaseRenewer | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -65,7 +65,7 @@ class Thread:
     """A strand of a process; `ticket` numbers the wake-up that counts."""
 
     process: Process
-    strand: Strand
+    fiber: Fiber
     rest: Rest = field(default_factory=lambda: Rest(0))
     ticket: int = 0
     has_ended: bool = False

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
-from medusa_core.commits import Cause, Commit, Committed, Lease
+from medusa_core.commits import Cause, Commit, CommitResult, Lease
 from medusa_core.digest import Digest
 from medusa_core.grid import FOREVER_US, Range
 from medusa_core.names import Participant, StreamName
@@ -173,10 +173,10 @@ class Laws:
                 return
             raise Violation("LOST", f"{segment.range} of {where} is a gap, and no hold has run out")
         if segment.stability is Stability.STABLE:
-            wanted = self._expected_within(segment.stream, segment.range)
+            expected = self._expected_within(segment.stream, segment.range)
             found = self._to_be_right(segment, rows)
-            if found != wanted:
-                lost, extra = wanted - found, found - wanted
+            if found != expected:
+                lost, extra = expected - found, found - expected
                 raise Violation(
                     "L2",
                     f"stable {segment.range} of {where} lacks {sorted(lost)[:3]} and has "
@@ -270,7 +270,7 @@ class Laws:
         self, home: SimulatedHome, lease: Lease, answer: object, is_allowed: bool
     ) -> None:
         """S8: a write that may not pass was refused, or had been made before."""
-        is_old = answer is False or (isinstance(answer, Committed) and answer.again)
+        is_old = answer is False or (isinstance(answer, CommitResult) and answer.again)
         if not is_allowed and not is_old:
             raise Violation(
                 "S8",

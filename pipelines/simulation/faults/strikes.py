@@ -140,10 +140,10 @@ def links_of(world: World) -> list[Link]:
 
 def together(world: World, happens: Happens) -> None:
     """Several are away for a while and come back at one moment."""
-    ways = [_links_together, _catalogs_together]
+    draws = [_links_together, _catalogs_together]
     if len(world.processes) > 1:
-        ways += [_frozen_together, _killed_together]
-    away = world.chance.choice(ways)
+        draws += [_frozen_together, _killed_together]
+    away = world.chance.choice(draws)
     lasts_ms = world.chance.randint(*world.scenario.shape.cut_ms)
     happens("together", *away(world, lasts_ms), lasts_ms)
 

@@ -27,15 +27,15 @@ from pipelines.simulation.faults.clients import end_flight
 from pipelines.simulation.faults.diverging import diverging_in
 from pipelines.simulation.faults.evaluate import Evaluator
 from pipelines.simulation.faults.events import Event, Violation
-from pipelines.simulation.faults.fibers import Strand
+from pipelines.simulation.faults.fibers import Fiber
 from pipelines.simulation.faults.scenario import Scenario, deployment_for
 from pipelines.simulation.faults.simulated_homes import HomeClock, SimulatedHome, open_home
 from pipelines.simulation.faults.simulated_links import Links
-from pipelines.simulation.faults.simulated_listener import BELL_MS
+from pipelines.simulation.faults.simulated_listener import NOTIFICATION_MS
 from pipelines.simulation.faults.simulated_processes import Ended, Process, Rest, Thread, Trap
 from pipelines.simulation.faults.stream_laws import Laws
 
-Tell = Callable[[Event], None]
+Observe = Callable[[Event], None]
 COMPUTE_MS = (20, 300)
 RESTART_MS = (200, 2_000)
 AGAIN_MS = (20, 9_000)
@@ -46,7 +46,7 @@ NOTHING = "nothing"
 class World:
     """Homes and processes of one schedule, and the queue of what comes next."""
 
-    def __init__(self, scenario: Scenario, tell: Tell | None = None) -> None:
+    def __init__(self, scenario: Scenario, observe: Observe | None = None) -> None:
         self.scenario = scenario
         self.chance = Random(f"world {scenario.seed}")
         self.now_ms = 0
@@ -79,7 +79,7 @@ class World:
         self._running: Thread | None = None
         self._until: Callable[[], bool] = lambda: False
         self._is_over = False
-        self._tell = tell
+        self._show_progress = observe
         self._queue: list[tuple[int, int, Callable[[], object]]] = []
         self._ties = count()
         self._numbers = count(1)
@@ -117,7 +117,7 @@ class World:
         """End all strands; nothing happens any more."""
         for process in self.processes:
             for thread in process.threads:
-                thread.strand.kill()
+                thread.fiber.kill()
 
     # strands
 
@@ -133,7 +133,7 @@ class World:
         """Let the strand that has the turn rest: see `Rest`."""
         rest = Rest(ms, gap, sleeps, is_timer)
         if not self._passes(rest):
-            self.running.strand.rest(rest)
+            self.running.fiber.rest(rest)
 
     def _passes(self, rest: Rest) -> bool:
         """Whether nothing happens during a rest: then it is over, and the turn stays where it is.
@@ -155,8 +155,8 @@ class World:
 
     def _lasts_ms(self, thread: Thread, rest: Rest) -> int:
         """How long a rest lasts: work takes longer on a slow machine."""
-        is_work = not (rest.is_timer or rest.sleeps)
-        return rest.ms * (self.slow.get(thread.process.participant, 1) if is_work else 1)
+        is_busy = not (rest.is_timer or rest.sleeps)
+        return rest.ms * (self.slow.get(thread.process.participant, 1) if is_busy else 1)
 
     def pass_point(self, point: str) -> None:
         """A strand has come to a failpoint: it rests there only if a fault waits for it."""
@@ -192,19 +192,19 @@ class World:
     def emit(self, who: str, kind: str, what: str = "", why: str = "") -> None:
         """Something happened."""
         self.kinds[kind] += 1
-        if self._tell is not None:
-            self._tell(Event(self.now_ms, who, kind, what, why))
+        if self._show_progress is not None:
+            self._show_progress(Event(self.now_ms, who, kind, what, why))
 
     def emit_decision(self, who: str, decision: Decision) -> None:
         """Something was decided; the words are those of `explain`."""
         self.kinds["decide"] += 1
-        if self._tell is not None:
+        if self._show_progress is not None:
             for line in explain([decision]):
                 what, _, why = line.partition(": ")
                 if what == "wait":
                     of, _, why = why.partition(": ")
                     what = f"wait: {of}"
-                self._tell(Event(self.now_ms, who, "decide", what, why))
+                self._show_progress(Event(self.now_ms, who, "decide", what, why))
 
     def count_read(self, home: SimulatedHome) -> None:
         """A reader got what the oracle says: after which of trims and kills, since it last did."""
@@ -215,7 +215,7 @@ class World:
 
     # links
 
-    def check_way(self, sender: Participant, receiver: Participant) -> None:
+    def check_link(self, sender: Participant, receiver: Participant) -> None:
         """Raises Unavailable while what one sends does not reach the other."""
         if self.links.is_lost(sender, receiver, self.now_ms):
             raise Unavailable(f"what {sender} sends does not reach {receiver}: the link is cut")
@@ -232,8 +232,8 @@ class World:
         )
         self.processes.append(process)
         self.emit(process.name, "start", lane.value)
-        for work in self._strands(process):
-            thread = Thread(process, Strand(work))
+        for function in self._fibers(process):
+            thread = Thread(process, Fiber(function))
             process.threads.append(thread)
             self._wake(thread, 1)
         return process
@@ -271,7 +271,7 @@ class World:
         for lane in self.lanes_of(participant):
             self._begin_again(participant, lane)
 
-    def _strands(self, process: Process) -> Iterator[Callable[[], None]]:
+    def _fibers(self, process: Process) -> Iterator[Callable[[], None]]:
         yield partial(participants.keep, self, process)
         yield partial(participants.run, self, process)
         if process.lane is Lane.BACKLOG:
@@ -291,7 +291,7 @@ class World:
         process.is_alive = False
         self.processes.remove(process)
         for thread in process.threads:
-            thread.strand.kill()
+            thread.fiber.kill()
         for home in self.homes.values():
             home.listeners = [x for x in home.listeners if x.thread.process is not process]
         if back_in_ms is None:
@@ -319,7 +319,7 @@ class World:
             return
         self._running = thread
         try:
-            rest = thread.strand.go()
+            rest = thread.fiber.go()
         except Ended as ended:
             self.emit(process.name, "ended", why=str(ended))
             self.end(process)
@@ -338,14 +338,14 @@ class World:
         """NOTIFY: a home has changed; who sleeps wakes up, who works will look again."""
         for line in home.listeners:
             listener = line.thread.process.participant
-            if self.links.carries_bell(home.participant, listener, self.now_ms):
+            if self.links.carries_notification(home.participant, listener, self.now_ms):
                 line.say()
                 self._wake_sleeping(line.thread)
 
     def _wake_sleeping(self, thread: Thread) -> None:
         if thread.rest.sleeps:
             thread.rest = Rest(0)
-            self._wake(thread, BELL_MS)
+            self._wake(thread, NOTIFICATION_MS)
 
     # faults as the processes meet them
 

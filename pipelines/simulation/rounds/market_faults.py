@@ -167,8 +167,8 @@ class MarketFaults:
         """Both have signed: the payer holds it at once, the provider when it arrives."""
         agreement = self.world.market.agreements[revision]
         payer = self.world.homes[agreement.payer]
-        payer.letters.agree(agreement.terms)
-        payer.letters.put(
+        payer.mailbox.agree(agreement.terms)
+        payer.mailbox.put(
             agreement.provider, EnvelopeKind.DOCUMENT, f"agreement/{revision}",
             document_of(agreement.terms),
         )  # fmt: skip

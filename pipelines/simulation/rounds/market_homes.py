@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from medusa_core.commits import Cause
 from medusa_core.errors import OutcomeUnknown, Unavailable
-from medusa_core.loads import WINDOW_MS, Kind, Recorded, Shares, WorkKey
+from medusa_core.loads import WINDOW_MS, ActivityKind, LoadKey, RecordedSample, Shares
 from medusa_core.market.declared import DeclaredCost
 from medusa_core.market.envelopes import EnvelopeKind
 from medusa_core.market.messages import Item
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import Received
-from pipelines.catalog.memory.mailbox import MemoryLetters
+from pipelines.catalog.memory.mailbox import MemoryMailbox
 from pipelines.catalog.memory.rounds import MemoryRounds
-from pipelines.catalog.round_store import LastSaid, MarketFacts
+from pipelines.catalog.round_store import AnswerRecord, MarketFacts
 from pipelines.simulation.faults.simulated_homes import HomeClock
 from pipelines.simulation.rounds.market_scenario import CURRENCY, Trader
 
@@ -38,26 +38,26 @@ class MarketHome:
         self.trader = trader
         self.clock = HomeClock(trader.clock_ms, lambda: world.now_ms)
         self.paused_until_ms = 0
-        self.letters = MemoryLetters(
+        self.mailbox = MemoryMailbox(
             trader.name,
             lambda: self.clock.now_ms,
             lambda: f"{world.chance.getrandbits(128):032x}",
         )
         declared = DeclaredCost(cost=trader.cost, threshold=trader.threshold, currency=CURRENCY)
         self.rounds = MemoryRounds(
-            self.letters, trader.trading, declared, lambda: self._metered(world)
+            self.mailbox, trader.trading, declared, lambda: self._metered(world)
         )
 
-    def _metered(self, world: MarketWorld) -> tuple[Recorded, ...]:
+    def _metered(self, world: MarketWorld) -> tuple[RecordedSample, ...]:
         """What its loop has recorded over the last minute; loads are what they are now."""
         now_ms = self.clock.now_ms
-        works = {
-            WorkKey(f"trade/{fragment}", 0, Cause.NORMAL): load * US_PER_THOUSANDTH
+        by_key = {
+            LoadKey(f"trade/{fragment}", 0, Cause.NORMAL): load * US_PER_THOUSANDTH
             for fragment, load in world.carried(self.trader.name).items()
         }
-        kinds = {Kind.UNATTRIBUTED: self.trader.background * US_PER_THOUSANDTH}
-        shares = Shares(works=works, kinds=kinds)
-        return (Recorded(from_ms=now_ms - WINDOW_MS, to_ms=now_ms, shares=shares),)
+        kinds = {ActivityKind.UNATTRIBUTED: self.trader.background * US_PER_THOUSANDTH}
+        shares = Shares(by_key=by_key, kinds=kinds)
+        return (RecordedSample(from_ms=now_ms - WINDOW_MS, to_ms=now_ms, shares=shares),)
 
 
 class HomeClient:
@@ -78,22 +78,22 @@ class HomeClient:
 
     def waits(self) -> bool:
         """See `Rounds.waits`."""
-        return self._asked(self._home.rounds.waits)
+        return self._call(self._home.rounds.waits)
 
     def is_due(self) -> bool:
         """See `Rounds.is_due`."""
-        return self._asked(self._home.rounds.is_due)
+        return self._call(self._home.rounds.is_due)
 
     def read(self) -> MarketFacts:
         """See `Rounds.read`; the laws look on."""
-        facts = self._asked(self._home.rounds.read)
+        facts = self._call(self._home.rounds.read)
         self._metered = self._world.load(self.participant)
         self._world.laws.look_at_facts(self._home, facts)
         return facts
 
-    def last_said(self) -> tuple[LastSaid, ...]:
-        """See `Rounds.last_said`."""
-        return self._asked(self._home.rounds.last_said)
+    def last_answers(self) -> tuple[AnswerRecord, ...]:
+        """See `Rounds.last_answers`."""
+        return self._call(self._home.rounds.last_answers)
 
     def expire(self) -> int:
         """See `Rounds.expire`."""
@@ -117,7 +117,7 @@ class HomeClient:
         laws, metered = self._world.laws, self._metered
 
         def write() -> None:
-            before = laws.standing(self._home, metered)
+            before = laws.agreed_load(self._home, metered)
             self._home.rounds.apply(request)
             laws.look_at_request(self._home, before, request)
 
@@ -125,22 +125,22 @@ class HomeClient:
 
     def open_round(self, round_ms: int, because: str = "") -> int | None:
         """See `Agreements.open_round`."""
-        return self._written(lambda: self._home.letters.open_round(round_ms, because))
+        return self._written(lambda: self._home.mailbox.open_round(round_ms, because))
 
     def verified(self, kind: EnvelopeKind, envelopes_max: int) -> tuple[Received, ...]:
         """See `Agreements.verified`."""
-        return self._asked(lambda: self._home.letters.verified(kind, envelopes_max))
+        return self._call(lambda: self._home.mailbox.verified(kind, envelopes_max))
 
     def refuse(self, envelope_id: int, reason: str) -> bool:
         """See `Agreements.refuse`."""
-        self._world.tell_refused(self.participant, reason)
-        return self._written(lambda: self._home.letters.refuse(envelope_id, reason))
+        self._world.note_refused(self.participant, reason)
+        return self._written(lambda: self._home.mailbox.refuse(envelope_id, reason))
 
     def read_inbox(self) -> int:
         """Verify what came."""
-        return self._written(self._home.letters.read_inbox)
+        return self._written(self._home.mailbox.read_inbox)
 
-    def _asked(self, call: Callable[[], T]) -> T:
+    def _call(self, call: Callable[[], T]) -> T:
         self._look_whether_there()
         return call()
 

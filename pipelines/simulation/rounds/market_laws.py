@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class AgreedLoad:
     """What a participant carries once all that is agreed has moved, and what has been agreed: by
     contract what lies with it, what may be handed on by the number of its move."""
 
@@ -91,14 +91,14 @@ class MarketLaws:
         for waiting in facts.open:
             if not waiting.is_own and (waiting.partner, offer_bytes(waiting.offer)) not in came:
                 raise Violation("S5", f"an offer of {waiting.partner} never came to {here}")
-        for name, told in facts.told.items():
+        for name, received in facts.answers.items():
             provider = self._agreement_of(name).provider
-            if (provider, answer_bytes(told.answer)) not in came:
+            if (provider, answer_bytes(received.answer)) not in came:
                 raise Violation("S5", f"what {provider} said never came to {here}")
 
     # ------------------------------------------------------------ what is written
 
-    def standing(self, home: MarketHome, metered: int) -> Standing:
+    def agreed_load(self, home: MarketHome, metered: int) -> AgreedLoad:
         """Where a participant stands that meters so many thousandths of a core."""
         moves = home.rounds.tables.moves
         agreed = [m for m in moves.values() if m.state is MoveState.ACCEPTED]
@@ -107,7 +107,7 @@ class MarketLaws:
         for move in moves.values():
             if not move.is_given:
                 lies[move.contract] += move.item.load
-        return Standing(
+        return AgreedLoad(
             load=max(metered / 1_000 - given, 0.0)
             + sum(m.item.load for m in agreed if not m.is_given),
             lies=lies,
@@ -115,13 +115,13 @@ class MarketLaws:
         )
 
     def look_at_request(
-        self, home: MarketHome, before: Standing, request: Mapping[str, Any]
+        self, home: MarketHome, before: AgreedLoad, request: Mapping[str, Any]
     ) -> None:
         """S4, of offers and answers that were just kept."""
         for made in request["offers"]:
             offer = offer_from(made["body"].encode())
             self._look_at_offer(home, offer, before)
-            self._world.emit(home.trader.name, "offer", _told(offer), made["because"])
+            self._world.emit(home.trader.name, "offer", _text_of(offer), made["because"])
         load, lies = before.load, dict(before.lies)
         for given in request["answers"]:
             answer = answer_from(given["body"].encode())
@@ -132,7 +132,7 @@ class MarketLaws:
             if answer.accepted:
                 load = self._look_at_answer(home, answer, given, before, load, lies)
 
-    def _look_at_offer(self, home: MarketHome, offer: Offer, before: Standing) -> None:
+    def _look_at_offer(self, home: MarketHome, offer: Offer, before: AgreedLoad) -> None:
         here, agreement = home.trader.name, self._in_force(home, offer.contract)
         if agreement is None or offer.revision != agreement.revision or agreement.payer != here:
             raise Violation(
@@ -142,7 +142,7 @@ class MarketLaws:
             raise Violation("S4", f"{here} offers at level {offer.level} of {offer.contract}")
         self._look_at_parts(agreement, offer.items)
         is_over = before.load > home.trader.threshold * (1 - reckoning.SAME_LOAD)
-        if offer.level and not (is_over or self._asked_in_overload(home)):
+        if offer.level and not (is_over or self._has_offered_in_overload(home)):
             raise Violation("S4", f"{here} raises the price of {offer.contract} without overload")
 
     def _look_at_answer(
@@ -150,7 +150,7 @@ class MarketLaws:
         home: MarketHome,
         answer: Answer,
         given: Mapping[str, Any],
-        before: Standing,
+        before: AgreedLoad,
         load: float,
         lies: dict[ContractName, float],
     ) -> float:
@@ -244,7 +244,7 @@ class MarketLaws:
 
     def _in_force(self, home: MarketHome, contract: ContractName) -> Agreement | None:
         """The drawn revision that a home has active."""
-        number = home.letters.active.get(contract)
+        number = home.mailbox.active.get(contract)
         return next(
             (
                 a
@@ -266,7 +266,7 @@ class MarketLaws:
         return row.offer
 
     @staticmethod
-    def _asked_in_overload(home: MarketHome) -> bool:
+    def _has_offered_in_overload(home: MarketHome) -> bool:
         """Whether a partner's last offer under a contract was made for an overload: making room for
         what waits or was declined is on its behalf."""
         offers = home.rounds.tables.offers
@@ -278,7 +278,7 @@ class MarketLaws:
         return any(offer.for_overload for offer in last.values())
 
 
-def _told(offer: Offer) -> str:
+def _text_of(offer: Offer) -> str:
     return f"{offer.contract} level {offer.level}: {_items(offer.items)}"
 
 

@@ -15,17 +15,17 @@ from typing import TYPE_CHECKING
 from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import Envelope
 from pipelines.base.failpoints import reached
-from pipelines.market.sync.contract_sync import Turn
+from pipelines.market.sync.contract_sync import SyncResult
 from pipelines.simulation.rounds.market_homes import HomeClient, MarketHome
 
 if TYPE_CHECKING:
     from pipelines.simulation.rounds.market_world import MarketWorld
 
 NOTHING_ACCEPTED = b'"accepted":[]'
-BELL_MS = (5, 40)
+NOTIFICATION_MS = (5, 40)
 
 
-class Desk:
+class SimulatedMail:
     """One process's turns with letters."""
 
     def __init__(self, home: MarketHome, client: HomeClient, world: MarketWorld) -> None:
@@ -33,12 +33,12 @@ class Desk:
         self._client = client
         self._world = world
 
-    def turn(self) -> Turn:
+    def tick(self) -> SyncResult:
         """Bring what came, send what waits."""
         taken = self._client.read_inbox()
         sent, away = 0, set()
-        for number, (_, envelope) in sorted(self._home.letters.outbox.items()):
-            if envelope.receiver in away or number not in self._home.letters.outbox:
+        for number, (_, envelope) in sorted(self._home.mailbox.outbox.items()):
+            if envelope.receiver in away or number not in self._home.mailbox.outbox:
                 continue
             try:
                 self._send(envelope)
@@ -46,10 +46,10 @@ class Desk:
                 away.add(envelope.receiver)
                 continue
             reached("agreement.sent")
-            self._home.letters.outbox.pop(number, None)
+            self._home.mailbox.outbox.pop(number, None)
             reached("agreement.acknowledged")
             sent += 1
-        return Turn(taken=taken, sent=sent, waiting=len(self._home.letters.outbox))
+        return SyncResult(taken=taken, sent=sent, waiting=len(self._home.mailbox.outbox))
 
     def _send(self, envelope: Envelope) -> None:
         """Raises Unavailable unless the receiver has answered that it has it."""
@@ -82,6 +82,6 @@ class Desk:
         home = world.homes[envelope.receiver]
         if home.paused_until_ms > world.now_ms:
             return
-        home.letters.take_envelope(envelope)
+        home.mailbox.take_envelope(envelope)
         world.laws.delivered(envelope)
-        world.rings(envelope.receiver, world.chance.randint(*BELL_MS))
+        world.rings(envelope.receiver, world.chance.randint(*NOTIFICATION_MS))

@@ -268,11 +268,11 @@ def _pairs(
     if roles is Roles.SIDES:
         names = random.sample(names, len(names))
         cut = random.randint(1, len(names) - 1)
-        wanted = [(payer, provider) for payer in names[:cut] for provider in names[cut:]]
+        expected = [(payer, provider) for payer in names[:cut] for provider in names[cut:]]
     else:
-        wanted = [(one, other) for one in names for other in names if one != other]
-    pairs = [pair for pair in wanted if random.random() < 0.75]
-    return sorted(pairs or wanted[:1])
+        expected = [(one, other) for one in names for other in names if one != other]
+    pairs = [pair for pair in expected if random.random() < 0.75]
+    return sorted(pairs or expected[:1])
 
 
 def _price_at(trader: Trader, random: Random) -> int:

@@ -9,7 +9,7 @@ from pipelines.base.failpoints import visited_by
 from pipelines.simulation.faults.events import Violation
 from pipelines.simulation.faults.liveness import Settled
 from pipelines.simulation.faults.schedule import ScheduleFigures
-from pipelines.simulation.faults.world import Tell
+from pipelines.simulation.faults.world import Observe
 from pipelines.simulation.rounds.market_faults import MarketFaults
 from pipelines.simulation.rounds.market_scenario import draw_market
 from pipelines.simulation.rounds.market_world import MarketWorld
@@ -22,10 +22,10 @@ TO_REST, TO_REST_MAX = "rounds to rest", "rounds allowed"
 COUNTED = ("round", "offer", "answer", "room", "move", "refused", "conflict", "revision", "load")
 
 
-def run_market_schedule(seed: int, tell: Tell | None = None) -> ScheduleFigures:
+def run_market_schedule(seed: int, observe: Observe | None = None) -> ScheduleFigures:
     """Run the market of a seed to its rest or to the first violation."""
     market = draw_market(seed)
-    world = MarketWorld(market, tell)
+    world = MarketWorld(market, observe)
     faults = MarketFaults(world)
     rested, violation = Rested(), None
     with visited_by(world.reached):

@@ -18,14 +18,14 @@ from random import Random
 from medusa_core.errors import MedusaError, Refused
 from medusa_core.names import FragmentName, Participant
 from pipelines.catalog.memory.round_rows import MoveRow, MoveState
-from pipelines.market.rounds.round_tick import MarketTurns
+from pipelines.market.rounds.round_tick import MarketWorker
 from pipelines.simulation.faults.events import Event, Violation
 from pipelines.simulation.faults.fibers import Killed
 from pipelines.simulation.faults.simulated_links import Links
-from pipelines.simulation.faults.world import Tell
+from pipelines.simulation.faults.world import Observe
 from pipelines.simulation.rounds.market_homes import HomeClient, MarketHome
 from pipelines.simulation.rounds.market_laws import MarketLaws
-from pipelines.simulation.rounds.market_mail import Desk
+from pipelines.simulation.rounds.market_mail import SimulatedMail
 from pipelines.simulation.rounds.market_scenario import Market
 
 TRANSFER_MS = (100, 900)
@@ -35,11 +35,11 @@ FREEZES_MAX = 4
 
 @dataclass(eq=False, slots=True)
 class Process:
-    """One process of a participant; `turns` is what it has in memory."""
+    """One process of a participant; `worker` is what it has in memory."""
 
     participant: Participant
     name: str
-    turns: MarketTurns
+    worker: MarketWorker
     is_alive: bool = True
     is_busy: bool = False
 
@@ -51,11 +51,11 @@ Trap = tuple[Participant, str, Callable[[Process, str], None]]
 class MarketWorld:
     """The state of a market on its way."""
 
-    def __init__(self, market: Market, tell: Tell | None = None) -> None:
+    def __init__(self, market: Market, observe: Observe | None = None) -> None:
         self.market = market
         self.chance = Random(f"market world {market.seed}")
         self.now_ms = 0
-        self.tell = tell
+        self.show_progress = observe
         self.events: Counter[str] = Counter()
         self.links = Links()
         self.laws = MarketLaws(self)
@@ -65,7 +65,7 @@ class MarketWorld:
         self.processes: list[Process] = []
         self.orders: list[tuple[str, str]] = []
         self.traps: list[Trap] = []
-        self.happens: Callable[..., None] = lambda *given, **told: None
+        self.happens: Callable[..., None] = lambda *given, **fields: None
         self.last_move_ms = 0
         self._queue: list[tuple[int, int, Callable[[], None]]] = []
         self._numbers = count()
@@ -74,7 +74,7 @@ class MarketWorld:
         for agreement in market.agreements.values():
             if agreement.number == 1:
                 for party in (agreement.payer, agreement.provider):
-                    self.homes[party].letters.agree(agreement.terms)
+                    self.homes[party].mailbox.agree(agreement.terms)
                     self.laws.knows[party].add(agreement.revision)
         for name, trader in market.traders.items():
             self.start(name)
@@ -98,8 +98,8 @@ class MarketWorld:
     def emit(self, who: str, kind: str, what: str = "", why: str = "") -> None:
         """Tell what happened."""
         self.events[kind.lower()] += 1
-        if self.tell is not None:
-            self.tell(Event(self.now_ms, who, kind, what, why))
+        if self.show_progress is not None:
+            self.show_progress(Event(self.now_ms, who, kind, what, why))
 
     # ------------------------------------------------------------ processes
 
@@ -107,13 +107,13 @@ class MarketWorld:
         """A new process, which knows what lies in its home."""
         home = self.homes[participant]
         client = HomeClient(home, self)
-        turns = MarketTurns(
-            Desk(home, client, self),
+        worker = MarketWorker(
+            SimulatedMail(home, client, self),
             client,
             client,
             draw_nonce=lambda: f"{self.chance.getrandbits(128):032x}",
         )
-        process = Process(participant, f"{participant}.{next(self._names)}", turns)
+        process = Process(participant, f"{participant}.{next(self._names)}", worker)
         self.processes.append(process)
         return process
 
@@ -129,31 +129,31 @@ class MarketWorld:
 
     def rings(self, participant: Participant, in_ms: int) -> None:
         """Somebody has put something into an inbox."""
-        self.after(in_ms, partial(self._turn_all, participant, None))
+        self.after(in_ms, partial(self._tick_all, participant, None))
 
     def by_hand(self, participant: Participant) -> None:
         """`medusa round`: a process of its own, for one turn."""
         process = self.start(participant)
-        self._turn(process, "by hand")
+        self._tick(process, "by hand")
         self.end(process)
 
     def _look(self, participant: Participant) -> None:
-        self._turn_all(participant, None)
+        self._tick_all(participant, None)
         self.after(self.market.traders[participant].look_ms, partial(self._look, participant))
 
-    def _turn_all(self, participant: Participant, opens: str | None) -> None:
+    def _tick_all(self, participant: Participant, opens: str | None) -> None:
         for process in self.alive(participant):
             if not process.is_busy:
-                self._turn(process, opens)
+                self._tick(process, opens)
 
-    def _turn(self, process: Process, opens: str | None) -> None:
+    def _tick(self, process: Process, opens: str | None) -> None:
         process.is_busy = True
         self._turning.append(process)
         try:
-            made = process.turns.turn(opens=opens)
+            made = process.worker.tick(opens=opens)
             if made.opened is not None:
                 self.emit(process.name, "round", str(made.opened))
-            if self.tell is not None:
+            if self.show_progress is not None:
                 for decision in made.decisions:
                     self.emit(process.name, "decision", type(decision).__name__, str(decision))
         except Killed:
@@ -210,7 +210,7 @@ class MarketWorld:
         self.happens(kind, participant)
         return True
 
-    def tell_refused(self, participant: Participant, reason: str) -> None:
+    def note_refused(self, participant: Participant, reason: str) -> None:
         """An envelope is refused."""
         self.emit(participant, "refused", reason)
 
@@ -246,7 +246,8 @@ class MarketWorld:
         provider = move.partner
         ends = (self.homes[payer], self.homes[provider])
         if any(home.paused_until_ms > self.now_ms for home in ends) or any(
-            self.links.is_lost(*way, self.now_ms) for way in ((payer, provider), (provider, payer))
+            self.links.is_lost(*link, self.now_ms)
+            for link in ((payer, provider), (provider, payer))
         ):
             return False
         fragment = move.item.fragment

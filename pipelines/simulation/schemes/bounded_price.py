@@ -13,24 +13,24 @@ from typing import NamedTuple
 
 from medusa_core.market.costs import CostFunction, Queue
 from medusa_core.market.decide import decide_answers, decide_offers
-from medusa_core.market.decisions import GiveAnswer, LowerLoad, MakeOffer, TellRoom
+from medusa_core.market.decisions import GiveAnswer, LowerLoad, MakeOffer, ReportHeadroom
 from medusa_core.market.knowledge import (
-    Carried,
+    CarriedLoad,
     ContractInForce,
     MarketKnowledge,
     MarketLimits,
-    PayerStanding,
-    ProviderStanding,
-    Received,
+    PayerStatus,
+    ProviderStatus,
+    ReceivedOffer,
 )
 from medusa_core.market.learning import (
     after_answering,
     after_being_answered,
-    after_being_told,
     after_handing_on,
     after_offering,
+    after_report,
+    after_reporting,
     after_round,
-    after_telling,
     lowest_taken,
 )
 from medusa_core.market.messages import Item, Nonce
@@ -42,7 +42,7 @@ from pipelines.simulation.schemes.handing import Agreed, HandingOver
 from pipelines.simulation.schemes.worlds import HONEST, Outcome, World
 
 ROUND_MS = 10_000
-UNTIL_TOLD_OTHERWISE = 10**9
+UNTIL_ANSWERED = 10**9
 SIMULATED_ITEMS_MAX = 1_000
 
 
@@ -55,7 +55,7 @@ class BoundedPrice:
         # No message is lost here, so what was said holds until something else is, and none travels
         # in an envelope, which an offer of so many items would not fit into.
         self._limits = limits or MarketLimits(
-            told_rounds=UNTIL_TOLD_OTHERWISE, items_max=SIMULATED_ITEMS_MAX
+            answer_rounds=UNTIL_ANSWERED, items_max=SIMULATED_ITEMS_MAX
         )
 
     def run(self, world: World, rounds_max: int) -> Outcome:
@@ -102,10 +102,10 @@ class _Home:
         self.capacity = cost.capacity if isinstance(cost, Queue) else inf
         self.cost = _Scaled(cost, deceit.cost_factor) if deceit.cost_factor != 1.0 else cost
         self.threshold = world.thresholds[number] * world.unit
-        self.carried: list[Carried] = []
-        self.as_payer: dict[ContractName, PayerStanding] = {}
-        self.as_provider: dict[ContractName, ProviderStanding] = {}
-        self.received: dict[ContractName, Received] = {}
+        self.carried: list[CarriedLoad] = []
+        self.as_payer: dict[ContractName, PayerStatus] = {}
+        self.as_provider: dict[ContractName, ProviderStatus] = {}
+        self.received: dict[ContractName, ReceivedOffer] = {}
         self.coming = 0.0
         self.taken_at = inf
 
@@ -128,7 +128,7 @@ class _Home:
             limits=limits,
         )
 
-    def has_asked_on(self) -> bool:
+    def has_relayed(self) -> bool:
         """Whether an offer of its own waits that is on behalf of others."""
         return any(s.relays for s in self.as_payer.values())
 
@@ -159,8 +159,8 @@ class _Rounds:
                 provider=provider.name,
                 prices=levels,
             )
-            payer.as_payer[in_force.name] = PayerStanding(contract=in_force)
-            provider.as_provider[in_force.name] = ProviderStanding(contract=in_force)
+            payer.as_payer[in_force.name] = PayerStatus(contract=in_force)
+            provider.as_provider[in_force.name] = ProviderStatus(contract=in_force)
         for fragment in range(world.initial):
             home = world.homes[fragment]
             self._homes[home].carried.append(self._new(fragment))
@@ -178,17 +178,17 @@ class _Rounds:
         """One round."""
         self._change(self.course.begin_round())
         self._offers = self._answers = 0
-        asked, self._asks = sorted(self._asks), set()
-        answering = self._offer(asked)
-        answering.update(number for number in asked if self._homes[number].received)
+        offered, self._asks = sorted(self._asks), set()
+        answering = self._offer(offered)
+        answering.update(number for number in offered if self._homes[number].received)
         self._move(self._answer(answering))
         self.course.end_round(self._offers, self._answers)
         self.course.check_fall()
 
-    def _new(self, fragment: int) -> Carried:
+    def _new(self, fragment: int) -> CarriedLoad:
         home = self.world.homes[fragment]
         name = FragmentName(self._homes[home].name)
-        return Carried(Item(name, fragment, self.world.stated_load(fragment)))
+        return CarriedLoad(Item(name, fragment, self.world.stated_load(fragment)))
 
     def _change(self, changed: tuple[int, ...]) -> None:
         """Load that began or ended outside of the market."""
@@ -204,33 +204,33 @@ class _Rounds:
         load = self.course.units[number] * self.world.unit
         return self._homes[number].knows(self.course.round, load, self._limits)
 
-    def _offer(self, asked: list[int]) -> set[int]:
+    def _offer(self, offered: list[int]) -> set[int]:
         """Everybody's offers; who has got any."""
         made: list[tuple[int, MakeOffer]] = []
-        told: list[TellRoom] = []
-        for number in asked:
+        reports: list[ReportHeadroom] = []
+        for number in offered:
             for decision in decide_offers(self._knows(number)):
                 if isinstance(decision, MakeOffer):
                     made.append((number, decision))
-                elif isinstance(decision, TellRoom):
-                    told.append(decision)
+                elif isinstance(decision, ReportHeadroom):
+                    reports.append(decision)
         got = set()
         for number, decision in made:
             name = decision.offer.contract
             home = self._homes[number]
             home.as_payer[name] = after_offering(home.as_payer[name], decision)
             provider = self._of[name][1]
-            self._homes[provider].received[name] = Received(decision.offer, self.course.round)
+            self._homes[provider].received[name] = ReceivedOffer(decision.offer, self.course.round)
             got.add(provider)
-        for word in told:
+        for word in reports:
             name = word.answer.contract
             payer, provider = self._of[name]
             of, to = self._homes[provider].as_provider, self._homes[payer].as_payer
-            of[name] = after_telling(of[name], word.answer)
-            to[name] = after_being_told(to[name], word.answer, self.course.round)
+            of[name] = after_reporting(of[name], word.answer)
+            to[name] = after_report(to[name], word.answer, self.course.round)
             self._asks.update((payer, provider))
         self._offers += len(made)
-        self._answers += len(told)
+        self._answers += len(reports)
         return got
 
     def _answer(self, waiting: set[int]) -> tuple[list[int], dict[int, Agreed]]:
@@ -239,7 +239,7 @@ class _Rounds:
         lowered: list[int] = []
         agreed: dict[int, Agreed] = {}
         granted: set[int] = set()
-        later = {number for number in waiting if self._homes[number].has_asked_on()}
+        later = {number for number in waiting if self._homes[number].has_relayed()}
         now = sorted(waiting - later)
         while now or later:
             if not now:
@@ -256,18 +256,18 @@ class _Rounds:
             later -= heard
             now = sorted(number for number in heard if self._homes[number].received)
         for number in granted:
-            standings = self._homes[number].as_payer
-            for name, standing in standings.items():
-                if standing.accepted is not None:
-                    standings[name] = after_round(standing)
+            statuses = self._homes[number].as_payer
+            for name, status in statuses.items():
+                if status.accepted is not None:
+                    statuses[name] = after_round(status)
         self._asks.update(number for number in waiting if self._homes[number].received)
         self._lowered = set(lowered)
         return firm + lowered, agreed
 
     def _hands_on(self, number: int, leaves: tuple[tuple[ContractName, Item], ...]) -> None:
-        standings = self._homes[number].as_payer
+        statuses = self._homes[number].as_payer
         for name, item in leaves:
-            standings[name] = after_handing_on(standings[name], (item,))
+            statuses[name] = after_handing_on(statuses[name], (item,))
 
     def _say(
         self, decision: GiveAnswer, firm: list[int], agreed: dict[int, Agreed]
@@ -276,19 +276,19 @@ class _Rounds:
         answer, offer = decision.answer, decision.received.offer
         payer, provider = self._of[answer.contract]
         homes = self._homes
-        standing = homes[payer].as_payer[answer.contract]
+        status = homes[payer].as_payer[answer.contract]
         leaves = {
             hand_on.item.partition: tuple(item.partition for _, item in hand_on.leaves)
             for hand_on in decision.hands_on
         }
-        name_, price = answer.contract, standing.contract.prices[offer.level]
+        name_, price = answer.contract, status.contract.prices[offer.level]
         for item in answer.accepted:
             agreed[item.partition] = Agreed(
                 payer, provider, name_, price, leaves.get(item.partition, ())
             )
             homes[provider].coming += item.load
             homes[provider].taken_at = lowest_taken((homes[provider].taken_at, price))
-        if not standing.relays:
+        if not status.relays:
             over = answer.accepted
             # An answer in the same round finds the load that the offer was made with.
             if offer.round < self.course.round:
@@ -299,13 +299,13 @@ class _Rounds:
             leaving = sum(item.load for _, item in hand_on.leaves)
             homes[provider].coming -= min(leaving, hand_on.item.load)
         at_round = self.course.round
-        homes[payer].as_payer[answer.contract] = after_being_answered(standing, answer, at_round)
+        homes[payer].as_payer[answer.contract] = after_being_answered(status, answer, at_round)
         of = homes[provider].as_provider
         of[answer.contract] = after_answering(of[answer.contract], offer, answer)
         del homes[provider].received[answer.contract]
         self._answers += 1
         self._asks.update((payer, provider))
-        return (payer,) if standing.relays else ()
+        return (payer,) if status.relays else ()
 
     def _move(self, firm_and_agreed: tuple[list[int], dict[int, Agreed]]) -> None:
         """Hand over what is firm, and before each fragment whatever makes room for it."""
@@ -318,12 +318,12 @@ class _Rounds:
             if fragment not in self._lowered or handing.still_pays(fragment):
                 handing.hand_over(fragment)
         gone: dict[int, set[int]] = {}
-        came: dict[int, list[Carried]] = {}
+        came: dict[int, list[CarriedLoad]] = {}
         for fragment, of in handing.moved:
             gone.setdefault(of.payer, set()).add(fragment)
             name = FragmentName(self._homes[self.world.homes[fragment]].name)
             item = Item(name, fragment, self.world.unit)
-            taken = Carried(item, of.contract, self.course.round * ROUND_MS)
+            taken = CarriedLoad(item, of.contract, self.course.round * ROUND_MS)
             came.setdefault(of.provider, []).append(taken)
         for number, fragments in gone.items():
             home = self._homes[number]

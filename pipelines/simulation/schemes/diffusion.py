@@ -24,19 +24,19 @@ class Diffusion:
         partners: list[set[int]] = [set() for _ in range(world.participants)]
         for contract in world.contracts:
             partners[contract.payer].add(contract.provider)
-        told = sum(map(len, partners))
-        asked = [sorted(others) for others in partners]
+        messages = sum(map(len, partners))
+        offered = [sorted(others) for others in partners]
         degrees = [len(others) for others in partners]
         while course.round < rounds_max:
             course.begin_round()
             before = tuple(course.units)
             moves = 0
             for giver in range(world.participants):
-                for taker, count in _flows(giver, asked[giver], degrees, before, world):
+                for taker, count in _flows(giver, offered[giver], degrees, before, world):
                     for fragment in course.carried[giver][-1 : -count - 1 : -1]:
                         course.move(fragment, giver, taker, None)
                         moves += 1
-            course.end_round(told, 0)
+            course.end_round(messages, 0)
             if not moves and course.round >= world.changes_until:
                 return course.outcome(is_at_rest=True)
         return course.outcome(is_at_rest=False)

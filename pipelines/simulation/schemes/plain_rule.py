@@ -22,7 +22,7 @@ from pipelines.simulation.schemes.worlds import HONEST, Outcome, World
 
 
 @dataclass(slots=True)
-class _Standing:
+class _ContractStatus:
     """Where the payer of a contract stands with its partner."""
 
     provider: int
@@ -50,49 +50,49 @@ class _Run:
         self._world = world
         self._course = Course(world, scheme=PlainRule.name)
         self._limits = Limits(len(world.homes) + 1)
-        self._standings: list[list[_Standing]] = [[] for _ in range(world.participants)]
+        self._statuses: list[list[_ContractStatus]] = [[] for _ in range(world.participants)]
         known: dict[int, tuple[float, ...]] = {}
         for payer, provider, prices in world.contracts:
             if id(prices) not in known:
                 known[id(prices)] = tuple(float(prices.at(x)) for x in range(prices.top + 1))
-            self._standings[payer].append(_Standing(provider, known[id(prices)]))
+            self._statuses[payer].append(_ContractStatus(provider, known[id(prices)]))
         self._factors = [
             world.misreports.get(i, HONEST).cost_factor for i in range(world.participants)
         ]
         self._cheapest = [
-            min((s.prices[0] for s in standings), default=None) for standings in self._standings
+            min((s.prices[0] for s in statuses), default=None) for statuses in self._statuses
         ]
-        most = max((sum(len(s.prices) for s in own) for own in self._standings), default=0)
+        most = max((sum(len(s.prices) for s in own) for own in self._statuses), default=0)
         # Each asks its partners in turn, at every level at worst, and once more after that.
         self._quiet_rounds = 2 * most + 2
 
     def play(self, rounds_max: int) -> Outcome:
         course = self._course
-        wanting = {i for i in range(self._world.participants) if self._wants(i)}
+        payers = {i for i in range(self._world.participants) if self._wants(i)}
         quiet = 0
         while course.round < rounds_max:
             changed = set(course.begin_round())
             quiet = 0 if changed else quiet + 1
             for participant in changed:
-                self._look(participant, wanting)
-            offers, answers, moved = self._round(sorted(wanting))
+                self._look(participant, payers)
+            offers, answers, moved = self._round(sorted(payers))
             course.check_fall()
             course.end_round(offers, answers)
             for participant in moved:
-                self._look(participant, wanting)
+                self._look(participant, payers)
             quiet = 0 if moved else quiet
             is_over = course.round >= self._world.changes_until
-            if is_over and (quiet > self._quiet_rounds or not wanting):
+            if is_over and (quiet > self._quiet_rounds or not payers):
                 return course.outcome(is_at_rest=True)
         return course.outcome(is_at_rest=False)
 
-    def _look(self, participant: int, wanting: set[int]) -> None:
+    def _look(self, participant: int, payers: set[int]) -> None:
         if self._wants(participant):
-            wanting.add(participant)
+            payers.add(participant)
         else:
-            wanting.discard(participant)
-            for standing in self._standings[participant]:
-                standing.has_refused = False
+            payers.discard(participant)
+            for status in self._statuses[participant]:
+                status.has_refused = False
 
     def _wants(self, participant: int) -> bool:
         cheapest = self._cheapest[participant]
@@ -104,31 +104,31 @@ class _Run:
         return self._course.units[participant] - self._limits.kept(table, price, factor)
 
     def _round(self, asking: list[int]) -> tuple[int, int, set[int]]:
-        received: dict[int, list[tuple[float, int, _Standing, list[int]]]] = defaultdict(list)
+        received: dict[int, list[tuple[float, int, _ContractStatus, list[int]]]] = defaultdict(list)
         offers = 0
         for participant in asking:
-            standing = self._next(participant)
-            count = self._offered(participant, standing.price)
+            status = self._next(participant)
+            count = self._offered(participant, status.price)
             if count <= 0:
-                for one in self._standings[participant]:
+                for one in self._statuses[participant]:
                     one.has_refused = False
                 continue
             offers += 1
             offered = self._course.carried[participant][-1 : -count - 1 : -1]
-            received[standing.provider].append((-standing.price, participant, standing, offered))
+            received[status.provider].append((-status.price, participant, status, offered))
         agreed: list[tuple[int, int, float, list[int]]] = []
         for taker in sorted(received):
-            for price, giver, standing, asked, accepted in self._answer(taker, received[taker]):
+            for price, giver, status, homes, accepted in self._answer(taker, received[taker]):
                 agreed.append((giver, taker, price, accepted))
-                self._learn(giver, standing, asked, len(accepted))
+                self._learn(giver, status, homes, len(accepted))
         for giver, taker, price, accepted in agreed:
             for fragment in accepted:
                 self._course.move(fragment, giver, taker, price)
         moved = {p for giver, taker, _, accepted in agreed if accepted for p in (giver, taker)}
         return offers, offers, moved
 
-    def _next(self, participant: int) -> _Standing:
-        own = self._standings[participant]
+    def _next(self, participant: int) -> _ContractStatus:
+        own = self._statuses[participant]
         for one in own:
             while one.level and self._offered(participant, one.price) <= 0:
                 one.level -= 1
@@ -140,13 +140,13 @@ class _Run:
         return best
 
     def _answer(
-        self, taker: int, offers: list[tuple[float, int, _Standing, list[int]]]
-    ) -> list[tuple[float, int, _Standing, int, list[int]]]:
+        self, taker: int, offers: list[tuple[float, int, _ContractStatus, list[int]]]
+    ) -> list[tuple[float, int, _ContractStatus, int, list[int]]]:
         """What is taken of each offer, dearest first, by the loads as they were stated."""
         table, factor = self._course.tables[taker], self._factors[taker]
         answers = []
         carried = float(self._course.units[taker])
-        for below_zero, giver, standing, offered in sorted(offers, key=lambda one: one[:2]):
+        for below_zero, giver, status, offered in sorted(offers, key=lambda one: one[:2]):
             price = -below_zero
             limit = self._limits.taken(table, price, factor) + 1e-9
             accepted = []
@@ -156,15 +156,15 @@ class _Run:
                     break
                 carried += stated
                 accepted.append(fragment)
-            answers.append((price, giver, standing, len(offered), accepted))
+            answers.append((price, giver, status, len(offered), accepted))
         return answers
 
-    def _learn(self, giver: int, standing: _Standing, offered: int, accepted: int) -> None:
+    def _learn(self, giver: int, status: _ContractStatus, offered: int, accepted: int) -> None:
         if accepted == offered:
-            standing.level = max(standing.level - 1, 0)
+            status.level = max(status.level - 1, 0)
         elif not accepted:
-            dearer = standing.level + 1
-            if dearer < len(standing.prices) and self._offered(giver, standing.prices[dearer]) > 0:
-                standing.level = dearer
+            dearer = status.level + 1
+            if dearer < len(status.prices) and self._offered(giver, status.prices[dearer]) > 0:
+                status.level = dearer
             else:
-                standing.has_refused = True
+                status.has_refused = True

@@ -21,11 +21,11 @@ FORMAT = "medusa.market-simulation/1"
 
 
 @dataclass(slots=True)
-class Kept:
+class FinishedParts:
     """The parts that are done, by name. `path` None keeps them in memory alone."""
 
     path: Path | None
-    asked: Sequence[str]
+    names: Sequence[str]
     code: str
     done: dict[str, Any] = field(default_factory=dict)
 
@@ -34,7 +34,7 @@ class Kept:
         self.done[key] = given
         if self.path is None:
             return
-        document = {"format": FORMAT, "code": self.code, "asked": self.asked, "done": self.done}
+        document = {"format": FORMAT, "code": self.code, "parts": self.names, "done": self.done}
         try:
             write_atomically(self.path, json.dumps(document) + "\n", durable=False)
         except OSError as error:
@@ -45,14 +45,14 @@ class Kept:
 
 
 @contextmanager
-def kept_in(path: Path | None, asked: Sequence[str], code: str) -> Iterator[Kept]:
+def kept_in(path: Path | None, names: Sequence[str], code: str) -> Iterator[FinishedParts]:
     """What a file holds of a run that asks for these parts, or nothing yet; held alone.
 
     Refused if the file is none of this simulator's or of a run that asked for other parts; Conflict
     while another run uses it.
     """
     if path is None:
-        yield Kept(None, asked, code)
+        yield FinishedParts(None, names, code)
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,27 +62,27 @@ def kept_in(path: Path | None, asked: Sequence[str], code: str) -> Iterator[Kept
     except OSError as error:
         raise Refused(f"{path} cannot be written ({error.strerror}): choose another") from error
     with lock:
-        yield _read(path, asked, code)
+        yield _read(path, names, code)
 
 
-def _read(path: Path, asked: Sequence[str], code: str) -> Kept:
+def _read(path: Path, names: Sequence[str], code: str) -> FinishedParts:
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-        found, keys, done = document["code"], document["asked"], document["done"]
+        found, keys, done = document["code"], document["parts"], document["done"]
         if document["format"] != FORMAT or not set(done) <= set(keys):
             raise ValueError
         if not all(isinstance(given, dict) for given in done.values()):
             raise ValueError
     except FileNotFoundError:
-        return Kept(path, asked, code)
+        return FinishedParts(path, names, code)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Refused(
             f"{path} is not what a run of the market keeps: choose another file, or remove it"
         ) from error
-    if keys != list(asked):
+    if keys != list(names):
         first = str(keys[0])[:200] if keys else "none"
         raise Refused(
             f"{path} is of a run with other arguments ({len(keys)} parts, the first: {first}): "
             "continue with the same, or choose another file"
         )
-    return Kept(path, asked, code, dict(done) if found == code else {})
+    return FinishedParts(path, names, code, dict(done) if found == code else {})

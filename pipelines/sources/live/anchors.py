@@ -16,7 +16,7 @@ from pipelines.base.files import sync_folder, write_atomically
 FILE = "keepers"
 
 
-def read_keepers(folder: Path) -> tuple[StreamName, ...]:
+def read_anchors(folder: Path) -> tuple[StreamName, ...]:
     """The keepers so far; none before the first. Refused if the file cannot be read as one."""
     try:
         text = (folder / FILE).read_text("ascii")
@@ -30,8 +30,8 @@ def read_keepers(folder: Path) -> tuple[StreamName, ...]:
     return tuple(StreamName(name) for name in text.split())
 
 
-def write_keepers(folder: Path, keepers: Iterable[StreamName]) -> None:
+def write_anchors(folder: Path, anchors: Iterable[StreamName]) -> None:
     """Write them down, whole and durable."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_atomically(folder / FILE, "".join(f"{name}\n" for name in keepers))
+    write_atomically(folder / FILE, "".join(f"{name}\n" for name in anchors))
     sync_folder(folder.parent)

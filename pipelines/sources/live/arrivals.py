@@ -58,12 +58,12 @@ class Arrivals:
         """
         now_ns = clock.wall_ns()
         try:
-            told = self._directory.stat()
-            if not self._is_settled(told, now_ns):
+            found = self._directory.stat()
+            if not self._is_settled(found, now_ns):
                 with_names = os.listdir(self._directory)
                 self._waiting = self._waiting_among(with_names, known)
-                self._listed_at_ns, self._changed_at_ns = now_ns, told.st_mtime_ns
-                self._identity = (told.st_dev, told.st_ino)
+                self._listed_at_ns, self._changed_at_ns = now_ns, found.st_mtime_ns
+                self._identity = (found.st_dev, found.st_ino)
         except OSError as error:
             self._listed_at_ns = None
             raise Unavailable(
@@ -91,8 +91,8 @@ class Arrivals:
     def is_still_there(self, before: tuple[int, int] = (0, 0)) -> bool:
         """Whether the folder is the one that was listed; `before`: by a process before this one."""
         try:
-            told = self._directory.stat()
-            now = (told.st_dev, told.st_ino)
+            found = self._directory.stat()
+            now = (found.st_dev, found.st_ino)
             if self._identity == (0, 0) and now != before:
                 # This process has listed none yet; an empty mount point looks empty.
                 with os.scandir(self._directory) as there:
@@ -115,14 +115,14 @@ class Arrivals:
         self._waiting.clear()
         self._listed_at_ns = None
 
-    def _is_settled(self, told: os.stat_result, now_ns: int) -> bool:
+    def _is_settled(self, found: os.stat_result, now_ns: int) -> bool:
         """Whether nothing can have come since the folder was listed."""
         listed_ns = self._listed_at_ns
         return (
             listed_ns is not None
-            and told.st_mtime_ns == self._changed_at_ns
-            and (told.st_dev, told.st_ino) == self._identity
-            and listed_ns - told.st_mtime_ns > SETTLED_NS
+            and found.st_mtime_ns == self._changed_at_ns
+            and (found.st_dev, found.st_ino) == self._identity
+            and listed_ns - found.st_mtime_ns > SETTLED_NS
             and 0 <= now_ns - listed_ns < LIST_ANYWAY_NS
         )
 
@@ -139,14 +139,14 @@ class Arrivals:
     def _arrival(self, name: str) -> Arrival | None:
         path = self._directory / name
         try:
-            told = os.stat(path)
+            found = os.stat(path)
         except OSError:
             try:
-                told = os.lstat(path)  # a link that leads nowhere is told of when it is read
+                found = os.lstat(path)  # a link that leads nowhere is told of when it is read
             except OSError:
                 return None
-        at_ms = told.st_mtime_ns // 1_000_000
-        return Arrival(name=name, at_ms=at_ms, size_bytes=told.st_size)
+        at_ms = found.st_mtime_ns // 1_000_000
+        return Arrival(name=name, at_ms=at_ms, size_bytes=found.st_size)
 
 
 def is_whole_name(name: str) -> bool:

@@ -78,19 +78,19 @@ class Claims:
 
 def claimed_value(source: Source, where: Where) -> Value:
     """The value in the column's type; Refused if the source has no such column or value."""
-    said = f"the source of {source.name} has where {{{where.column}: {where.value!r}}}"
+    sentence = f"the source of {source.name} has where {{{where.column}: {where.value!r}}}"
     type_ = source.columns.get(where.column)
     if type_ is None:
         columns = ", ".join(source.columns)
         hint = did_you_mean(where.column, source.columns, f"name one of {columns}")
-        raise Refused(f"{said}, but the network declares no such column: {hint}")
+        raise Refused(f"{sentence}, but the network declares no such column: {hint}")
     if type_ not in TYPES:
         raise Refused(
-            f"{said}, but {where.column} is {type_}: choose a column that is {', '.join(TYPES)}"
+            f"{sentence}, but {where.column} is {type_}: choose a column that is {', '.join(TYPES)}"
         )
     found = _value(type_, where.value)
     if found is None:
-        raise Refused(f"{said}, which is no {type_}: write one")
+        raise Refused(f"{sentence}, which is no {type_}: write one")
     return found
 
 

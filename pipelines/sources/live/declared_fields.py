@@ -52,8 +52,8 @@ class Fields:
         self._left = {name: value for name, value in document.items() if name != "kind"}
         self._known: list[str] = ["kind"]
 
-    def refused(self, field: str, value: object, wanted: str) -> Refused:
-        return Refused(f"the source of {self._stream} has {field} {value!r}: write {wanted}")
+    def refused(self, field: str, value: object, expected: str) -> Refused:
+        return Refused(f"the source of {self._stream} has {field} {value!r}: write {expected}")
 
     def take(self, field: str) -> object:
         self._known.append(field)
@@ -101,12 +101,12 @@ class Fields:
         given = self.take("where")
         if given is None:
             return None
-        wanted = "one column and its value, such as {region: north}"
+        expected = "one column and its value, such as {region: north}"
         if not isinstance(given, Mapping) or len(given) != 1:
-            raise self.refused("where", given, wanted)
+            raise self.refused("where", given, expected)
         ((column, value),) = given.items()
         if not isinstance(column, str) or not isinstance(value, str | int) or value == "":
-            raise self.refused("where", given, wanted)
+            raise self.refused("where", given, expected)
         return Where(column=column, value=value)
 
     def timing(self, *, wall_time: bool = False) -> Timing:

@@ -200,7 +200,7 @@ class DirectorySource:
     def _is_to_be_read(self, path: Path, folder: tuple[int, int]) -> bool:
         """False for an empty file and one that was taken away; Refused for what is no file."""
         try:
-            told = os.stat(path)
+            found = os.stat(path)
         except FileNotFoundError:
             if path.is_symlink():
                 raise Refused(f"{path} is a link to what is not there: move the file") from None
@@ -216,9 +216,9 @@ class DirectorySource:
                 ) from None
             raise Unavailable(f"{path} cannot be read now: {error.strerror or error}") from error
         for is_of_kind, kind in _KINDS:
-            if is_of_kind(told.st_mode):
+            if is_of_kind(found.st_mode):
                 raise Refused(f"{path} is {kind} in under another name")
-        return told.st_size > 0
+        return found.st_size > 0
 
     def _lost_checkpoint(self) -> Refused:
         return Refused(

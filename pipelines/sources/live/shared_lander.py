@@ -26,7 +26,7 @@ from medusa_core.names import StreamName
 from pipelines.base.failpoints import reached
 from pipelines.sources.arrow_lateness import Int64s
 from pipelines.sources.landing import LANDED, LandedLines
-from pipelines.sources.live.anchors import read_keepers, write_keepers
+from pipelines.sources.live.anchors import read_anchors, write_anchors
 from pipelines.sources.live.claims import Claims
 from pipelines.sources.live.lander import Piece, places_of
 from pipelines.sources.live.live_source import Polled
@@ -70,14 +70,14 @@ class SharedLander:
         self._lateness = lateness
         self._boundary = boundary
         self._folder = folder
-        self._keeper = 0
+        self._anchor = 0
         self._unclaimed = self._batches = 0
 
     def resume(self) -> None:
         """Take up what the catalog holds of every member, and who the keeper is."""
         names = [m.stream for m in self._members]
-        keepers = read_keepers(self._folder)
-        past = [k for k in keepers if k not in names]
+        anchors = read_anchors(self._folder)
+        past = [k for k in anchors if k not in names]
         found = self._catalog.landed_states([*names, *past], self._query_id)
         states = {stream: LiveState.from_json(stream, text) for stream, (_, text) in found.items()}
         for stream, state in states.items():
@@ -93,10 +93,10 @@ class SharedLander:
             of_last = (states[s].at for s, (batch, _) in found.items() if batch == last[0])
             # The keeper's says how far the feed was read.
             self.at = next((at for at in of_last if UNCLAIMED in at), {})
-        if not keepers or keepers[-1] not in names:
-            keepers = (*keepers, names[0])
-            write_keepers(self._folder, keepers)
-        self._keeper = names.index(keepers[-1])
+        if not anchors or anchors[-1] not in names:
+            anchors = (*anchors, names[0])
+            write_anchors(self._folder, anchors)
+        self._anchor = names.index(anchors[-1])
         lines = {(s.stream.name, s.producer): s for s in self._catalog.lines()}
         for member in self._members:
             member.state = states.get(member.stream, LiveState())
@@ -139,7 +139,7 @@ class SharedLander:
 
         is_in_time = np.ones(len(times), np.bool_)
         states: dict[int, LiveState] = {}
-        aside: dict[int, tuple[QuarantinedRecord, ...]] = {}
+        quarantined: dict[int, tuple[QuarantinedRecord, ...]] = {}
         for number, of_member in judged.items():
             start, end = split.bounds[number], split.bounds[number + 1]
             if of_member.is_in_time is not None:
@@ -151,13 +151,15 @@ class SharedLander:
                 seen_ms=now_ms if came else self._members[number].state.seen_ms,
                 at={FEED: self.stream},
             )
-            aside[number] = of_member.refused
-        for number in {self._keeper, *([0] if unreadable else [])} - set(states):
+            quarantined[number] = of_member.refused
+        for number in {self._anchor, *([0] if unreadable else [])} - set(states):
             states[number] = replace(self._members[number].state, at={FEED: self.stream})
-        states[self._keeper] = replace(states[self._keeper], at=feed_at)
+        states[self._anchor] = replace(states[self._anchor], at=feed_at)
         if unreadable:
-            aside[0] = (*unreadable, *aside.get(0, ()))
-        batches = self._written(batch_id, records, times, split.members, is_in_time, states, aside)
+            quarantined[0] = (*unreadable, *quarantined.get(0, ()))
+        batches = self._written(
+            batch_id, records, times, split.members, is_in_time, states, quarantined
+        )
         landed = [(self._members[n].lease(), batch) for n, batch in batches.items()]
         is_new = self._catalog.land_many(landed)
         reached("land.logged")
@@ -176,7 +178,7 @@ class SharedLander:
         members: Int64s,
         is_in_time: npt.NDArray[np.bool_],
         states: Mapping[int, LiveState],
-        aside: Mapping[int, tuple[QuarantinedRecord, ...]],
+        quarantined: Mapping[int, tuple[QuarantinedRecord, ...]],
     ) -> dict[int, LandedBatch]:
         """Write what is in time as one synced file; each member's batch, nothing logged yet."""
         kept = np.flatnonzero(is_in_time)
@@ -184,14 +186,14 @@ class SharedLander:
         members, times = members[order], times[order]
         bounds = np.searchsorted(members, np.arange(len(self._members) + 1))
         counts = self._counts(members, times)
-        keeper = self._members[self._keeper].stream
+        anchor = self._members[self._anchor].stream
         file = None
         if len(order):
             runs = {
                 self._members[n].stream: (int(bounds[n]), int(bounds[n + 1] - bounds[n]))
                 for n in counts
             }
-            folder = StreamName(f"{keeper}/{LANDED}")
+            folder = StreamName(f"{anchor}/{LANDED}")
             file = write_shared_file(self._root, folder, records.take(pa.array(order)), runs)
             sync_folders(self._root, [file])
         reached("land.written")
@@ -202,9 +204,9 @@ class SharedLander:
                 batch_id=batch_id,
                 file=file if number in counts else None,
                 counts=counts.get(number, {}),
-                quarantine=aside.get(number, ()),
+                quarantine=quarantined.get(number, ()),
                 state=state.to_json(),
-                file_of=keeper,
+                file_of=anchor,
             )
             for number, state in sorted(states.items())
         }
@@ -290,9 +292,9 @@ class SharedLander:
         waiting_records: int | None = None,
     ) -> Polled:
         """What has been done since the last call, in all and for each member, and what waits."""
-        told: dict[StreamName, Polled] = {}
+        poll: dict[StreamName, Polled] = {}
         for member in self._members:
-            told[member.stream] = replace(
+            poll[member.stream] = replace(
                 member.polled,
                 boundary_us=member.promised_us,
                 because=member.because,
@@ -305,14 +307,14 @@ class SharedLander:
             member.polled = Polled()
         promised = [m.promised_us for m in self._members if m.promised_us is not None]
         done = replace(
-            told[self._members[self._keeper].stream],
-            landed=sum(p.landed for p in told.values()),
-            quarantined=sum(p.quarantined for p in told.values()),
-            late=sum(p.late for p in told.values()),
-            unconfirmed=sum(p.unconfirmed for p in told.values()),
+            poll[self._members[self._anchor].stream],
+            landed=sum(p.landed for p in poll.values()),
+            quarantined=sum(p.quarantined for p in poll.values()),
+            late=sum(p.late for p in poll.values()),
+            unconfirmed=sum(p.unconfirmed for p in poll.values()),
             batches=self._batches,
             boundary_us=min(promised, default=None),
-            members=told,
+            members=poll,
             unclaimed=self._unclaimed,
         )
         self._unclaimed = self._batches = 0

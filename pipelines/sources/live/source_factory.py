@@ -55,8 +55,8 @@ class Declared:
     @property
     def disorder_us(self) -> int:
         """What the declaration says, else the network."""
-        said = self.declaration.timing.disorder_us
-        return self.source.disorder_us if said is None else said
+        disorder = self.declaration.timing.disorder_us
+        return self.source.disorder_us if disorder is None else disorder
 
     @property
     def lateness(self) -> LatenessRule:

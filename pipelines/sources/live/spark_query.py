@@ -107,8 +107,8 @@ def _close_idle_callbacks(session: SparkSession) -> None:
 def first_words(error: Exception, hidden: Sequence[str]) -> str:
     """What Spark says, in a line, without what must not be shown."""
     java = getattr(error, "java_exception", None)
-    said = str(error) if java is None else str(java.getMessage() or "")
-    lines = said.strip().splitlines() or [type(error).__name__]
+    text = str(error) if java is None else str(java.getMessage() or "")
+    lines = text.strip().splitlines() or [type(error).__name__]
     words = lines[0].rpartition("terminated with exception: ")[2]
     for secret in hidden:
         words = words.replace(secret, "***")

@@ -196,14 +196,14 @@ def _columns_of(schema: StructType) -> dict[str, str]:
 def _fill(target: Target, columns: Sequence[Column], names: list[str]) -> tuple[Bound, ...]:
     if not columns:
         return ()
-    wanted = Target(target.source, target.file, tuple(columns))
+    columns_target = Target(target.source, target.file, tuple(columns))
     try:
-        return bind_columns(wanted, names)
+        return bind_columns(columns_target, names)
     except Refused as error:
-        raise Refused(str(error).replace(str(target.file), _said(target), 1)) from None
+        raise Refused(str(error).replace(str(target.file), _sentence_of(target), 1)) from None
 
 
-def _said(target: Target) -> str:
+def _sentence_of(target: Target) -> str:
     return f"the source of {target.source.name}"
 
 
@@ -212,7 +212,8 @@ def _settled(target: Target, found: Bound, type_: str, name: str) -> Bound:
     if conversion is not None and conversion.from_unit is None:
         if type_ not in ("timestamp", "date"):
             raise Refused(
-                f"{_said(target)} has {found.name!r} as {type_}, whose unit nobody knows: make "
+                f"{_sentence_of(target)} has {found.name!r} as {type_}, whose unit nobody knows: "
+                "make "
                 f"column {found.column.name!r} by an expression"
             )
         conversion = replace(conversion, from_unit="us")
@@ -225,7 +226,8 @@ def _unit(target: Target) -> str:
     type_ = target.columns[target.time_position].type
     if unit is None and type_ not in ("timestamp", "date"):
         raise Refused(
-            f"{_said(target)} has event time {target.source.time!r} as {type_}: declare time_unit "
+            f"{_sentence_of(target)} has event time {target.source.time!r} as {type_}: declare "
+            "time_unit "
             "(s, ms, us or ns) in the network"
         )
     return unit or "us"

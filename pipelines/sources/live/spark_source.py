@@ -66,7 +66,7 @@ class SparkSource:
         self._frame: DataFrame | None = None
         self._rows: SparkRows | None = None
         self._is_current = False
-        self._asked_ms: int | None = None
+        self._read_ms: int | None = None
         self._waiting: int | None = None
         self._now_ms = self._landed = 0
 
@@ -85,7 +85,7 @@ class SparkSource:
         )
         self._lander.promise(now_ms * 1_000, has_all=has_all)
         self._is_current = True
-        self._asked_ms = now_ms if has_all else None
+        self._read_ms = now_ms if has_all else None
         self._waiting = waiting_of(progress)
         return self._polled(has_more=not has_all)
 
@@ -99,8 +99,8 @@ class SparkSource:
 
     def _is_too_early(self, now_ms: int) -> bool:
         """Whether the source was asked, to its end, a moment ago."""
-        asked_ms = self._asked_ms
-        return asked_ms is not None and 0 <= (now_ms - asked_ms) * 1_000 < self._feed.every_us
+        read_ms = self._read_ms
+        return read_ms is not None and 0 <= (now_ms - read_ms) * 1_000 < self._feed.every_us
 
     @property
     def _what(self) -> str:

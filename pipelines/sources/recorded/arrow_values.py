@@ -27,7 +27,7 @@ from pipelines.storage.arrow_schema import arrow_type
 _FLOATS = (pa.float32(), pa.float64())
 
 
-def can_tell(given: pa.DataType) -> bool:
+def has_instant(given: pa.DataType) -> bool:
     """Whether values of a file's type can be instants."""
     return can_hold(given, "double") or can_hold(given, "timestamp")
 
@@ -58,20 +58,20 @@ def can_hold(given: pa.DataType, declared: str) -> bool:
 def convert_values(values: Any, bound: Bound) -> tuple[Any, Failures]:
     """A file's column as the declared type, NULL where a value will not go, and why."""
     values, column = decoded(values), bound.column
-    given, wanted = values.type, arrow_type(column.type)
+    given, expected = values.type, arrow_type(column.type)
     if is_text(given) or (column.type == "string" and not pa.types.is_null(given)):
         return _convert_text(values, bound)
     if bound.conversion is not None and not pa.types.is_null(given):
         return _convert_times(values, bound)
     if column.type == "binary":
-        return null_if_empty(pc.cast(values, wanted)), {}
-    if given == wanted and column.type not in ("date", "timestamp"):
+        return null_if_empty(pc.cast(values, expected)), {}
+    if given == expected and column.type not in ("date", "timestamp"):
         return values, {}
-    if pa.types.is_decimal(wanted) or (pa.types.is_decimal(given) and column.type == "double"):
+    if pa.types.is_decimal(expected) or (pa.types.is_decimal(given) and column.type == "double"):
         # By way of text, as a CSV of it would hold: of a double the shortest that is it and no
         # other. Arrow's own casts look at types where we ask about values, and round.
         return _convert_text(pc.cast(values, pa.string()), bound)
-    converted = _cast(values, wanted)
+    converted = _cast(values, expected)
     if converted.null_count == values.null_count:
         return converted, {}
     lost = pc.and_(pc.is_valid(values), pc.is_null(converted)).to_numpy(zero_copy_only=False)
@@ -115,23 +115,23 @@ def _convert_text(values: Any, bound: Bound) -> tuple[Any, Failures]:
     return converted, failures | undecoded | too_long
 
 
-def _cast(values: Any, wanted: pa.DataType) -> Any:
+def _cast(values: Any, kind: pa.DataType) -> Any:
     """The values as another type, NULL where one is beyond it."""
     given = values.type
-    if pa.types.is_timestamp(wanted) and pa.types.is_timestamp(given):
+    if pa.types.is_timestamp(kind) and pa.types.is_timestamp(given):
         return _cast_timestamp(values, given.unit)
-    if pa.types.is_timestamp(wanted) or pa.types.is_date(wanted):
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         days = pc.cast(pc.cast(values, pa.date32()), pa.timestamp("s"))
         stamps = _cast_timestamp(days, "s")
-        return pc.cast(stamps, pa.date32()) if pa.types.is_date(wanted) else stamps
-    if pa.types.is_floating(wanted):
-        return pc.cast(values, wanted, safe=False)  # whole numbers beyond 2^53 as text reads them
+        return pc.cast(stamps, pa.date32()) if pa.types.is_date(kind) else stamps
+    if pa.types.is_floating(kind):
+        return pc.cast(values, kind, safe=False)  # whole numbers beyond 2^53 as text reads them
     try:
-        return pc.cast(values, wanted)
+        return pc.cast(values, kind)
     except pa.ArrowInvalid:
-        limit = 1 << (wanted.bit_width - 1)
+        limit = 1 << (kind.bit_width - 1)
         listed = [v if v is not None and -limit <= v < limit else None for v in values.to_pylist()]
-        return pa.array(listed, wanted)
+        return pa.array(listed, kind)
 
 
 def _cast_timestamp(values: Any, unit: str) -> Any:

@@ -87,7 +87,7 @@ def parse_block(block: Block, layout: Layout) -> Parsed:
 
 def _read(text: bytes, layout: Layout, types: list[pa.DataType], has_newlines: bool) -> pa.Table:
     names = [str(i) for i in range(len(layout.names))]
-    wanted = [names[layout.names.index(bound.name)] for bound in layout.bound]
+    columns = [names[layout.names.index(bound.name)] for bound in layout.bound]
     return pyarrow.csv.read_csv(
         pa.BufferReader(text),
         read_options=pyarrow.csv.ReadOptions(column_names=names, block_size=_BLOCK_BYTES),
@@ -97,8 +97,8 @@ def _read(text: bytes, layout: Layout, types: list[pa.DataType], has_newlines: b
             newlines_in_values=has_newlines and layout.is_quoted,
         ),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types=dict(zip(wanted, types, strict=True)),
-            include_columns=wanted,
+            column_types=dict(zip(columns, types, strict=True)),
+            include_columns=columns,
             null_values=list(layout.nulls),
             strings_can_be_null=True,
             quoted_strings_can_be_null=True,

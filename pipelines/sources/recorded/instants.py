@@ -48,8 +48,8 @@ def settle_unit(source: Source, file: Path, bound: Bound, sample: Any) -> tuple[
     if they do not tell.
     """
     if bound.conversion is None:
-        is_told = bound.kind not in (None, Kind.INSTANT) and declared_unit(source) is None
-        return bound, "s" if is_told else recognise_unit(source, file, sample)
+        is_declared = bound.kind not in (None, Kind.INSTANT) and declared_unit(source) is None
+        return bound, "s" if is_declared else recognise_unit(source, file, sample)
     conversion = bound.conversion
     if conversion.from_unit is None:
         conversion = replace(conversion, from_unit=recognise_size(source, file, sample))

@@ -24,9 +24,9 @@ from medusa_core.commits import QuarantinedRecord
 from medusa_core.errors import Refused
 from pipelines.sources.recorded.arrow_values import (
     can_hold,
-    can_tell,
     convert_values,
     decoded,
+    has_instant,
     is_text,
 )
 from pipelines.sources.recorded.bound_columns import Bound, bind_columns
@@ -131,11 +131,11 @@ def _read_chunks(reading: _Reading, chunk_records: int, skip: int) -> Iterator[R
     pieces: list[pa.Table] = []
     numbers: list[Int64s] = []
     quarantined: list[QuarantinedRecord] = []
-    wanted, size, whole_size = chunk_records, 0, 0
+    rows_needed, size, whole_size = chunk_records, 0, 0
     for first_row, batch in reading.parts(skip * chunk_records):
         offset = 0
         while offset < len(batch):
-            part = batch.slice(offset, wanted)
+            part = batch.slice(offset, rows_needed)
             part_bytes = text_bytes(part)
             if size + part_bytes > TEXT_BYTES_MAX:
                 raise Refused(
@@ -153,11 +153,11 @@ def _read_chunks(reading: _Reading, chunk_records: int, skip: int) -> Iterator[R
             numbers.append(at)
             quarantined += bad
             offset += len(part)
-            wanted -= len(part)
-            if not wanted:
+            rows_needed -= len(part)
+            if not rows_needed:
                 yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
-                pieces, numbers, quarantined, wanted, size = [], [], [], chunk_records, 0
-    if wanted < chunk_records:
+                pieces, numbers, quarantined, rows_needed, size = [], [], [], chunk_records, 0
+    if rows_needed < chunk_records:
         yield pa.concat_tables(pieces), np.concatenate(numbers), tuple(quarantined)
 
 
@@ -225,7 +225,7 @@ def _bind(target: Target, schema: pa.Schema) -> tuple[Bound, ...]:
     bound = bind_columns(target, schema.names)
     for filling in bound:
         given, column = schema.field(filling.name).type, filling.column
-        is_held = can_hold(given, column.type) if filling.conversion is None else can_tell(given)
+        is_held = can_hold(given, column.type) if filling.conversion is None else has_instant(given)
         if not is_held:
             raise Refused(
                 f"{target.file} has column {filling.name!r} as {given}, declared {column.type} in "

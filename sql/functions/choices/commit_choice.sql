@@ -2,49 +2,49 @@ CREATE OR REPLACE FUNCTION medusa.commit_choice(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     forever CONSTANT bigint := 9223372036854775807;
-    asked  record;
+    args  record;
     line   medusa.stream_producer;
     one    record;
     answer jsonb;
 BEGIN
-    SELECT * INTO asked FROM jsonb_to_record(request) AS w (
+    SELECT * INTO args FROM jsonb_to_record(request) AS w (
         fragment text, partition integer, participant text, replica integer, lane medusa.lane,
         epoch bigint, holder text, stream text, commits jsonb, divergences jsonb, compared jsonb,
         end_us bigint);
 
     -- 1 Lock the lease (S8), which is of this stream's import.
-    PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
-        asked.lane, asked.epoch, asked.holder);
-    IF (asked.fragment = 'import/' || asked.stream AND asked.replica = -1) IS NOT TRUE THEN
+    PERFORM medusa.check_lease(args.fragment, args.partition, args.participant, args.replica,
+        args.lane, args.epoch, args.holder);
+    IF (args.fragment = 'import/' || args.stream AND args.replica = -1) IS NOT TRUE THEN
         RAISE EXCEPTION 'fragment % does not choose among the producers of %: take the lease of '
-            'import/%', asked.fragment, asked.stream, asked.stream USING ERRCODE = 'MD001';
+            'import/%', args.fragment, args.stream, args.stream USING ERRCODE = 'MD001';
     END IF;
 
     -- 2 Commit the rows.
     FOR one IN
-        SELECT w.value AS request FROM jsonb_array_elements(asked.commits) WITH ORDINALITY AS w
+        SELECT w.value AS request FROM jsonb_array_elements(args.commits) WITH ORDINALITY AS w
         ORDER BY w.ordinality
     LOOP
         IF (one.request->>'fragment', one.request->>'cause')
-            IS DISTINCT FROM (asked.fragment, 'import')
+            IS DISTINCT FROM (args.fragment, 'import')
         THEN
             RAISE EXCEPTION 'a choice of % holds a commit of %: commit that by itself',
-                asked.fragment, one.request->>'fragment' USING ERRCODE = 'MD001';
+                args.fragment, one.request->>'fragment' USING ERRCODE = 'MD001';
         END IF;
         answer := medusa.commit_step(one.request);
     END LOOP;
     SELECT p.* INTO line FROM medusa.stream_producer AS p
-    WHERE (p.stream, p.participant, p.replica) = (asked.stream, asked.participant, -1)
+    WHERE (p.stream, p.participant, p.replica) = (args.stream, args.participant, -1)
     FOR UPDATE;
     IF NOT FOUND THEN
-        PERFORM medusa.refuse_without_line(asked.stream, asked.participant, -1);
+        PERFORM medusa.refuse_without_line(args.stream, args.participant, -1);
     END IF;
 
     -- 3 Note divergences.
     INSERT INTO medusa.divergence (stream, bucket_us, plan, participant, replica, version, rows,
         sum_a, sum_b, other_participant, other_replica, other_version, other_rows, other_sum_a,
         other_sum_b)
-    SELECT asked.stream, d.* FROM jsonb_to_recordset(asked.divergences) AS d (
+    SELECT args.stream, d.* FROM jsonb_to_recordset(args.divergences) AS d (
         bucket_us bigint, plan text, participant text, replica integer, version bigint,
         rows bigint, sum_a numeric, sum_b numeric, other_participant text, other_replica integer,
         other_version bigint, other_rows bigint, other_sum_a numeric, other_sum_b numeric)
@@ -54,17 +54,17 @@ BEGIN
     UPDATE medusa.stream_producer AS p
     SET compared_us = least(greatest(p.compared_us, c.compared_us),
         CASE WHEN p.generation > 1 THEN p.boundary_us END)
-    FROM jsonb_to_recordset(asked.compared) AS c
+    FROM jsonb_to_recordset(args.compared) AS c
         (participant text, replica integer, compared_us bigint)
-    WHERE (p.stream, p.participant, p.replica) = (asked.stream, c.participant, c.replica);
+    WHERE (p.stream, p.participant, p.replica) = (args.stream, c.participant, c.replica);
 
     -- 5 End the line (S1).
-    IF asked.end_us IS NOT NULL AND line.end_us IS NULL THEN
-        IF line.boundary_us IS DISTINCT FROM asked.end_us THEN
+    IF args.end_us IS NOT NULL AND line.end_us IS NULL THEN
+        IF line.boundary_us IS DISTINCT FROM args.end_us THEN
             RAISE EXCEPTION 'stream % cannot end at % here, it is at %: read again and decide '
-                'again', asked.stream, asked.end_us, line.boundary_us USING ERRCODE = 'MD002';
+                'again', args.stream, args.end_us, line.boundary_us USING ERRCODE = 'MD002';
         END IF;
-        UPDATE medusa.stream_producer AS p SET end_us = asked.end_us, boundary_us = forever
+        UPDATE medusa.stream_producer AS p SET end_us = args.end_us, boundary_us = forever
         WHERE p.line_id = line.line_id;
     END IF;
     PERFORM pg_notify('medusa_progress', '');

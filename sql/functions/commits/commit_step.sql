@@ -4,7 +4,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enab
 AS $$
 DECLARE
     forever CONSTANT bigint := 9223372036854775807;
-    asked    record;
+    args    record;
     made     medusa.commit;
     line     record;
     part     record;
@@ -20,15 +20,15 @@ DECLARE
     end_at   bigint;
     old_id   bigint;
 BEGIN
-    SELECT * INTO asked FROM jsonb_to_record(request) AS w (
+    SELECT * INTO args FROM jsonb_to_record(request) AS w (
         key text, fragment text, partition integer, participant text, replica integer,
         lane medusa.lane, epoch bigint, holder text, plan text, cause medusa.cause, ends boolean,
         streams jsonb, lineage jsonb, quarantine jsonb, metrics jsonb);
 
     -- 1 The same key committed before? Its answer again.
-    sent := asked.key;
-    asked.key := medusa.key_now(sent, asked.streams, asked.participant, asked.replica);
-    SELECT * INTO made FROM medusa.commit AS c WHERE c.key = asked.key;
+    sent := args.key;
+    args.key := medusa.key_now(sent, args.streams, args.participant, args.replica);
+    SELECT * INTO made FROM medusa.commit AS c WHERE c.key = args.key;
     IF FOUND THEN
         RETURN medusa.answer(made, true);
     END IF;
@@ -36,35 +36,35 @@ BEGIN
     -- 2 Lock the lease (S8). Who had it may have committed this very key before letting go.
     PERFORM FROM medusa.lease AS l
     WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane) =
-        (asked.fragment, asked.partition, asked.participant, asked.replica, asked.lane)
+        (args.fragment, args.partition, args.participant, args.replica, args.lane)
     FOR UPDATE;
-    SELECT * INTO made FROM medusa.commit AS c WHERE c.key = asked.key;
+    SELECT * INTO made FROM medusa.commit AS c WHERE c.key = args.key;
     IF FOUND THEN
         RETURN medusa.answer(made, true);
     END IF;
-    PERFORM medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
-        asked.lane, asked.epoch, asked.holder);
+    PERFORM medusa.check_lease(args.fragment, args.partition, args.participant, args.replica,
+        args.lane, args.epoch, args.holder);
     -- What is imported was computed under its producer's plan, whichever that is.
     IF NOT EXISTS (SELECT FROM medusa.assignment AS a
-        WHERE a.fragment = asked.fragment AND a.partition = asked.partition
-            AND a.plan = asked.plan AND a.epoch <= asked.epoch)
-        AND NOT (asked.replica = -1 AND asked.cause = 'import'
-            AND EXISTS (SELECT FROM medusa.plan AS p WHERE p.id = asked.plan))
+        WHERE a.fragment = args.fragment AND a.partition = args.partition
+            AND a.plan = args.plan AND a.epoch <= args.epoch)
+        AND NOT (args.replica = -1 AND args.cause = 'import'
+            AND EXISTS (SELECT FROM medusa.plan AS p WHERE p.id = args.plan))
     THEN
         RAISE EXCEPTION 'fragment % was never assigned under plan %: deploy the plan first',
-            asked.fragment, asked.plan USING ERRCODE = 'MD001';
+            args.fragment, args.plan USING ERRCODE = 'MD001';
     END IF;
-    PERFORM medusa.check_writes(asked.fragment, stream)
-    FROM jsonb_object_keys(asked.streams) AS stream;
+    PERFORM medusa.check_writes(args.fragment, stream)
+    FROM jsonb_object_keys(args.streams) AS stream;
     -- The columns would round a sum in silence.
     IF EXISTS (
-        SELECT FROM jsonb_each(asked.streams) AS s (stream, parts),
+        SELECT FROM jsonb_each(args.streams) AS s (stream, parts),
             jsonb_to_recordset(s.parts) AS r (sum_a numeric[], sum_b numeric[]),
             unnest(r.sum_a || r.sum_b) AS n
         WHERE n <> trunc(n))
     THEN
         RAISE EXCEPTION 'fragment % gives a sum of hashes that is no integer: give it exactly',
-            asked.fragment USING ERRCODE = 'MD001';
+            args.fragment USING ERRCODE = 'MD001';
     END IF;
 
     -- 3 Lock the lines in one order and number them.
@@ -73,38 +73,38 @@ BEGIN
     FROM (
         SELECT p.stream, p.last_version,
             (SELECT min((s->>'from_us')::bigint)
-                FROM jsonb_array_elements(asked.streams->p.stream) s)
+                FROM jsonb_array_elements(args.streams->p.stream) s)
                 AS from_us,
-            (SELECT max((s->>'to_us')::bigint) FROM jsonb_array_elements(asked.streams->p.stream) s)
+            (SELECT max((s->>'to_us')::bigint) FROM jsonb_array_elements(args.streams->p.stream) s)
                 AS to_us
         FROM medusa.stream_producer AS p
-        WHERE p.stream IN (SELECT jsonb_object_keys(asked.streams))
-            AND (p.participant, p.replica) = (asked.participant, asked.replica)
+        WHERE p.stream IN (SELECT jsonb_object_keys(args.streams))
+            AND (p.participant, p.replica) = (args.participant, args.replica)
         ORDER BY p.stream
         FOR UPDATE OF p
     ) AS l;
-    PERFORM medusa.refuse_without_line(stream, asked.participant, asked.replica)
-    FROM jsonb_object_keys(asked.streams) AS stream
+    PERFORM medusa.refuse_without_line(stream, args.participant, args.replica)
+    FROM jsonb_object_keys(args.streams) AS stream
     WHERE (made.versions ? stream) IS NOT TRUE;
     -- The lines may have been waited for: the lease may have ended, or a newer epoch come (S8).
-    clock := medusa.check_lease(asked.fragment, asked.partition, asked.participant, asked.replica,
-        asked.lane, asked.epoch, asked.holder);
-    asked.key := medusa.key_now(sent, asked.streams, asked.participant, asked.replica);
+    clock := medusa.check_lease(args.fragment, args.partition, args.participant, args.replica,
+        args.lane, args.epoch, args.holder);
+    args.key := medusa.key_now(sent, args.streams, args.participant, args.replica);
     INSERT INTO medusa.commit (key, fragment, partition, participant, replica, lane, epoch, plan,
         cause, from_us, to_us, versions, committed_at)
-    VALUES (asked.key, asked.fragment, asked.partition, asked.participant, asked.replica,
-        asked.lane, asked.epoch, asked.plan, asked.cause, made.from_us, made.to_us, made.versions,
+    VALUES (args.key, args.fragment, args.partition, args.participant, args.replica,
+        args.lane, args.epoch, args.plan, args.cause, made.from_us, made.to_us, made.versions,
         clock)
     RETURNING * INTO made;
 
     FOR line IN
         SELECT p.*, s.width_us, (made.versions->>p.stream)::bigint AS version
         FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
-        WHERE p.stream IN (SELECT jsonb_object_keys(asked.streams))
-            AND (p.participant, p.replica) = (asked.participant, asked.replica)
+        WHERE p.stream IN (SELECT jsonb_object_keys(args.streams))
+            AND (p.participant, p.replica) = (args.participant, args.replica)
         ORDER BY p.stream
     LOOP
-        parts := asked.streams->line.stream;
+        parts := args.streams->line.stream;
 
         -- 4 Supersede overlapped tentative rows; what is final stays (S2, S3).
         past_us := NULL;
@@ -163,7 +163,7 @@ BEGIN
         INSERT INTO medusa.segment (line_id, from_us, to_us, stability, version, begin_version,
             plan, commit_id, age_ms, missing, bucket_us, bucket_rows, sum_a, sum_b, file_ids)
         SELECT line.line_id, r.from_us, r.to_us, r.stability, line.version, line.version,
-            asked.plan, made.commit_id, greatest(medusa.to_ms(clock) - r.fresh_ms, 0), r.missing,
+            args.plan, made.commit_id, greatest(medusa.to_ms(clock) - r.fresh_ms, 0), r.missing,
             r.bucket_us, r.bucket_rows, r.sum_a, r.sum_b,
             medusa.record_files(line.stream, r.files)
         FROM jsonb_to_recordset(parts) AS r
@@ -183,7 +183,7 @@ BEGIN
                 line.stream, at_us USING ERRCODE = 'MD002';
         END IF;
         end_at := line.end_us;
-        IF asked.ends AND at_us < forever THEN
+        IF args.ends AND at_us < forever THEN
             IF FOUND OR at_us < end_at THEN
                 RAISE EXCEPTION 'stream % cannot end at %: compute what is missing before its end',
                     line.stream, at_us USING ERRCODE = 'MD001';
@@ -205,13 +205,13 @@ BEGIN
     END LOOP;
     INSERT INTO medusa.lineage (commit_id, output, position, input, participant, replica, from_us,
         to_us, read_version, drop_rate, content)
-    SELECT made.commit_id, r.* FROM ROWS FROM (jsonb_to_recordset(asked.lineage) AS
+    SELECT made.commit_id, r.* FROM ROWS FROM (jsonb_to_recordset(args.lineage) AS
         (output text, position integer, input text, participant text, replica integer,
          from_us bigint, to_us bigint, read_version bigint, drop_rate double precision,
          content text)) AS r;
-    PERFORM medusa.put_aside(asked.quarantine, made.commit_id, NULL);
+    PERFORM medusa.write_quarantine(args.quarantine, made.commit_id, NULL);
     INSERT INTO medusa.step_metrics (commit_id, records_in, records_out, spark_jobs, phases_ms)
-    SELECT made.commit_id, m.* FROM jsonb_to_record(asked.metrics) AS m
+    SELECT made.commit_id, m.* FROM jsonb_to_record(args.metrics) AS m
         (records_in bigint, records_out bigint, spark_jobs integer, phases_ms jsonb);
 
     PERFORM pg_notify('medusa_progress', '');  -- heard after the commit, several as one

@@ -4,7 +4,7 @@ DECLARE
     one     record;
     answers jsonb[] := array_fill(NULL::jsonb, ARRAY[jsonb_array_length(requests)]);
     state   text;
-    said    text;
+    message    text;
 BEGIN
     PERFORM medusa.lock_leases(requests);
     FOR one IN
@@ -16,8 +16,8 @@ BEGIN
             answers[one.i] := medusa.commit_step(one.request);
         EXCEPTION WHEN OTHERS THEN
             -- What this one wrote is undone; what the others wrote is not.
-            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, said = MESSAGE_TEXT;
-            answers[one.i] := jsonb_build_object('sqlstate', state, 'message', said);
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
+            answers[one.i] := jsonb_build_object('sqlstate', state, 'message', message);
         END;
     END LOOP;
     RETURN to_jsonb(answers);

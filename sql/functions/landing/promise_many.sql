@@ -1,15 +1,15 @@
-CREATE OR REPLACE FUNCTION medusa.promise_many(asked jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION medusa.promise_many(requests jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
 AS $$
 DECLARE
     bad record;
 BEGIN
-    PERFORM medusa.lock_leases(asked);
-    PERFORM medusa.check_leases(asked);
-    PERFORM medusa.lock_lines(asked);
+    PERFORM medusa.lock_leases(requests);
+    PERFORM medusa.check_leases(requests);
+    PERFORM medusa.lock_lines(requests);
     -- What promise would refuse it does refuse, in its words.
     FOR bad IN
-        SELECT w.* FROM jsonb_to_recordset(asked) AS w (fragment text, partition integer,
+        SELECT w.* FROM jsonb_to_recordset(requests) AS w (fragment text, partition integer,
             participant text, replica integer, lane medusa.lane, epoch bigint, holder text,
             stream text, origin_us bigint, boundary_us bigint, end_us bigint)
         JOIN medusa.stream_producer AS p
@@ -32,7 +32,7 @@ BEGIN
             ELSE coalesce(p.boundary_us, w.origin_us) END,
         promised_us = w.boundary_us,
         end_us = coalesce(w.end_us, p.end_us)
-    FROM jsonb_to_recordset(asked) AS w (participant text, replica integer, stream text,
+    FROM jsonb_to_recordset(requests) AS w (participant text, replica integer, stream text,
         origin_us bigint, boundary_us bigint, end_us bigint)
     WHERE (p.stream, p.participant, p.replica) = (w.stream, w.participant, w.replica);
     PERFORM pg_notify('medusa_progress', '');

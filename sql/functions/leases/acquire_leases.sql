@@ -1,12 +1,12 @@
-CREATE OR REPLACE FUNCTION medusa.acquire_leases(asked jsonb, holder text,
+CREATE OR REPLACE FUNCTION medusa.acquire_leases(requests jsonb, holder text,
     ttl_ms bigint) RETURNS bigint[]
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     one  record;
-    ends bigint[] := array_fill(NULL::bigint, ARRAY[jsonb_array_length(asked)]);
+    ends bigint[] := array_fill(NULL::bigint, ARRAY[jsonb_array_length(requests)]);
 BEGIN
     FOR one IN
-        SELECT w.* FROM ROWS FROM (jsonb_to_recordset(asked) AS (fragment text,
+        SELECT w.* FROM ROWS FROM (jsonb_to_recordset(requests) AS (fragment text,
             partition integer, participant text, replica integer, lane medusa.lane, epoch bigint))
             WITH ORDINALITY AS w (fragment, partition, participant, replica, lane, epoch, i)
         ORDER BY w.fragment COLLATE "C", w.partition, w.participant COLLATE "C", w.replica, w.lane

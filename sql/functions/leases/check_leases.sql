@@ -1,11 +1,11 @@
-CREATE OR REPLACE FUNCTION medusa.check_leases(asked jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION medusa.check_leases(requests jsonb) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     bad record;
 BEGIN
     -- Whoever is not plainly right is looked at by check_lease, which says what is wrong.
     FOR bad IN
-        SELECT w.* FROM jsonb_to_recordset(asked) AS w (fragment text, partition integer,
+        SELECT w.* FROM jsonb_to_recordset(requests) AS w (fragment text, partition integer,
             participant text, replica integer, lane medusa.lane, epoch bigint, holder text)
         LEFT JOIN medusa.lease AS l
             ON (l.fragment, l.partition, l.participant, l.replica, l.lane) =

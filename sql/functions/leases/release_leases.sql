@@ -1,9 +1,9 @@
-CREATE OR REPLACE FUNCTION medusa.release_leases(asked jsonb) RETURNS void
+CREATE OR REPLACE FUNCTION medusa.release_leases(requests jsonb) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-    PERFORM medusa.lock_leases(asked);
+    PERFORM medusa.lock_leases(requests);
     UPDATE medusa.lease AS l SET expires_at = least(l.expires_at, clock_timestamp())
-    FROM jsonb_to_recordset(asked) AS w (fragment text, partition integer, participant text,
+    FROM jsonb_to_recordset(requests) AS w (fragment text, partition integer, participant text,
         replica integer, lane medusa.lane, epoch bigint, holder text)
     WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane) =
             (w.fragment, w.partition, w.participant, w.replica, w.lane)

@@ -1,17 +1,17 @@
-CREATE OR REPLACE FUNCTION medusa.renew_leases(asked jsonb, ttl_ms bigint) RETURNS jsonb
+CREATE OR REPLACE FUNCTION medusa.renew_leases(requests jsonb, ttl_ms bigint) RETURNS jsonb
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     one     record;
     until   timestamptz;
-    answers jsonb[] := array_fill(NULL::jsonb, ARRAY[jsonb_array_length(asked)]);
+    answers jsonb[] := array_fill(NULL::jsonb, ARRAY[jsonb_array_length(requests)]);
     state   text;
-    said    text;
+    message    text;
 BEGIN
-    PERFORM medusa.lock_leases(asked);
+    PERFORM medusa.lock_leases(requests);
     until := clock_timestamp() + renew_leases.ttl_ms * interval '1 millisecond';
     FOR one IN
         UPDATE medusa.lease AS l SET expires_at = until
-        FROM ROWS FROM (jsonb_to_recordset(asked) AS (fragment text, partition integer,
+        FROM ROWS FROM (jsonb_to_recordset(requests) AS (fragment text, partition integer,
             participant text, replica integer, lane medusa.lane, epoch bigint, holder text))
             WITH ORDINALITY AS w (fragment, partition, participant, replica, lane, epoch, holder, i)
         WHERE (l.fragment, l.partition, l.participant, l.replica, l.lane) =
@@ -27,7 +27,7 @@ BEGIN
         answers[one.i] := to_jsonb(medusa.to_ms(until));
     END LOOP;
     FOR one IN
-        SELECT w.* FROM ROWS FROM (jsonb_to_recordset(asked) AS (fragment text,
+        SELECT w.* FROM ROWS FROM (jsonb_to_recordset(requests) AS (fragment text,
             partition integer, participant text, replica integer, lane medusa.lane, epoch bigint,
             holder text))
             WITH ORDINALITY AS w (fragment, partition, participant, replica, lane, epoch, holder, i)
@@ -39,8 +39,8 @@ BEGIN
                 one.participant, one.replica, one.lane, one.epoch, one.holder,
                 renew_leases.ttl_ms));
         EXCEPTION WHEN OTHERS THEN
-            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, said = MESSAGE_TEXT;
-            answers[one.i] := jsonb_build_object('sqlstate', state, 'message', said);
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
+            answers[one.i] := jsonb_build_object('sqlstate', state, 'message', message);
         END;
     END LOOP;
     RETURN to_jsonb(answers);

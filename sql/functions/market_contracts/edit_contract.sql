@@ -3,19 +3,19 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 SET lock_timeout = '3s' SET datestyle = 'ISO, MDY' AS $$
 DECLARE
     terms  medusa_market.contract_revision;
-    stands record;
+    existing record;
 BEGIN
     -- The row was read before the lock: what another edit has made of it since is not passed over.
     PERFORM medusa_market.lock_contract(CASE TG_OP
         WHEN 'INSERT' THEN NEW.contract ELSE OLD.contract END);
-    SELECT c.revision, c.state, c.partner_proposes, c.active_revision INTO stands
+    SELECT c.revision, c.state, c.partner_proposes, c.active_revision INTO existing
     FROM medusa_api.contract AS c
     WHERE c.contract = CASE TG_OP WHEN 'INSERT' THEN NEW.contract ELSE OLD.contract END;
-    IF TG_OP = 'INSERT' AND stands.state <> 'asked' THEN
+    IF TG_OP = 'INSERT' AND existing.state <> 'requested' THEN
         RAISE EXCEPTION 'contract % is there already (%): UPDATE it, or choose another name',
-            NEW.contract, stands.state USING ERRCODE = 'MD001';
+            NEW.contract, existing.state USING ERRCODE = 'MD001';
     END IF;
-    IF TG_OP <> 'INSERT' AND (stands.revision, stands.state, stands.partner_proposes)
+    IF TG_OP <> 'INSERT' AND (existing.revision, existing.state, existing.partner_proposes)
         IS DISTINCT FROM (OLD.revision, OLD.state, OLD.partner_proposes)
     THEN
         RAISE EXCEPTION 'contract % was edited meanwhile: read it again', OLD.contract

@@ -39,7 +39,7 @@ BEGIN
     ELSIF here = terms.payer THEN
         PERFORM medusa_market.put_out(other, 'let_go', 'let_go/' || proposal.proposal_id,
             jsonb_build_object('contract', proposal.contract, 'revision', proposal.revision,
-                'proposal', proposal.told_as));
+                'proposal', proposal.partner_number));
     END IF;
 END $$;
 COMMENT ON FUNCTION medusa_market.end_proposal(medusa_market.contract_proposal, text) IS

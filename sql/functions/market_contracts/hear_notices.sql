@@ -9,11 +9,11 @@ DECLARE
 BEGIN
     SELECT min(n.ends_at) AS ends_at, min(n.noted_at) AS noted_at INTO given
     FROM medusa_market.contract_notice AS n
-    WHERE n.contract = hear_notices.contract AND n.given_by = other AND n.told_by = other
+    WHERE n.contract = hear_notices.contract AND n.given_by = other AND n.stated_by = other
         AND agreed.revision IS NOT NULL
         AND NOT EXISTS (
             SELECT FROM medusa_market.contract_notice AS h
-            WHERE h.contract = n.contract AND h.given_by = other AND h.told_by = here);
+            WHERE h.contract = n.contract AND h.given_by = other AND h.stated_by = here);
     IF given.ends_at IS NOT NULL THEN
         ends := greatest(medusa.to_ms(given.ends_at),
             medusa.to_ms(given.noted_at) + agreed.notice_ms);

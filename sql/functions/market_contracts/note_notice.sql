@@ -1,13 +1,13 @@
 CREATE OR REPLACE FUNCTION medusa_market.note_notice(
-    contract text, given_by text, told_by text, ends_at timestamptz, noted_at timestamptz
+    contract text, given_by text, stated_by text, ends_at timestamptz, noted_at timestamptz
 ) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     before   timestamptz := medusa_market.ends_at(contract);
     proposal medusa_market.contract_proposal;
 BEGIN
-    INSERT INTO medusa_market.contract_notice (contract, given_by, told_by, ends_at, noted_at)
-    VALUES (note_notice.contract, note_notice.given_by, note_notice.told_by, note_notice.ends_at,
+    INSERT INTO medusa_market.contract_notice (contract, given_by, stated_by, ends_at, noted_at)
+    VALUES (note_notice.contract, note_notice.given_by, note_notice.stated_by, note_notice.ends_at,
         note_notice.noted_at);
     IF medusa_market.ends_at(contract) IS NOT DISTINCT FROM before THEN
         RETURN;

@@ -14,7 +14,7 @@ BEGIN
         messages_max := 1024;
     ELSIF envelope.kind = 'notice' THEN
         messages_max := 2048;
-    ELSIF envelope.kind IN ('standing', 'holdings') THEN
+    ELSIF envelope.kind IN ('status', 'holdings') THEN
         messages_max := 512;
     END IF;
     INSERT INTO medusa_market.partner_share AS s (partner, kind, began_at, messages, bytes)

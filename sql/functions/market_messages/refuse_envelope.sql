@@ -4,7 +4,7 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock
 AS $$
 DECLARE
     refused medusa_market.inbox;
-    said    text := left(refuse_envelope.reason, 500);
+    message    text := left(refuse_envelope.reason, 500);
     alike   bigint;
     last_id bigint;
 BEGIN
@@ -16,12 +16,12 @@ BEGIN
     END IF;
     SELECT count(*), max(i.envelope_id) INTO alike, last_id FROM medusa_market.inbox AS i
     WHERE i.state = 'refused' AND i.sender = refused.sender AND i.kind = refused.kind
-        AND i.reason = said AND i.ended_at > clock_timestamp() - interval '1 hour';
-    IF alike >= (CASE WHEN said LIKE 'too much: %' THEN 1 ELSE 16 END) THEN
+        AND i.reason = message AND i.ended_at > clock_timestamp() - interval '1 hour';
+    IF alike >= (CASE WHEN message LIKE 'too much: %' THEN 1 ELSE 16 END) THEN
         UPDATE medusa_market.inbox AS i SET repeats = i.repeats + 1 WHERE i.envelope_id = last_id;
         DELETE FROM medusa_market.inbox AS i WHERE i.envelope_id = refused.envelope_id;
     ELSE
-        UPDATE medusa_market.inbox AS i SET state = 'refused', reason = said, body = '',
+        UPDATE medusa_market.inbox AS i SET state = 'refused', reason = message, body = '',
             ended_at = clock_timestamp()
         WHERE i.envelope_id = refused.envelope_id;
     END IF;

@@ -3,7 +3,7 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     content  bytea := medusa_market.decoded(given->>'body', 'base64');
     sealed   bytea := medusa_market.decoded(given->>'signature', 'hex');
-    said_by  text := given->>'sender';
+    sender_name  text := given->>'sender';
     of_kind  text := given->>'kind';
     room     text := medusa_market.room_of(given->>'kind');
     address  inet := coalesce(inet_client_addr(), '0.0.0.0');
@@ -13,7 +13,7 @@ DECLARE
 BEGIN
     -- 1 Is it an envelope, of somebody known? Nothing is kept of what is not.
     IF jsonb_typeof(given) <> 'object'
-        OR medusa_market.is_name(said_by) IS NOT TRUE
+        OR medusa_market.is_name(sender_name) IS NOT TRUE
             OR medusa_market.is_name(given->>'receiver') IS NOT TRUE
         OR (of_kind ~ '^[a-z][a-z_]{0,30}$') IS NOT TRUE
         OR (given->>'nonce' ~ '^[0-9a-f]{32}$') IS NOT TRUE
@@ -22,35 +22,35 @@ BEGIN
         OR content IS NULL OR (octet_length(sealed) = 64) IS NOT TRUE
     THEN
         RETURN 'refused: this is no envelope';
-    ELSIF said_by = medusa_market.here() THEN
-        RETURN 'refused: it is sent in the name of ' || said_by || ', whose home this is';
-    ELSIF medusa_market.key_of(said_by) IS NULL THEN
-        RETURN 'refused: no key of ' || said_by || ' is known here: if it is a partner, let the '
+    ELSIF sender_name = medusa_market.here() THEN
+        RETURN 'refused: it is sent in the name of ' || sender_name || ', whose home this is';
+    ELSIF medusa_market.key_of(sender_name) IS NULL THEN
+        RETURN 'refused: no key of ' || sender_name || ' is known here: if it is a partner, let the '
             'owner call medusa_api.learn_key';
     END IF;
 
     -- 2 Is there room? Unverified ones count by where they came from, whoever they name.
     IF (SELECT count(*) >= 256 OR sum(i.bytes) > 8388608 FROM medusa_market.inbox AS i
-            WHERE i.state = 'received' AND i.sender = said_by
+            WHERE i.state = 'received' AND i.sender = sender_name
                 AND medusa_market.room_of(i.kind) = room AND i.came_from = address)
-        OR said_by || '/' || room = ANY (crowded)
+        OR sender_name || '/' || room = ANY (crowded)
         OR (SELECT count(*) >= 2048 OR sum(i.bytes) > 67108864 FROM medusa_market.inbox AS i
             WHERE i.state = 'received' AND i.came_from = address)
         OR (SELECT count(*) >= 32768 OR sum(i.bytes) > 1073741824 FROM medusa_market.inbox AS i
             WHERE i.state = 'received')
         OR too_long AND (SELECT count(*) >= 200 FROM medusa_market.inbox AS i
-            WHERE i.state = 'refused' AND i.sender = said_by)
+            WHERE i.state = 'refused' AND i.sender = sender_name)
     THEN
         RETURN 'full: send it again later';
     END IF;
 
     -- 3 Put it in. No row that is there already is touched: this transaction may stay open.
-    whole := sha256(convert_to(jsonb_build_array(of_kind, said_by, given->>'receiver',
+    whole := sha256(convert_to(jsonb_build_array(of_kind, sender_name, given->>'receiver',
         given->>'nonce', (given->>'sent_at_ms')::bigint, (given->>'expires_at_ms')::bigint,
         encode(sha256(content), 'hex'), encode(sealed, 'hex'))::text, 'UTF8'));
     INSERT INTO medusa_market.inbox (sender, receiver, kind, nonce, sent_at_ms, expires_at_ms, body,
         signature, hash, state, reason, ended_at, bytes, came_from)
-    VALUES (said_by, given->>'receiver', of_kind, given->>'nonce', (given->>'sent_at_ms')::bigint,
+    VALUES (sender_name, given->>'receiver', of_kind, given->>'nonce', (given->>'sent_at_ms')::bigint,
         (given->>'expires_at_ms')::bigint, CASE WHEN too_long THEN '' ELSE content END, sealed,
         whole, CASE WHEN too_long THEN 'refused' ELSE 'received' END,
         CASE WHEN too_long THEN 'it is longer than 96 KiB' END,

@@ -25,15 +25,15 @@ BEGIN
     IF going <> jsonb_array_length(request->'leaves') THEN
         RAISE EXCEPTION 'what was to be handed on has lapsed: read again' USING ERRCODE = 'MD002';
     END IF;
-    INSERT INTO medusa_market.wanted_load AS w (contract, revision, nonce, load, smallest,
+    INSERT INTO medusa_market.requested_load AS w (contract, revision, nonce, load, smallest,
         for_overload,
-        told_level)
-    SELECT r.contract, r.revision, r.nonce, r.load, r.smallest, r.for_overload, r.told_level
+        reported_level)
+    SELECT r.contract, r.revision, r.nonce, r.load, r.smallest, r.for_overload, r.reported_level
     FROM jsonb_to_recordset(request->'wanted') AS r (contract text, revision text, nonce text,
-        load double precision, smallest double precision, for_overload boolean, told_level integer)
-    ON CONFLICT (contract) DO UPDATE SET (revision, nonce, load, smallest, for_overload, told_level)
+        load double precision, smallest double precision, for_overload boolean, reported_level integer)
+    ON CONFLICT (contract) DO UPDATE SET (revision, nonce, load, smallest, for_overload, reported_level)
         = (EXCLUDED.revision, EXCLUDED.nonce, EXCLUDED.load, EXCLUDED.smallest,
-            EXCLUDED.for_overload, EXCLUDED.told_level);
+            EXCLUDED.for_overload, EXCLUDED.reported_level);
     IF (request->>'decides')::boolean THEN
         UPDATE medusa_market.market AS m SET decided_round = (request->>'round')::bigint;
     END IF;

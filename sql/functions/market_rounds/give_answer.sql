@@ -4,9 +4,9 @@ LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
     message bytea := convert_to(given_answer->>'body', 'UTF8');
     given   jsonb := (given_answer->>'body')::jsonb;
-    tells   boolean := (given_answer->>'is_more')::boolean;
+    reports   boolean := (given_answer->>'is_more')::boolean;
     made    medusa_market.offer;
-    said    medusa_market.answer;
+    saved    medusa_market.answer;
     taken   record;
     agreed  medusa_market.contract_revision;
     unclaimed integer;
@@ -17,7 +17,7 @@ BEGIN
     IF (convert_from(made.body, 'UTF8')::jsonb->'items' @> (given->'accepted')) IS NOT TRUE THEN
         RAISE EXCEPTION 'the answer does not fit the offer: read it again' USING ERRCODE = 'MD002';
     END IF;
-    IF NOT tells THEN
+    IF NOT reports THEN
         DELETE FROM medusa_market.open_offer AS o WHERE o.offer_id = made.offer_id;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'the offer % is open no more: read again', made.nonce
@@ -30,14 +30,14 @@ BEGIN
         RAISE EXCEPTION 'contract % is not in force as the offer quotes it', made.contract
             USING ERRCODE = 'MD002';
     END IF;
-    INSERT INTO medusa_market.answer (offer_id, is_own, is_more, said_round, reason, accepted, load,
+    INSERT INTO medusa_market.answer (offer_id, is_own, is_more, sender_round, reason, accepted, load,
         rooms,
         body, because, round)
-    SELECT made.offer_id, true, tells, (given->>'round')::bigint, given->>'reason',
+    SELECT made.offer_id, true, reports, (given->>'round')::bigint, given->>'reason',
         count(*), coalesce(sum(i.load), 0), given->'rooms', message,
         given_answer->>'because', medusa_market.this_round()
     FROM jsonb_to_recordset(given->'accepted') AS i (load double precision)
-    RETURNING * INTO said;
+    RETURNING * INTO saved;
     FOR taken IN SELECT * FROM jsonb_to_recordset(given->'accepted')
         AS i (fragment text, partition bigint, load double precision)
     LOOP
@@ -45,14 +45,14 @@ BEGIN
             partition,
             load, level, price, answer_id, state, round, expires_at)
         VALUES (false, made.partner, made.contract, made.revision, taken.fragment, taken.partition,
-            taken.load, made.level, made.price, said.answer_id, 'accepted', said.round,
+            taken.load, made.level, made.price, saved.answer_id, 'accepted', saved.round,
             clock_timestamp() + trades.move_ms * interval '1 ms');
     END LOOP;
     -- What makes room for it leaves, each before the one that it makes room for.
     UPDATE medusa_market.agreed_move AS m SET state = 'accepted', makes_room_for = t.move_id
     FROM jsonb_to_recordset(given_answer->'leaves')
         AS l (move_id bigint, fragment text, partition bigint)
-    JOIN medusa_market.agreed_move AS t ON t.answer_id = said.answer_id
+    JOIN medusa_market.agreed_move AS t ON t.answer_id = saved.answer_id
         AND (t.fragment, t.partition) = (l.fragment, l.partition)
     WHERE m.move_id = l.move_id AND m.is_given AND m.state = 'granted';
     GET DIAGNOSTICS unclaimed = ROW_COUNT;
@@ -60,10 +60,10 @@ BEGIN
         RAISE EXCEPTION 'what was to make room has lapsed: read again' USING ERRCODE = 'MD002';
     END IF;
     INSERT INTO medusa_market.outbox (receiver, kind, about, body)
-    VALUES (made.partner, 'answer', 'answer/' || said.answer_id, message);
-    IF said.reason = 'revision' THEN
+    VALUES (made.partner, 'answer', 'answer/' || saved.answer_id, message);
+    IF saved.reason = 'revision' THEN
         agreed := medusa_market.agreed_revision(made.contract);
-        PERFORM medusa_market.tell_agreements(made.contract, made.partner, agreed.number);
+        PERFORM medusa_market.send_agreements(made.contract, made.partner, agreed.number);
         IF NOT EXISTS (SELECT FROM medusa_market.contract_agreement AS a
             WHERE a.revision = made.revision)
         THEN
@@ -72,7 +72,7 @@ BEGIN
         END IF;
     END IF;
     INSERT INTO medusa_market.last_word AS w (contract, is_own, answer_id)
-    VALUES (made.contract, true, said.answer_id)
+    VALUES (made.contract, true, saved.answer_id)
     ON CONFLICT (contract, is_own) DO UPDATE SET answer_id = EXCLUDED.answer_id;
     PERFORM medusa_market.write_audit('answers', made.contract, to_jsonb(made.nonce),
         given - ARRAY['format', 'contract', 'nonce']);

@@ -15,7 +15,7 @@ BEGIN
         RAISE EXCEPTION 'contract % does not let % move: read it again', given->>'contract',
             coalesce(other, 'anything') USING ERRCODE = 'MD002';
     END IF;
-    INSERT INTO medusa_market.offer (is_own, partner, contract, revision, nonce, said_round, level,
+    INSERT INTO medusa_market.offer (is_own, partner, contract, revision, nonce, sender_round, level,
         price,
         items, load, for_overload, relays, body, because, round)
     SELECT true, terms.provider, terms.contract, terms.revision, given->>'nonce',

@@ -41,7 +41,7 @@ BEGIN
             to_jsonb(agreed.revision));
     END LOOP;
     IF last.number % 10 = 0 THEN
-        PERFORM medusa_market.tell_standings();
+        PERFORM medusa_market.send_statuses();
     END IF;
     RETURN last.number;
 END $$;

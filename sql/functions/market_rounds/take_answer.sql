@@ -9,7 +9,7 @@ DECLARE
     given    jsonb;
     made     medusa_market.offer;
     is_open  boolean;
-    said     medusa_market.answer;
+    saved     medusa_market.answer;
 BEGIN
     -- 1 To which offer? What is kept of it was judged from what stood here then.
     IF trades.changes - 1 IS DISTINCT FROM coalesce(judged_at, trades.changes - 1) THEN
@@ -47,13 +47,13 @@ BEGIN
         RAISE EXCEPTION '% has reported headroom 64 times in this round: further reports are ignored',
             envelope.sender USING ERRCODE = 'MD001';
     END IF;
-    INSERT INTO medusa_market.answer (offer_id, is_own, is_more, said_round, reason, accepted, load,
+    INSERT INTO medusa_market.answer (offer_id, is_own, is_more, sender_round, reason, accepted, load,
         rooms,
         body, round)
     SELECT made.offer_id, false, NOT is_open, (given->>'round')::bigint, given->>'reason', count(*),
         coalesce(sum(i.load), 0), given->'rooms', envelope.body, medusa_market.this_round()
     FROM jsonb_to_recordset(given->'accepted') AS i (load double precision)
-    RETURNING * INTO said;
+    RETURNING * INTO saved;
 
     -- 3 What is accepted is given, or granted so that this home may take something itself. What
     -- does not pay any more is not.
@@ -61,9 +61,9 @@ BEGIN
         partition, load,
         level, price, answer_id, state, round, expires_at, ended_at)
     SELECT true, made.partner, made.contract, made.revision, i.fragment, i.partition, i.load,
-        made.level, made.price, said.answer_id,
+        made.level, made.price, saved.answer_id,
         CASE WHEN k.is_lapsed THEN 'lapsed' WHEN made.relays THEN 'granted' ELSE 'accepted' END,
-        said.round, clock_timestamp() + trades.move_ms * interval '1 ms',
+        saved.round, clock_timestamp() + trades.move_ms * interval '1 ms',
         CASE WHEN k.is_lapsed THEN clock_timestamp() END
     FROM jsonb_to_recordset(given->'accepted')
         AS i (fragment text, partition bigint, load double precision),
@@ -71,11 +71,11 @@ BEGIN
             keeps @> jsonb_build_array(jsonb_build_array(i.fragment, i.partition)), true)
             AS is_lapsed) AS k;
     INSERT INTO medusa_market.last_word AS w (contract, is_own, answer_id)
-    VALUES (made.contract, false, said.answer_id)
+    VALUES (made.contract, false, saved.answer_id)
     ON CONFLICT (contract, is_own) DO UPDATE SET answer_id = EXCLUDED.answer_id;
     PERFORM medusa_market.write_audit('answered', made.contract, to_jsonb(made.nonce),
         given - ARRAY['format', 'contract', 'nonce']);
-    RETURN said.answer_id;
+    RETURN saved.answer_id;
 END $$;
 COMMENT ON FUNCTION medusa_market.take_answer(bigint, jsonb, bigint) IS
     'A verified answer ends the offer that it names, and the items that it accepts are agreed; '

@@ -32,7 +32,7 @@ BEGIN
     IF EXISTS (
         SELECT FROM medusa_market.offer AS o
         WHERE NOT o.is_own AND o.partner = envelope.sender AND o.contract = agreed.contract
-            AND o.said_round > (given->>'round')::bigint
+            AND o.sender_round > (given->>'round')::bigint
             AND o.made_at > clock_timestamp() - interval '1 hour'
             AND o.made_at > coalesce((
                 SELECT p.since FROM medusa_market.partner_home AS p
@@ -47,7 +47,7 @@ BEGIN
     WHERE NOT o.is_own AND o.partner = envelope.sender;
     IF FOUND THEN
         SELECT * INTO made FROM medusa_market.offer AS o WHERE o.offer_id = waiting.offer_id;
-        IF (given->>'round')::bigint <= made.said_round THEN
+        IF (given->>'round')::bigint <= made.sender_round THEN
             RAISE EXCEPTION 'another offer of % is open: one at a time', envelope.sender
                 USING ERRCODE = 'MD001';
         END IF;
@@ -67,7 +67,7 @@ BEGIN
 
     -- 3 It waits for an answer.
     terms := medusa_market.terms_in_force(agreed.contract, given->>'revision');
-    INSERT INTO medusa_market.offer (is_own, partner, contract, revision, nonce, said_round, level,
+    INSERT INTO medusa_market.offer (is_own, partner, contract, revision, nonce, sender_round, level,
         price,
         items, load, for_overload, relays, body, round)
     SELECT false, envelope.sender, agreed.contract, given->>'revision', given->>'nonce',

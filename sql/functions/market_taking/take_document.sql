@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION medusa_market.take_document(
-    envelope_id bigint, document bytea, signatures jsonb, proposal_told bigint,
+    envelope_id bigint, document bytea, signatures jsonb, sender_proposal bigint,
     expires_at_ms bigint, verdict text, judged jsonb
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -43,7 +43,7 @@ BEGIN
                 decode(signatures->'confirmation'->>'public_key', 'hex'));
         END IF;
         IF NOT is_signed OR here = terms.provider AND NOT signatures ? 'confirmation' THEN
-            PERFORM medusa_market.tell_agreements(terms.contract, envelope.sender, terms.number);
+            PERFORM medusa_market.send_agreements(terms.contract, envelope.sender, terms.number);
         END IF;
         RETURN 'agreed before';
     END IF;
@@ -60,7 +60,7 @@ BEGIN
                     least(terms.number - 1, coalesce(agreed.number, 0) + 1)));
             RETURN 'what comes before is asked for';
         ELSIF verdict = 'keep' THEN
-            PERFORM medusa_market.tell_agreements(terms.contract, envelope.sender, terms.number);
+            PERFORM medusa_market.send_agreements(terms.contract, envelope.sender, terms.number);
             RETURN 'agreed otherwise';
         ELSIF verdict = 'late' THEN
             PERFORM medusa_market.put_out(envelope.sender, 'refusal', 'refusal/' || terms.revision,
@@ -93,7 +93,7 @@ BEGIN
 
     -- 4 A proposal of what is past, or of what builds on what is not here.
     IF terms.number <= agreed.number THEN
-        PERFORM medusa_market.tell_agreements(terms.contract, envelope.sender, terms.number);
+        PERFORM medusa_market.send_agreements(terms.contract, envelope.sender, terms.number);
         RETURN 'agreed otherwise';
     END IF;
     IF (terms.number, terms.supersedes) IS DISTINCT FROM
@@ -116,7 +116,7 @@ BEGIN
         RAISE EXCEPTION 'contract % has ended or ends by notice: propose another one',
             terms.contract USING ERRCODE = 'MD001';
     END IF;
-    IF proposal_told IS NULL THEN
+    IF sender_proposal IS NULL THEN
         RAISE EXCEPTION 'a proposal has a number in the home that makes it' USING ERRCODE = 'MD001';
     END IF;
     IF (expires_at_ms BETWEEN 0 AND medusa.to_ms(clock_timestamp()) + 32 * 86400000::bigint)
@@ -140,16 +140,16 @@ BEGIN
     END IF;
     SELECT * INTO proposal FROM medusa_market.contract_proposal AS p
     WHERE p.contract = terms.contract AND p.proposed_by = envelope.sender AND p.state = 'open';
-    IF (proposal.revision, proposal.told_as) = (terms.revision, proposal_told) THEN
+    IF (proposal.revision, proposal.partner_number) = (terms.revision, sender_proposal) THEN
         RETURN 'proposed before';
     ELSIF FOUND THEN
         PERFORM medusa_market.end_proposal(proposal, 'superseded');
     END IF;
     INSERT INTO medusa_market.contract_proposal (contract, revision, proposed_by, because,
         expires_at,
-        told_as)
+        partner_number)
     VALUES (terms.contract, terms.revision, envelope.sender, 'told by the partner',
-        medusa_market.at_ms(expires_at_ms), proposal_told);
+        medusa_market.at_ms(expires_at_ms), sender_proposal);
     PERFORM medusa_market.write_audit('told', terms.contract, NULL,
         convert_from(terms.document, 'UTF8')::jsonb || jsonb_build_object('revision',
             terms.revision));

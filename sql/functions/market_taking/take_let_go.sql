@@ -1,5 +1,5 @@
 CREATE OR REPLACE FUNCTION medusa_market.take_let_go(
-    envelope_id bigint, contract text, revision text, proposal_told bigint
+    envelope_id bigint, contract text, revision text, sender_proposal bigint
 ) RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
 AS $$
@@ -11,7 +11,7 @@ BEGIN
     PERFORM medusa_market.contract_with(contract, envelope.sender);
     UPDATE medusa_market.contract_proposal AS p SET let_go_at = clock_timestamp()
     WHERE p.contract = take_let_go.contract AND p.revision = take_let_go.revision
-        AND p.proposal_id = proposal_told AND p.proposed_by = medusa_market.here()
+        AND p.proposal_id = sender_proposal AND p.proposed_by = medusa_market.here()
         AND p.state <> 'open' AND p.let_go_at IS NULL;
     RETURN 'let go';
 END $$;

@@ -7,7 +7,7 @@ DECLARE
     envelope medusa_market.inbox;
     agreed   medusa_market.contract_revision;
     here     text := medusa_market.here();
-    told     record;
+    notice     record;
     given    timestamptz;
     arrived  timestamptz;
 BEGIN
@@ -21,25 +21,25 @@ BEGIN
             USING ERRCODE = 'MD001';
     END IF;
     -- The giver's come first: what was heard is of what was given.
-    FOR told IN SELECT s.*, medusa_market.at_ms(s.ends_at_ms) AS ends_at
-        FROM jsonb_to_recordset(statements) AS s (given_by text, told_by text, ends_at_ms bigint,
+    FOR notice IN SELECT s.*, medusa_market.at_ms(s.ends_at_ms) AS ends_at
+        FROM jsonb_to_recordset(statements) AS s (given_by text, stated_by text, ends_at_ms bigint,
             signature text, public_key text)
-        ORDER BY s.told_by <> s.given_by, s.ends_at_ms
+        ORDER BY s.stated_by <> s.given_by, s.ends_at_ms
     LOOP
-        IF NOT (told.given_by IN (here, envelope.sender)
-            AND told.told_by IN (here, envelope.sender))
+        IF NOT (notice.given_by IN (here, envelope.sender)
+            AND notice.stated_by IN (here, envelope.sender))
         THEN
             RAISE EXCEPTION 'notice of contract % by %, which is not a party to it', contract,
-                CASE WHEN told.given_by IN (here, envelope.sender) THEN told.told_by
-                    ELSE told.given_by END USING ERRCODE = 'MD001';
+                CASE WHEN notice.given_by IN (here, envelope.sender) THEN notice.stated_by
+                    ELSE notice.given_by END USING ERRCODE = 'MD001';
         END IF;
         CONTINUE WHEN EXISTS (
             SELECT FROM medusa_market.contract_notice AS n
-            WHERE (n.contract, n.given_by, n.told_by, n.ends_at)
-                = (take_notice.contract, told.given_by, told.told_by, told.ends_at));
+            WHERE (n.contract, n.given_by, n.stated_by, n.ends_at)
+                = (take_notice.contract, notice.given_by, notice.stated_by, notice.ends_at));
         IF agreed.revision IS NULL AND (
             SELECT count(*) FROM medusa_market.contract_notice AS n
-            WHERE envelope.sender IN (n.given_by, n.told_by) AND NOT EXISTS (
+            WHERE envelope.sender IN (n.given_by, n.stated_by) AND NOT EXISTS (
                 SELECT FROM medusa_market.contract_agreement AS a
                     WHERE a.contract = n.contract)) >= 64
         THEN
@@ -48,14 +48,14 @@ BEGIN
         END IF;
         IF agreed.revision IS NOT NULL AND (
             SELECT count(*) FROM medusa_market.contract_notice AS n
-            WHERE n.contract = take_notice.contract AND n.told_by = told.told_by) >= 16
+            WHERE n.contract = take_notice.contract AND n.stated_by = notice.stated_by) >= 16
         THEN
             RAISE EXCEPTION '% has said 16 times when contract % ends: no more is taken',
-                told.told_by, contract USING ERRCODE = 'MD001';
+                notice.stated_by, contract USING ERRCODE = 'MD001';
         END IF;
-        IF told.given_by = here AND told.told_by = envelope.sender THEN
+        IF notice.given_by = here AND notice.stated_by = envelope.sender THEN
             SELECT min(n.ends_at) INTO given FROM medusa_market.contract_notice AS n
-            WHERE n.contract = take_notice.contract AND n.given_by = here AND n.told_by = here;
+            WHERE n.contract = take_notice.contract AND n.given_by = here AND n.stated_by = here;
             IF given IS NULL THEN
                 RAISE EXCEPTION 'nobody has given notice of contract % as % says', contract,
                     envelope.sender USING ERRCODE = 'MD001';
@@ -66,18 +66,18 @@ BEGIN
                 AND o.about LIKE 'notice/' || replace(take_notice.contract, '_', '\_') || '/%'
                 AND o.put_at >= given - agreed.notice_ms * interval '1 ms';
             -- Its clock may go an hour before this home's.
-            IF told.ends_at > greatest(given, arrived + agreed.notice_ms * interval '1 ms'
+            IF notice.ends_at > greatest(given, arrived + agreed.notice_ms * interval '1 ms'
                 + interval '1 hour')
             THEN
                 RAISE EXCEPTION '% says that the notice of contract % ends at %, later than it has '
-                    'to: it came at %', envelope.sender, contract, told.ends_at, arrived
+                    'to: it came at %', envelope.sender, contract, notice.ends_at, arrived
                     USING ERRCODE = 'MD001';
             END IF;
         END IF;
-        PERFORM medusa_market.note_statement('ends ' || contract || ' ' || told.given_by || ' '
-            || told.ends_at_ms, told.told_by, decode(told.signature, 'hex'),
-            decode(told.public_key, 'hex'));
-        PERFORM medusa_market.note_notice(contract, told.given_by, told.told_by, told.ends_at,
+        PERFORM medusa_market.note_statement('ends ' || contract || ' ' || notice.given_by || ' '
+            || notice.ends_at_ms, notice.stated_by, decode(notice.signature, 'hex'),
+            decode(notice.public_key, 'hex'));
+        PERFORM medusa_market.note_notice(contract, notice.given_by, notice.stated_by, notice.ends_at,
             envelope.received_at);
     END LOOP;
     IF agreed.revision IS NULL THEN
@@ -89,14 +89,14 @@ BEGIN
     -- A home that has forgotten what it said is shown it.
     IF EXISTS (
         SELECT FROM medusa_market.contract_notice AS n
-        JOIN medusa_market.statement AS w ON w.party = n.told_by AND w.statement
+        JOIN medusa_market.statement AS w ON w.party = n.stated_by AND w.statement
             = 'ends ' || n.contract || ' ' || n.given_by || ' ' || medusa.to_ms(n.ends_at)
-        WHERE n.contract = take_notice.contract AND n.told_by = envelope.sender
+        WHERE n.contract = take_notice.contract AND n.stated_by = envelope.sender
             AND NOT EXISTS (
                 SELECT FROM jsonb_to_recordset(statements)
-                    AS s (given_by text, told_by text, ends_at_ms bigint)
-                WHERE (s.given_by, s.told_by, medusa_market.at_ms(s.ends_at_ms))
-                    = (n.given_by, n.told_by, n.ends_at)))
+                    AS s (given_by text, stated_by text, ends_at_ms bigint)
+                WHERE (s.given_by, s.stated_by, medusa_market.at_ms(s.ends_at_ms))
+                    = (n.given_by, n.stated_by, n.ends_at)))
     THEN
         PERFORM medusa_market.put_notices(contract, envelope.sender);
     END IF;

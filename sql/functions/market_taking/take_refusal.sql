@@ -24,7 +24,7 @@ BEGIN
         SELECT FROM medusa_market.statement AS s
         WHERE s.statement = 'holds ' || terms.revision AND s.party = terms.provider)
     THEN
-        PERFORM medusa_market.tell_agreements(terms.contract, envelope.sender, terms.number);
+        PERFORM medusa_market.send_agreements(terms.contract, envelope.sender, terms.number);
         RETURN 'it has said that it holds it';
     END IF;
     PERFORM medusa_market.void_agreements(terms.contract, terms.number,

@@ -8,7 +8,7 @@ BEGIN
     PERFORM medusa_market.lock_contract(contract);
     envelope := medusa_market.end_envelope(envelope_id);
     PERFORM medusa_market.contract_with(contract, envelope.sender);
-    PERFORM medusa_market.tell_agreements(contract, envelope.sender, take_want.number);
+    PERFORM medusa_market.send_agreements(contract, envelope.sender, take_want.number);
     RETURN 'told again';
 END $$;
 COMMENT ON FUNCTION medusa_market.take_want(bigint, text, bigint) IS

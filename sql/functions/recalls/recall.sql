@@ -1,48 +1,48 @@
 CREATE OR REPLACE FUNCTION medusa.recall(request jsonb) RETURNS jsonb
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s' AS $$
 DECLARE
-    asked record;
+    args record;
     line  record;
     again jsonb;
     one   record;
     done  jsonb;
     plan  jsonb := '[]';
 BEGIN
-    SELECT * INTO asked FROM jsonb_to_record(request) AS w (stream text, participant text,
+    SELECT * INTO args FROM jsonb_to_record(request) AS w (stream text, participant text,
         replica integer, from_us bigint, because text, who text, follows integer, needed jsonb,
         stays jsonb, explain boolean);
-    PERFORM medusa.check_reason(asked.because, asked.who);
+    PERFORM medusa.check_reason(args.because, args.who);
 
     -- 1 May it be?
     SELECT p.*, s.kind, s.width_us, p.participant = h.participant AS is_own INTO line
     FROM medusa.stream_producer AS p JOIN medusa.stream AS s ON s.name = p.stream
     CROSS JOIN medusa.home AS h
-    WHERE (p.stream, p.participant, p.replica) = (asked.stream, asked.participant, asked.replica);
+    WHERE (p.stream, p.participant, p.replica) = (args.stream, args.participant, args.replica);
     IF NOT FOUND THEN
-        PERFORM medusa.refuse_without_line(asked.stream, asked.participant, asked.replica);
+        PERFORM medusa.refuse_without_line(args.stream, args.participant, args.replica);
     END IF;
-    IF line.is_own <> (asked.follows IS NULL) THEN
-        RAISE EXCEPTION 'the line of % by %/% is %', asked.stream, asked.participant, asked.replica,
+    IF line.is_own <> (args.follows IS NULL) THEN
+        RAISE EXCEPTION 'the line of % by %/% is %', args.stream, args.participant, args.replica,
             CASE WHEN line.is_own THEN 'written here: recall it, there is nobody to follow'
             ELSE 'a partner''s: let the partner recall it, and follow' END USING ERRCODE = 'MD001';
     END IF;
-    IF (asked.from_us % line.width_us = 0) IS NOT TRUE THEN
+    IF (args.from_us % line.width_us = 0) IS NOT TRUE THEN
         RAISE EXCEPTION '% cannot be recalled from % on, off its grid: give a multiple of % us',
-            asked.stream, asked.from_us, line.width_us USING ERRCODE = 'MD001';
+            args.stream, args.from_us, line.width_us USING ERRCODE = 'MD001';
     END IF;
-    IF (asked.from_us >= line.origin_us) IS NOT TRUE THEN
-        RAISE EXCEPTION '% begins at %: recall it from there on, or later', asked.stream,
+    IF (args.from_us >= line.origin_us) IS NOT TRUE THEN
+        RAISE EXCEPTION '% begins at %: recall it from there on, or later', args.stream,
             coalesce(line.origin_us::text, 'no time yet') USING ERRCODE = 'MD001';
     END IF;
 
     BEGIN
         -- 2 Hold what is to be read again; holds come before locks of lines, as in a trim.
-        again := medusa.recall_closure(line.line_id, asked.from_us);
+        again := medusa.recall_closure(line.line_id, args.from_us);
         PERFORM FROM medusa.stream_order AS o
         WHERE o.stream IN (
             SELECT p.stream FROM jsonb_object_keys(again) AS k
             JOIN medusa.stream_producer AS p ON p.line_id = k::integer
-            UNION SELECT i.stream FROM jsonb_each(asked.needed) AS f (id, inputs),
+            UNION SELECT i.stream FROM jsonb_each(args.needed) AS f (id, inputs),
                 jsonb_object_keys(f.inputs) AS i (stream))
         ORDER BY o.stream FOR SHARE;
         UPDATE medusa.hold AS h SET from_us = least(h.from_us, k.value::bigint)
@@ -52,7 +52,7 @@ BEGIN
             AND h.from_us > k.value::bigint;
         FOR one IN
             SELECT i.stream, min(i.at_us::bigint) AS from_us
-            FROM jsonb_each(asked.needed) AS f (id, inputs),
+            FROM jsonb_each(args.needed) AS f (id, inputs),
                 jsonb_each_text(f.inputs) AS i (stream, at_us)
             GROUP BY i.stream ORDER BY i.stream
         LOOP
@@ -64,24 +64,24 @@ BEGIN
             PERFORM FROM medusa.stream_producer AS p WHERE p.line_id = line.line_id FOR UPDATE;
         END IF;
         PERFORM medusa.lock_own_lines();
-        IF again <> medusa.recall_closure(line.line_id, asked.from_us) THEN
+        IF again <> medusa.recall_closure(line.line_id, args.from_us) THEN
             RAISE EXCEPTION 'more was computed of % while it was looked at: recall it again',
-                asked.stream USING ERRCODE = 'MD002';
+                args.stream USING ERRCODE = 'MD002';
         END IF;
 
         -- 4 Is all of it there, and can be computed again?
         -- What comes behind goes as far as it is kept; a partner's recall asks nobody how far.
-        IF line.is_own AND asked.from_us < medusa.kept_from(line.line_id) THEN
+        IF line.is_own AND args.from_us < medusa.kept_from(line.line_id) THEN
             RAISE EXCEPTION '% is trimmed before % and cannot be computed again from % on: recall '
-                'from a later bucket, such as %', asked.stream, medusa.kept_from(line.line_id),
-                asked.from_us, medusa.kept_from(line.line_id) USING ERRCODE = 'MD001';
+                'from a later bucket, such as %', args.stream, medusa.kept_from(line.line_id),
+                args.from_us, medusa.kept_from(line.line_id) USING ERRCODE = 'MD001';
         END IF;
         FOR one IN
             SELECT i.stream, i.at_us::bigint AS from_us, f.id, (
                 SELECT min(CASE WHEN p.trimmed_us > p.origin_us THEN p.trimmed_us
                     ELSE -9223372036854775808 END)
                 FROM medusa.stream_producer AS p WHERE p.stream = i.stream) AS kept_us
-            FROM jsonb_each(asked.needed) AS f (id, inputs),
+            FROM jsonb_each(args.needed) AS f (id, inputs),
                 jsonb_each_text(f.inputs) AS i (stream, at_us)
         LOOP
             IF one.from_us < one.kept_us THEN
@@ -92,38 +92,38 @@ BEGIN
         END LOOP;
 
         -- 5 Take it back, and say so; a partner's is taken back when its news comes.
-        IF asked.follows IS NOT NULL THEN
-            IF asked.follows <= line.generation THEN
+        IF args.follows IS NOT NULL THEN
+            IF args.follows <= line.generation THEN
                 RAISE EXCEPTION 'the line of % by % is followed to generation % already',
-                    asked.stream, asked.participant, line.generation USING ERRCODE = 'MD001';
+                    args.stream, args.participant, line.generation USING ERRCODE = 'MD001';
             END IF;
             INSERT INTO medusa.recall_follow (line_id, generation, from_us, because, who, stays)
-            VALUES (line.line_id, asked.follows, asked.from_us, asked.because, asked.who,
-                coalesce(asked.stays, '{}'));
+            VALUES (line.line_id, args.follows, args.from_us, args.because, args.who,
+                coalesce(args.stays, '{}'));
             PERFORM pg_notify('medusa_progress', '');
         END IF;
         FOR one IN
             SELECT p.line_id, greatest(k.value::bigint, medusa.kept_from(p.line_id),
-                CASE WHEN p.line_id <> line.line_id THEN (asked.stays->>p.stream)::bigint END)
+                CASE WHEN p.line_id <> line.line_id THEN (args.stays->>p.stream)::bigint END)
                 AS from_us
             FROM jsonb_each_text(again) AS k JOIN medusa.stream_producer AS p
                 ON p.line_id = k.key::integer
             ORDER BY p.line_id <> line.line_id, p.stream, p.participant, p.replica
         LOOP
-            IF asked.follows IS NULL THEN
-                done := medusa.recall_line(one.line_id, one.from_us, asked.because, asked.who);
+            IF args.follows IS NULL THEN
+                done := medusa.recall_line(one.line_id, one.from_us, args.because, args.who);
             ELSE
-                done := medusa.told_recall(one.line_id, one.from_us,
-                    CASE WHEN one.line_id = line.line_id THEN asked.follows END, asked.because,
-                    asked.who);
+                done := medusa.recall_document(one.line_id, one.from_us,
+                    CASE WHEN one.line_id = line.line_id THEN args.follows END, args.because,
+                    args.who);
             END IF;
             IF done IS NULL AND one.line_id = line.line_id THEN
                 RAISE EXCEPTION '% reaches to % only: there is nothing to recall from % on',
-                    asked.stream, line.boundary_us, asked.from_us USING ERRCODE = 'MD001';
+                    args.stream, line.boundary_us, args.from_us USING ERRCODE = 'MD001';
             END IF;
             plan := plan || coalesce(done, '[]');
         END LOOP;
-        IF asked.explain THEN
+        IF args.explain THEN
             RAISE EXCEPTION 'only asked for' USING ERRCODE = 'MDASK';
         END IF;
     EXCEPTION WHEN SQLSTATE 'MDASK' THEN

@@ -1,9 +1,9 @@
-CREATE OR REPLACE FUNCTION medusa.end_job(wanted_job bigint, code integer, why text) RETURNS boolean
+CREATE OR REPLACE FUNCTION medusa.end_job(this_job bigint, code integer, why text) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     UPDATE medusa.job AS j SET ended_at = clock_timestamp(), exit_code = code,
         because = nullif(concat_ws('; ', j.because, why), '')
-    WHERE j.job_id = wanted_job AND j.ended_at IS NULL;
+    WHERE j.job_id = this_job AND j.ended_at IS NULL;
     IF FOUND THEN
         PERFORM pg_notify('medusa_supervision', '');
     END IF;

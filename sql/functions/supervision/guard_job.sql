@@ -8,7 +8,7 @@ BEGIN
             IS DISTINCT FROM (NEW.host, NEW.pid, NEW.started)
         OR OLD.begun_at IS NOT NULL AND NEW.begun_at IS DISTINCT FROM OLD.begun_at
         OR NEW.heard_at < OLD.heard_at
-        OR OLD.stop_asked_at IS NOT NULL AND NEW.stop_asked_at IS DISTINCT FROM OLD.stop_asked_at
+        OR OLD.stop_requested_at IS NOT NULL AND NEW.stop_requested_at IS DISTINCT FROM OLD.stop_requested_at
     THEN
         RAISE EXCEPTION 'job % stays as it was written: intend another one', OLD.job_id
             USING ERRCODE = 'MDLOG';

@@ -97,7 +97,7 @@ CASES = (
     FileCase(
         name="zeros in one line, 12 MiB",
         landed=2,
-        aside=((3, "", "1 MiB"),),
+        quarantined=((3, "", "1 MiB"),),
         content=lambda: long_line(HEADER + GOOD, bytes(1), b"\n" + GOOD, 12),
     ),
     FileCase(
@@ -148,7 +148,7 @@ CASES = (
     FileCase(
         name="an open quote over 1 MiB of lines",
         landed=2,
-        aside=((3, "", "quotes are broken"),),
+        quarantined=((3, "", "quotes are broken"),),
         content=lambda: long_line(HEADER + GOOD + b'1,"', b"a" * 31 + b"\n", b"\n" + GOOD, 1),
     ),
     FileCase(
@@ -159,19 +159,19 @@ CASES = (
     FileCase(
         name="a JSON line of 12 MiB",
         landed=2,
-        aside=((2, "", "1 MiB"),),
+        quarantined=((2, "", "1 MiB"),),
         content=lambda: long_line(line() + b'{"a":"', b"a", b'"}\n' + line(), 12),
     ),
     FileCase(
         name="brackets in one line, 12 MiB",
         landed=2,
-        aside=((2, "", "1 MiB"),),
+        quarantined=((2, "", "1 MiB"),),
         content=lambda: long_line(line(), b"[", b"\n" + line(), 12),
     ),
     FileCase(
         name="a Zeek line of 12 MiB",
         landed=0,
-        aside=((2, "", "1 MiB"),),
+        quarantined=((2, "", "1 MiB"),),
         content=lambda: long_line(b"#fields\tts_us\thost\tport\tsize\n", b"a", b"\n", 12),
     ),
     FileCase(name="ten thousand empty gzip members", landed=1, content=lambda: members(10_000)),

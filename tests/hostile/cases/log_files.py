@@ -19,7 +19,7 @@ def one_line(name: str, record: bytes, field: str, reason: str) -> FileCase:
         name=f"JSON: {name}",
         content=line() + record + line(),
         landed=2,
-        aside=((2, field, reason),),
+        quarantined=((2, field, reason),),
     )
 
 
@@ -97,24 +97,24 @@ ZEEK = (
         name="Zeek: a row too short",
         content=ZEEK_HEAD + ZEEK_FIELDS + b"1\ta\n" + ZEEK_ROW,
         landed=1,
-        aside=((8, "", "2 fields"),),
+        quarantined=((8, "", "2 fields"),),
     ),
     FileCase(
         name="Zeek: a broken escape",
         content=ZEEK_HEAD + ZEEK_FIELDS + b"1700000000000000\t\\xff\t1\t1\n" + ZEEK_ROW,
         landed=1,
-        aside=((8, "host", "UTF-8"),),
+        quarantined=((8, "host", "UTF-8"),),
     ),
     FileCase(
         name="Zeek: NUL by an escape",
         content=ZEEK_HEAD + ZEEK_FIELDS + b"1700000000000000\ta\\x00\t1\t1\n" + ZEEK_ROW,
         landed=1,
-        aside=((8, "host", "NUL"),),
+        quarantined=((8, "host", "NUL"),),
     ),
     FileCase(
         name="Zeek: no time",
         content=ZEEK_HEAD + ZEEK_FIELDS + b"-\ta\t1\t1\n" + ZEEK_ROW,
         landed=1,
-        aside=((8, "ts_us", "no time"),),
+        quarantined=((8, "ts_us", "no time"),),
     ),
 )

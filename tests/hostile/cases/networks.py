@@ -14,7 +14,7 @@ def python(name: str, text: str, refused: str) -> TextCase:
 
 def network(name: str, refused: str, /, **parts: str) -> TextCase:
     """A small network, with parts of it written otherwise."""
-    said = {
+    output = {
         "name": "'mine'",
         "stream": "'ticks'",
         "columns": "{'ts_us': 'bigint', 'n': 'int'}",
@@ -32,7 +32,7 @@ def network(name: str, refused: str, /, **parts: str) -> TextCase:
         "network = Network(name={name}, bucket={bucket}, sources=(Source(name={stream}, "
         "columns={columns}, time={time}{more}),), boxes=(Filter(name='big', input={input}, "
         "cases={cases}),{boxes}), outputs=(Output(name={output}, input={read}),))\n"
-    ).format(**said)
+    ).format(**output)
     return TextCase(name=f"network: {name}", text=HEAD + text, refused=refused)
 
 

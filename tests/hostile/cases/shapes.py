@@ -1,6 +1,7 @@
 """What a case says: what is given, and what has to come of it.
 
-A sentence is a regular expression that the one line of the refusal has to hold. `aside` tells the
+A sentence is a regular expression that the one line of the refusal has to hold. `quarantined`
+tells the
 quarantined records in their order: line or row, column, a regular expression for the reason.
 """
 
@@ -36,7 +37,7 @@ class FileCase:
     content: bytes | Callable[[], bytes]
     refused: str | None = None
     landed: int = 0
-    aside: tuple[Aside, ...] = ()
+    quarantined: tuple[Aside, ...] = ()
     source: Source = CONNECTIONS
     file: str = "input"
 

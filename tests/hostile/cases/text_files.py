@@ -16,7 +16,7 @@ def one_bad(name: str, record: bytes, field: str, reason: str) -> FileCase:
         name=name,
         content=HEADER + GOOD + record + b"\n" + GOOD,
         landed=2,
-        aside=((3, field, reason),),
+        quarantined=((3, field, reason),),
     )
 
 
@@ -43,7 +43,7 @@ def one_time(name: str, text: str, reason: str, type_: str, unit: str | None = N
         name=name,
         content=(head + text + "\n").encode(),
         landed=1,
-        aside=((3, "at", reason),),
+        quarantined=((3, "at", reason),),
         source=times(type_, unit),
     )
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from medusa_core.exchange import ImportStanding, LineNews
+from medusa_core.exchange import ImportStatus, LineNews
 from pipelines.exchange.importer import Importer
 
 bring_first = Importer._bring
 
 
-def bring(self: Importer, standing: ImportStanding, news: LineNews) -> bool:
+def bring(self: Importer, standing: ImportStatus, news: LineNews) -> bool:
     live = [p.segment.range.to_us for p in news.segments if p.end_version is None]
     if live and standing.boundary_us is not None:
         self._acknowledge(replace(standing, boundary_us=max(live), tentative_us=None))

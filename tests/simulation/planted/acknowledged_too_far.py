@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from medusa_core.exchange import ImportStanding
+from medusa_core.exchange import ImportStatus
 
 
-def safe_through_us(standing: ImportStanding) -> int | None:
+def safe_through_us(standing: ImportStatus) -> int | None:
     return standing.boundary_us
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(ImportStanding, "safe_through_us", property(safe_through_us))
+    patch.setattr(ImportStatus, "safe_through_us", property(safe_through_us))

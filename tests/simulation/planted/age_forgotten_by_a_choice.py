@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from medusa_core import choosing
-from medusa_core.comparing import Held
+from medusa_core.comparing import ProducerDigest
 from medusa_core.grid import Range
 from medusa_core.imports import Choose, ImportKnowledge
 
@@ -16,7 +16,10 @@ choice_with_age = choosing._choice
 
 
 def choice(
-    knowledge: ImportKnowledge, piece: Range, picked: choosing._Picked, held: Sequence[Held]
+    knowledge: ImportKnowledge,
+    piece: Range,
+    picked: choosing._Picked,
+    held: Sequence[ProducerDigest],
 ) -> Choose:
     return replace(choice_with_age(knowledge, piece, picked, held), fresh_ms=None)
 

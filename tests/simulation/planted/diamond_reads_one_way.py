@@ -10,7 +10,7 @@ from medusa_core.names import StreamName
 
 
 def needed(self: Fragment, output: StreamName, part: Range) -> dict[StreamName, Range]:
-    found = ((way.stream, way.behind(part)) for way in self._ways[output])
+    found = ((path.stream, path.behind(part)) for path in self._paths[output])
     return {stream: behind for stream, behind in found if behind is not None}
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from medusa_core.market.accepting import _Taking
 from medusa_core.market.decisions import HandOn
-from medusa_core.market.knowledge import ProviderStanding, Received
+from medusa_core.market.knowledge import ProviderStatus, ReceivedOffer
 from medusa_core.market.messages import Item
 from medusa_core.market.relaying import Relay
 
@@ -14,21 +14,21 @@ take = _Taking._take
 
 
 def alone(
-    self: _Taking, received: Received, standing: ProviderStanding, relay: Relay
+    self: _Taking, received: ReceivedOffer, standing: ProviderStatus, relay: Relay
 ) -> tuple[tuple[Item, ...], tuple[HandOn, ...]]:
     load = self._load
     items: list[Item] = []
     handed: list[HandOn] = []
     for item in received.offer.items:
         self._load = load
-        one = Received(received.offer.__class__(**{**_fields(received), "items": (item,)}), 0)
+        one = ReceivedOffer(received.offer.__class__(**{**_fields(received), "items": (item,)}), 0)
         more, on = take(self, one, standing, relay)
         items += more
         handed += on
     return tuple(items), tuple(handed)
 
 
-def _fields(received: Received) -> dict[str, object]:
+def _fields(received: ReceivedOffer) -> dict[str, object]:
     offer = received.offer
     return {name: getattr(offer, name) for name in offer.__dataclass_fields__}
 

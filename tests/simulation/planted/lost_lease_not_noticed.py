@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.homes.lease_keeper import LeaseKeeper
+from pipelines.homes.lease_renewer import LeaseRenewer
 
 
-def check(self: LeaseKeeper) -> None:
+def check(self: LeaseRenewer) -> None:
     """Leases are not looked at."""
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LeaseKeeper, "check", check)
+    patch.setattr(LeaseRenewer, "check", check)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.exchange.notification_listener import TRY_AGAIN_S, Bell
+from pipelines.exchange.notification_listener import TRY_AGAIN_S, NotificationListener
 
 FOR_EVER_S = 1e6
 
 
-def wait(self: Bell, limit_ms: int) -> None:
+def wait(self: NotificationListener, limit_ms: int) -> None:
     self.close()
     self._tried_s = -TRY_AGAIN_S
     self._listen()
@@ -17,4 +17,4 @@ def wait(self: Bell, limit_ms: int) -> None:
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Bell, "wait", wait)
+    patch.setattr(NotificationListener, "wait", wait)

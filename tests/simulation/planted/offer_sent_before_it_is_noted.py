@@ -19,8 +19,8 @@ def put_out_first(self: MemoryRounds, request: Mapping[str, Any]) -> None:
     for made in request["offers"]:
         body = made["body"].encode()
         offer = offer_from(body)
-        provider = self.letters.in_force()[offer.contract].provider
-        self.letters.put(provider, EnvelopeKind.OFFER, f"offer/{offer.nonce}", body)
+        provider = self.mailbox.in_force()[offer.contract].provider
+        self.mailbox.put(provider, EnvelopeKind.OFFER, f"offer/{offer.nonce}", body)
         reached("round.applied")
     apply(self, request)
 

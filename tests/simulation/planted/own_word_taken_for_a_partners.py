@@ -17,7 +17,7 @@ def kept_as_heard(self: MemoryRounds, given: Mapping[str, Any]) -> None:
     give_answer(self, given)
     answer = answer_from(given["body"].encode())
     offer_id = self.tables.known[False, given["to"], answer.contract, answer.nonce]
-    self.tables.told[answer.contract] = answer, offer_id, False, self.letters.round
+    self.tables.answers[answer.contract] = answer, offer_id, False, self.mailbox.round
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ contract = MemoryRounds.contract
 
 
 def of_the_first(self: MemoryRounds, terms: Terms) -> ContractInForce:
-    first = contract(self, self.letters.agreed[terms.contract][1])
+    first = contract(self, self.mailbox.agreed[terms.contract][1])
     return replace(contract(self, terms), prices=first.prices)
 
 

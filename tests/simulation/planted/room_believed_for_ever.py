@@ -18,11 +18,11 @@ def as_at_first(
     keeps: Sequence[Item] | None = None,
     judged_at: int | None = None,
 ) -> int:
-    before = dict(self.tables.told)
+    before = dict(self.tables.answers)
     taken = take_answer(self, envelope_id, keeps, judged_at)
     for contract, told in before.items():
         if told[0].rooms:
-            self.tables.told[contract] = told
+            self.tables.answers[contract] = told
     return taken
 
 

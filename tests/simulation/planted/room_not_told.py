@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from medusa_core.market import decide
-from medusa_core.market.decisions import TellRoom
+from medusa_core.market.decisions import ReportHeadroom
 from medusa_core.market.knowledge import MarketKnowledge
 
 
-def nothing(knowledge: MarketKnowledge) -> list[TellRoom]:
+def nothing(knowledge: MarketKnowledge) -> list[ReportHeadroom]:
     return []
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decide, "rooms_to_tell", nothing)
+    patch.setattr(decide, "headroom_reports", nothing)

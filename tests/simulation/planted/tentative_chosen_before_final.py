@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from medusa_core import choosing
-from medusa_core.comparing import Held
+from medusa_core.comparing import ProducerDigest
 from medusa_core.grid import Range
 from medusa_core.imports import ImportKnowledge
 from medusa_core.segments import Stability
@@ -15,7 +15,9 @@ from medusa_core.segments import Stability
 pick_final_first = choosing._pick
 
 
-def pick(knowledge: ImportKnowledge, piece: Range, held: Sequence[Held]) -> choosing._Picked | None:
+def pick(
+    knowledge: ImportKnowledge, piece: Range, held: Sequence[ProducerDigest]
+) -> choosing._Picked | None:
     tentative = [h for h in held if h.segment and not h.segment.stability.is_final]
     is_new = knowledge.boundary_us is None or piece.from_us >= knowledge.boundary_us
     if tentative and is_new:

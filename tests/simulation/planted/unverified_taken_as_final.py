@@ -8,14 +8,16 @@ from dataclasses import replace
 import pytest
 
 from medusa_core import choosing
-from medusa_core.comparing import Held
+from medusa_core.comparing import ProducerDigest
 from medusa_core.grid import Range
 from medusa_core.imports import ImportKnowledge
 
 pick_verified = choosing._pick
 
 
-def pick(knowledge: ImportKnowledge, piece: Range, held: Sequence[Held]) -> choosing._Picked | None:
+def pick(
+    knowledge: ImportKnowledge, piece: Range, held: Sequence[ProducerDigest]
+) -> choosing._Picked | None:
     return pick_verified(replace(knowledge, verify=1), piece, held)
 
 

@@ -29,7 +29,7 @@ from pipelines.catalog.records import Assignment, Deployment, StreamRecord
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import create_home, drop_home
 from pipelines.sources.landing import read_landed
-from pipelines.sources.live.anchors import read_keepers
+from pipelines.sources.live.anchors import read_anchors
 from pipelines.sources.live.live_source import LiveSource, Polled
 from pipelines.sources.live.shared_feeds import DIRECTORY, SPARK
 from pipelines.sources.live.source_declaration import parse_declaration
@@ -328,7 +328,7 @@ def test_the_keeper_may_leave_and_another_takes_over(home: Home) -> None:
     assert (polled.landed, polled.unclaimed) == (1, 0)
     assert home.landed(SOUTH) == {2: 0}
     assert home.landed(WEST) == {0: 1, 2: 1}
-    assert read_keepers(home.folder / "checkpoints" / NORTH / DIRECTORY) == (NORTH, SOUTH)
+    assert read_anchors(home.folder / "checkpoints" / NORTH / DIRECTORY) == (NORTH, SOUTH)
     # And once more: what the first keeper knew is not needed again.
     home.write("d.csv", [(103 * S, "west", 3)])
     assert home.feed(SOUTH, WEST).poll(NOW_MS).landed == 1
@@ -426,7 +426,7 @@ def test_a_feed_lands_in_postgres_as_it_does_in_memory(
             Home(tmp_path / "postgres", spark, catalog),
         ):
             source = home.feed(disorder="1s")
-            said: list[Polled] = []
+            output: list[Polled] = []
             for number in range(3):
                 rows = [
                     (100 * S + number * 10 * S + at * S // 3, region, at)
@@ -434,12 +434,12 @@ def test_a_feed_lands_in_postgres_as_it_does_in_memory(
                     for region in ("south", "north", "east")
                 ]
                 home.write(f"{number}.csv", [("x", "north", 0), *rows, (1, "south", 9)])
-                said.append(source.poll(NOW_MS))
+                output.append(source.poll(NOW_MS))
             home.begun_again()
             home.feed(disorder="1s").poll(NOW_MS)
             found.append(
                 (
-                    [(p.landed, p.late, p.unclaimed, p.boundary_us) for p in said],
+                    [(p.landed, p.late, p.unclaimed, p.boundary_us) for p in output],
                     [(home.landed(s), home.rows(s), home.promised_us(s)) for s in home.leases],
                     [(q.stream, q.position, q.reason) for q in home.catalog.quarantined()],
                 )

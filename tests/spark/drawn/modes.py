@@ -24,7 +24,7 @@ from medusa_core.fragments import Fragment
 from medusa_core.grid import Range
 from medusa_core.plans import network_document
 from pipelines.spark import job, step
-from pipelines.spark.execution_mode import Way
+from pipelines.spark.execution_mode import ExecutionMode
 from pipelines.spark.results import StepResult
 from tests.spark.drawn.oracle import Expected, Oracle
 from tests.spark.drawn.records import SECOND_US, Piece, pieces
@@ -101,10 +101,10 @@ class Trial:
             for fragment in self.fragments(world, ""):
                 self.run(world, world.step(fragment, part, cause), mode, "")
 
-    def anew(self, mode: str, way: Way, *, in_tasks: bool = False) -> None:
+    def anew(self, mode: str, way: ExecutionMode, *, in_tasks: bool = False) -> None:
         """Steps whose plan is made for them alone."""
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(step, "way_of", lambda *_: way)
+            patch.setattr(step, "mode_of", lambda *_: way)
             if in_tasks:
                 patch.setattr(job, "RESULT_ROWS_IN_DRIVER_MAX", -1)
             self.one_after_the_other(self.world(), mode)

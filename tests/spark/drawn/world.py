@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from medusa_core.commits import Cause
 from medusa_core.decide import ComputeStep
-from medusa_core.decisions import Because
+from medusa_core.decisions import DecisionReason
 from medusa_core.digest import sum_of
 from medusa_core.fragments import Fragment
 from medusa_core.grid import FOREVER_US, Range
@@ -110,7 +110,7 @@ class World:
             fragment=known, range=part, outputs=outputs,
             reads=tuple(reads_of(known, outputs, part, keeps_content=is_answer)),
             stability=Stability.TENTATIVE if is_answer else Stability.STABLE,
-            cause=cause, ends=False, because=Because("drawn", {}),
+            cause=cause, ends=False, because=DecisionReason("drawn", {}),
             missing=(StreamName("something"),) if is_answer else (),
         )  # fmt: skip
 

@@ -26,7 +26,7 @@ _NUMBERS = count()
 
 
 @contextmanager
-def lent_homes(
+def home_pool(
     server: EmbeddedServer, folder: Path, *participants: Participant
 ) -> Iterator[Settings]:
     """Homes as if just made in the folder, but for their numbers, which go on."""

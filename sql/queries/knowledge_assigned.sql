@@ -56,4 +56,4 @@ SELECT json_build_object(
         ) AS landed
         WHERE l.kind = 'source' AND l.participant = :participant
     )
-) AS standing;
+) AS knowledge;

@@ -21,7 +21,7 @@ LEASE_MS = 10_000
 RENEWALS_PER_LEASE = 3
 
 
-class LeaseKeeper:
+class LeaseRenewer:
     """The leases of one driver; a context manager that renews and at the end releases them.
 
     `lane`: the backlog lane takes those of what is computed, beside the live one's.
@@ -45,7 +45,7 @@ class LeaseKeeper:
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._keep_renewing, name="leases", daemon=True)
 
-    def __enter__(self) -> LeaseKeeper:
+    def __enter__(self) -> LeaseRenewer:
         self._thread.start()
         return self
 
@@ -69,10 +69,10 @@ class LeaseKeeper:
 
         Two drivers that wait for each other's leases would wait for ever: who waits has none.
         """
-        wanted = tuple(self._of_lane(keys))
-        if not wanted:
+        requests = tuple(self._of_lane(keys))
+        if not requests:
             return
-        leases = self._catalog.acquire_leases(wanted, self._holder, self._lease_ms)
+        leases = self._catalog.acquire_leases(requests, self._holder, self._lease_ms)
         with self._guard:
             for lease in leases:
                 self._leases[lease.key] = lease
@@ -96,8 +96,8 @@ class LeaseKeeper:
     def check(self) -> None:
         """Raises Conflict if a lease was lost, as far as the last renewal could tell."""
         with self._guard:
-            for said in self._lost.values():
-                raise Conflict(said)
+            for sentence in self._lost.values():
+                raise Conflict(sentence)
 
     def renew(self) -> None:
         """Renew once what is held; what is refused is lost."""

@@ -13,7 +13,7 @@ from medusa_core.exchange import LineNews, PublishedSegment
 from medusa_core.grid import Range
 from medusa_core.names import Participant, PlanId, StreamName, Version
 from medusa_core.segments import Producer, Segment, SegmentFile, Stability
-from pipelines.exchange.nonblocking import PatientExchange
+from pipelines.exchange.nonblocking import NonBlockingExchange
 from tests.waiting import until
 
 STREAM, QUICK, SLOW = StreamName("one"), Participant("quick"), Participant("slow")
@@ -83,19 +83,19 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def exchange(partners: Partners, clock: Clock) -> Iterator[PatientExchange]:
-    patient = PatientExchange(partners, moment_s=0.05, now_s=clock)
+def exchange(partners: Partners, clock: Clock) -> Iterator[NonBlockingExchange]:
+    patient = NonBlockingExchange(partners, moment_s=0.05, now_s=clock)
     yield patient
     patient.close()
 
 
 def news(
-    exchange: PatientExchange, partner: Participant, after: int = 0, upto: int = 9
+    exchange: NonBlockingExchange, partner: Participant, after: int = 0, upto: int = 9
 ) -> LineNews:
     return exchange.line_news(STREAM, Producer(partner), Version(after), segments_max=upto)
 
 
-def test_a_silent_partner_is_away_and_the_others_are_heard(exchange: PatientExchange) -> None:
+def test_a_silent_partner_is_away_and_the_others_are_heard(exchange: NonBlockingExchange) -> None:
     with pytest.raises(Unavailable, match="slow has not answered"):
         news(exchange, SLOW)
     assert news(exchange, QUICK).version == 1
@@ -103,12 +103,12 @@ def test_a_silent_partner_is_away_and_the_others_are_heard(exchange: PatientExch
 
 
 def test_a_late_answer_is_used_once_and_is_older_by_as_much(
-    exchange: PatientExchange, partners: Partners, clock: Clock
+    exchange: NonBlockingExchange, partners: Partners, clock: Clock
 ) -> None:
     with pytest.raises(Unavailable):
         news(exchange, SLOW)
     partners.lets.set()
-    until(lambda: exchange._asked[SLOW].answer.done(), "it has answered")
+    until(lambda: exchange._pending[SLOW].answer.done(), "it has answered")
     clock.now_s += 7.0
     late = news(exchange, SLOW, upto=3)  # less fits by now: no other question
     assert late.segments[0].segment.age_ms == 7_100
@@ -117,19 +117,19 @@ def test_a_late_answer_is_used_once_and_is_older_by_as_much(
 
 
 def test_an_answer_to_an_abandoned_call_is_dropped(
-    exchange: PatientExchange, partners: Partners
+    exchange: NonBlockingExchange, partners: Partners
 ) -> None:
     with pytest.raises(Unavailable):
         news(exchange, SLOW)
     with pytest.raises(Unavailable, match="used when it comes"):
         news(exchange, SLOW, after=4)
     partners.lets.set()
-    until(lambda: exchange._asked[SLOW].answer.done(), "it has answered")
+    until(lambda: exchange._pending[SLOW].answer.done(), "it has answered")
     assert news(exchange, SLOW, after=4).after == 4
 
 
 def test_what_is_wrong_with_a_partner_is_told_as_it_says_it(
-    exchange: PatientExchange, tmp_path: Path
+    exchange: NonBlockingExchange, tmp_path: Path
 ) -> None:
     file = SegmentFile(path="a", size_bytes=1, sha256="0", rows=1)
     with pytest.raises(Unavailable, match="the disk is away"):

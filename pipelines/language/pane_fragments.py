@@ -66,7 +66,7 @@ class PanesOf:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPanes:
+class PaneFragments:
     """A fragment as two: `giving` has panes as outputs, `taking` has them as inputs.
 
     `kept` are the inputs that can have panes; in `giving` their records come by the stream named
@@ -79,28 +79,28 @@ class KeptPanes:
     taking: tuple[CheckedNetwork, Fragment]
 
 
-def kept_panes(checked: CheckedNetwork, fragment: Fragment) -> KeptPanes | None:
+def kept_panes(checked: CheckedNetwork, fragment: Fragment) -> PaneFragments | None:
     """The fragment with panes of its inputs; None if none of them can have any."""
     if any(isinstance(box, Function) for box in fragment.boxes):
         return None
-    ways = {port: _way(checked, fragment, port) for port in fragment.inputs}
+    routes = {port: _route_of(checked, fragment, port) for port in fragment.inputs}
     folded = {
         box.name for box in fragment.boxes if isinstance(box, Aggregate) and _folds(checked, box)
     }
     inputs = [
         port
-        for port, way in ways.items()
-        if way.ends
-        and way.ends <= folded
-        and not way.carries & set(fragment.outputs.values())
-        and not any(_can_fail(checked, name) for name in way.boxes)
+        for port, route in routes.items()
+        if route.ends
+        and route.ends <= folded
+        and not route.carries & set(fragment.outputs.values())
+        and not any(_can_fail(checked, name) for name in route.boxes)
     ]
     if not inputs:
         return None
     try:
         return _Rewriting(checked, fragment, inputs).both(
-            {name for port in inputs for name in ways[port].boxes},
-            {name for port in inputs for name in ways[port].ends},
+            {name for port in inputs for name in routes[port].boxes},
+            {name for port in inputs for name in routes[port].ends},
         )
     except (NoPanes, Refused):
         # Such as a name that is too long with what is put to it.
@@ -108,7 +108,7 @@ def kept_panes(checked: CheckedNetwork, fragment: Fragment) -> KeptPanes | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _Route:
     """Where records of an input go: ports and boxes that carry them, Aggregates that end them."""
 
     carries: set[Port]
@@ -116,17 +116,17 @@ class _Way:
     ends: set[str]
 
 
-def _way(checked: CheckedNetwork, fragment: Fragment, input_: Port) -> _Way:
-    way = _Way({input_}, set(), set())
+def _route_of(checked: CheckedNetwork, fragment: Fragment, input_: Port) -> _Route:
+    route = _Route({input_}, set(), set())
     for box in fragment.boxes:
-        if not any(checked.network.port(r, box.name) in way.carries for r in inputs_of(box)):
+        if not any(checked.network.port(r, box.name) in route.carries for r in inputs_of(box)):
             continue
         if isinstance(box, Aggregate):
-            way.ends.add(box.name)
+            route.ends.add(box.name)
         else:
-            way.boxes.add(box.name)
-            way.carries.update(Port(box.name, port) for port in ports_of(box))
-    return way
+            route.boxes.add(box.name)
+            route.carries.update(Port(box.name, port) for port in ports_of(box))
+    return route
 
 
 def _can_fail(checked: CheckedNetwork, name: str) -> bool:
@@ -167,13 +167,13 @@ class _Rewriting:
         self.taken |= {p.name for p in (*network.sources, *network.boxes, *network.outputs)}
         self.taken |= set(self.fragment.outputs) | set(self.fragment.inputs.values())
 
-    def name(self, wanted: str) -> str:
+    def name(self, proposed: str) -> str:
         """A free name like the one that is wanted."""
-        name = free_name(wanted, self.taken)
+        name = free_name(proposed, self.taken)
         self.taken.add(name)
         return name
 
-    def both(self, carriers: Collection[str], ends: Collection[str]) -> KeptPanes:
+    def both(self, carriers: Collection[str], ends: Collection[str]) -> PaneFragments:
         """The fragment as one that gives panes and one that takes them."""
         network = self.checked.network
         kept = {port: self.name(f"{self.fragment.inputs[port]}_kept") for port in self.inputs}
@@ -224,7 +224,7 @@ class _Rewriting:
             )
         others = [b for b in network.boxes if b.name not in ends]
         kept_sources = [_source(name, self.checked.columns[port]) for port, name in kept.items()]
-        return KeptPanes(
+        return PaneFragments(
             kept={self.fragment.inputs[port]: StreamName(name) for port, name in kept.items()},
             panes=tuple(panes_of),
             giving=self.made([*others, *giving], kept_sources, outputs, folds),

@@ -12,10 +12,15 @@ import pytest
 from medusa_core.errors import Unavailable
 from medusa_core.market.envelopes import Envelope
 from medusa_core.names import Participant
-from pipelines.exchange.nonblocking import PatientPost
-from pipelines.market.rounds.round_assembly import turns_beside
-from pipelines.market.sync.background_worker import AGAIN_S, TOLD_S, WAITS_S, TurnsBeside
-from pipelines.market.sync.contract_sync import AgreementDesk, Turn
+from pipelines.exchange.nonblocking import NonBlockingTransport
+from pipelines.market.rounds.round_assembly import market_worker
+from pipelines.market.sync.background_worker import (
+    AGAIN_S,
+    REPORTED_AGAIN_S,
+    WAITS_S,
+    BackgroundWorker,
+)
+from pipelines.market.sync.contract_sync import ContractSync, SyncResult
 from pipelines.market.sync.signing_keys import key_path, make_key
 from tests.agreements.building import INSERT, Party
 from tests.waiting import until
@@ -40,36 +45,38 @@ def clock() -> Clock:
     return Clock()
 
 
-Making = Callable[[Party, list[Exception]], TurnsBeside]
+Making = Callable[[Party, list[Exception]], BackgroundWorker]
 
 
 @pytest.fixture
 def beside(clock: Clock) -> Iterator[Making]:
     """Turns of a party beside the test, which is the loop."""
-    made: list[TurnsBeside] = []
+    made: list[BackgroundWorker] = []
 
-    def make(party: Party, told: list[Exception]) -> TurnsBeside:
+    def make(party: Party, told: list[Exception]) -> BackgroundWorker:
         heard: deque[Exception] = deque()
-        desk = AgreementDesk(party.agreements, party.key, party.post, heard.append, to_all=True)
-        made.append(TurnsBeside(desk, heard, told.append, now_s=clock))
+        contract_sync = ContractSync(
+            party.agreements, party.key, party.post, heard.append, to_all=True
+        )
+        made.append(BackgroundWorker(contract_sync, heard, told.append, now_s=clock))
         return made[-1]
 
     yield make
-    for turns in made:
-        turns.close()
+    for worker in made:
+        worker.close()
 
 
 def test_two_loops_agree_on_what_both_owners_edit(
     alpha: Party, beta: Party, beside: Making, clock: Clock
 ) -> None:
     told: list[Exception] = []
-    turns = [beside(party, told) for party in (alpha, beta)]
+    worker = [beside(party, told) for party in (alpha, beta)]
     for party in (alpha, beta):
         party.sql(INSERT)
 
     def are_agreed() -> bool:
         clock.now_s += WAITS_S
-        for one in turns:
+        for one in worker:
             one.look()
         return alpha.shows()[0] == beta.shows()[0] == "agreed"
 
@@ -81,20 +88,20 @@ def test_an_unavailable_partner_is_reported_once_in_a_while(
     alpha: Party, beta: Party, beside: Making, clock: Clock
 ) -> None:
     told: list[Exception] = []
-    turns = beside(alpha, told)
+    worker = beside(alpha, told)
     alpha.post.cut.add(beta.name)
     alpha.sql(INSERT)
 
     def looks(times: int) -> None:
         for _ in range(times):
             clock.now_s += AGAIN_S
-            turns.look()
-            until(lambda: turns._turn is None or turns._turn.done(), "the turn has ended")
-            turns.look()
+            worker.look()
+            until(lambda: worker._tick is None or worker._tick.done(), "the turn has ended")
+            worker.look()
 
     looks(4)
     assert [str(error) for error in told] == ["beta is cut off"]
-    clock.now_s += TOLD_S
+    clock.now_s += REPORTED_AGAIN_S
     looks(2)
     assert len(told) == 2
 
@@ -117,30 +124,30 @@ def test_a_partner_that_never_answers_delays_no_tick(
             self.let_go.set()
 
     silent = Silent()
-    post = PatientPost(silent, moment_s=0.01)
-    desk = AgreementDesk(alpha.agreements, alpha.key, post, alpha.told.append)
+    post = NonBlockingTransport(silent, moment_s=0.01)
+    contract_sync = ContractSync(alpha.agreements, alpha.key, post, alpha.told.append)
     alpha.sql(INSERT)
     alpha.sql(INSERT.replace("'beta'", "'gamma'").replace("'spare_load'", "'other'"))
-    until(lambda: desk.turn().waiting == 1, "gamma has its message")
+    until(lambda: contract_sync.tick().waiting == 1, "gamma has its message")
     assert alpha.told
     assert {type(error) for error in alpha.told} == {Unavailable}
-    gamma.desk.turn()
-    assert gamma.shows("other")[0] == "asked"
+    gamma.contract_sync.tick()
+    assert gamma.shows("other")[0] == "requested"
     silent.let_go.set()
 
     def has_come() -> bool:
-        desk.turn()
+        contract_sync.tick()
         return beta.sql("SELECT count(*) FROM medusa_api.inbox") == [(1,)]
 
     until(has_come, "beta has its own")
 
     def has_heard() -> bool:
-        desk.turn()
+        contract_sync.tick()
         return alpha.sql(WAITS_FOR_BETA) == []
 
     until(has_heard, "alpha has heard that it has come")
-    beta.desk.turn()
-    assert beta.shows()[0] == "asked"
+    beta.contract_sync.tick()
+    assert beta.shows()[0] == "requested"
     assert beta.sql("SELECT repeats FROM medusa_api.inbox") == [(0,)], "it was sent once"
     post.close()
 
@@ -149,16 +156,16 @@ def test_a_tick_that_never_ends_does_not_keep_a_program_from_ending(clock: Clock
     begun, let_go = Event(), Event()
 
     class Hanging:
-        def turn(self) -> Turn:
+        def tick(self) -> SyncResult:
             begun.set()
             let_go.wait()
-            return Turn()
+            return SyncResult()
 
     told: list[Exception] = []
-    turns = TurnsBeside(Hanging(), deque(), told.append, now_s=clock, closes_s=0.05)
-    turns.look()
+    worker = BackgroundWorker(Hanging(), deque(), told.append, now_s=clock, closes_s=0.05)
+    worker.look()
     assert begun.wait(30)
-    turns.close()
+    worker.close()
     assert "has not come to its end" in str(told.pop())
     let_go.set()
 
@@ -171,22 +178,22 @@ def test_an_internal_error_is_reported_as_one_and_stops_no_ticks(
     clock: Clock, error: Exception, said: str
 ) -> None:
     class Faulty:
-        turns = 0
+        ticks = 0
 
-        def turn(self) -> Turn:
-            self.turns += 1
+        def tick(self) -> SyncResult:
+            self.ticks += 1
             raise error
 
     faulty, told = Faulty(), list[Exception]()
-    turns = TurnsBeside(faulty, deque(), told.append, now_s=clock)
+    worker = BackgroundWorker(faulty, deque(), told.append, now_s=clock)
 
     def is_made_again() -> bool:
         clock.now_s += AGAIN_S
-        turns.look()
-        return faulty.turns > 1
+        worker.look()
+        return faulty.ticks > 1
 
     until(is_made_again, "the next turn is made")
-    turns.close()
+    worker.close()
     assert str(told[0]) == f"a fault of Medusa's own in a turn about contracts: {said}"
     assert told[0].__cause__ is error
 
@@ -196,8 +203,8 @@ def test_a_home_makes_turns_once_it_has_a_key_that_is_its_own(
 ) -> None:
     told: list[Exception] = []
 
-    def opened(party: Party) -> TurnsBeside | None:
-        return turns_beside(tmp_path, party.name, party.urls.job, party.partners, told.append)
+    def opened(party: Party) -> BackgroundWorker | None:
+        return market_worker(tmp_path, party.name, party.urls.job, party.partners, told.append)
 
     assert opened(alpha) is None, "it has none"
     for party in (alpha, beta):
@@ -209,16 +216,16 @@ def test_a_home_makes_turns_once_it_has_a_key_that_is_its_own(
     assert opened(alpha) is None
     assert "may be read by others" in str(told.pop())
     path.chmod(0o600)
-    turns = [found for found in map(opened, (alpha, beta)) if found is not None]
+    worker = [found for found in map(opened, (alpha, beta)) if found is not None]
     for party in (alpha, beta):
         party.sql(INSERT)
 
     def are_agreed() -> bool:
-        for one in turns:
+        for one in worker:
             one.look()
         stand = {alpha.shows()[0], beta.shows()[0]}
-        return len(turns) == 2 and stand <= {"agreed", "in force"}
+        return len(worker) == 2 and stand <= {"agreed", "in force"}
 
     until(are_agreed, "both have agreed")
-    for one in turns:
+    for one in worker:
         one.close()

@@ -10,7 +10,7 @@ from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.homes.home import known_homes, open_home
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import rows_of, watcher_of
-from tests.lent_homes import lent_homes
+from tests.home_pool import home_pool
 
 BETA = Participant("beta")
 
@@ -23,17 +23,17 @@ def test_who_is_lent_a_home_finds_the_rows_of_a_new_one(
         with watcher_of(postgres_server.superuser_url(database)) as watcher:
             return rows_of(watcher)
 
-    with lent_homes(postgres_server, tmp_path / "first", BETA) as settings:
+    with home_pool(postgres_server, tmp_path / "first", BETA) as settings:
         database = known_homes(settings.directory)[BETA]
         as_made = rows_in(settings, BETA)
-    with lent_homes(postgres_server, tmp_path / "second", a.ALPHA) as settings:
+    with home_pool(postgres_server, tmp_path / "second", a.ALPHA) as settings:
         assert known_homes(settings.directory)[a.ALPHA] == database
         with open_home(settings, a.ALPHA) as home:
             home.catalog.deploy(a.a_deployment())
         lived_in = rows_in(settings, a.ALPHA)
         assert lived_in["medusa.stream"]
         assert lived_in["medusa.home"] != as_made["medusa.home"]
-    with lent_homes(postgres_server, tmp_path / "third", BETA) as settings:
+    with home_pool(postgres_server, tmp_path / "third", BETA) as settings:
         assert known_homes(settings.directory)[BETA] == database
         assert rows_in(settings, BETA) == as_made
 
@@ -41,13 +41,13 @@ def test_who_is_lent_a_home_finds_the_rows_of_a_new_one(
 def test_a_session_that_was_left_in_a_home_does_not_hold_up_the_next(
     postgres_server: EmbeddedServer, tmp_path: Path
 ) -> None:
-    with lent_homes(postgres_server, tmp_path / "first", BETA) as settings:
+    with home_pool(postgres_server, tmp_path / "first", BETA) as settings:
         database = known_homes(settings.directory)[BETA]
     with (
         watcher_of(postgres_server.superuser_url(database)) as left,
         left.execution_options(isolation_level="READ COMMITTED").connect() as connection,
     ):
         connection.exec_driver_sql("LOCK TABLE medusa.stream")
-        with lent_homes(postgres_server, tmp_path / "second", BETA) as settings:
+        with home_pool(postgres_server, tmp_path / "second", BETA) as settings:
             assert known_homes(settings.directory)[BETA] == database
         connection.invalidate()

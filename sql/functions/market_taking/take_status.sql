@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION medusa_market.take_standing(envelope_id bigint, incarnation uuid,
+CREATE OR REPLACE FUNCTION medusa_market.take_status(envelope_id bigint, incarnation uuid,
     digest text)
 RETURNS text
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET lock_timeout = '3s'
@@ -10,15 +10,15 @@ BEGIN
     envelope := medusa_market.end_envelope(envelope_id);
     SELECT p.incarnation INTO was FROM medusa_market.partner_home AS p
     WHERE p.partner = envelope.sender FOR UPDATE;
-    IF was IS DISTINCT FROM take_standing.incarnation THEN
+    IF was IS DISTINCT FROM take_status.incarnation THEN
         INSERT INTO medusa_market.partner_home AS p (partner, incarnation)
-        VALUES (envelope.sender, take_standing.incarnation)
+        VALUES (envelope.sender, take_status.incarnation)
         ON CONFLICT (partner) DO UPDATE SET incarnation = EXCLUDED.incarnation,
             since = clock_timestamp();
         PERFORM medusa_market.write_audit('incarnation', envelope.sender, to_jsonb(was),
-            to_jsonb(take_standing.incarnation));
+            to_jsonb(take_status.incarnation));
     END IF;
-    IF medusa_market.standing_with(envelope.sender) = take_standing.digest THEN
+    IF medusa_market.holdings_digest(envelope.sender) = take_status.digest THEN
         RETURN 'the same';
     END IF;
     PERFORM medusa_market.put_out(envelope.sender, 'holdings', 'holdings/' || page.n,
@@ -43,6 +43,6 @@ BEGIN
     ) AS page;
     RETURN 'what is held here is told';
 END $$;
-COMMENT ON FUNCTION medusa_market.take_standing(bigint, uuid, text) IS
+COMMENT ON FUNCTION medusa_market.take_status(bigint, uuid, text) IS
     'A partner sends one hash of the agreements: if it differs from this home''s, this home '
     'sends its holdings, 256 contracts at a time.';

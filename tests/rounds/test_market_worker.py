@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipelines.exchange.in_process import Partner
-from pipelines.market.rounds.round_assembly import turns_beside
-from pipelines.market.sync.background_worker import TurnsBeside
+from pipelines.market.rounds.round_assembly import market_worker
+from pipelines.market.sync.background_worker import BackgroundWorker
 from pipelines.market.sync.signing_keys import key_path
 from tests.rounds.building import Trader, a_price, agree_on, parts
 from tests.waiting import until
@@ -20,7 +20,7 @@ def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Pa
     partners = {
         t.name: Partner(reader_url=t.party.urls.reader, storage=tmp_path) for t in (alpha, beta)
     }
-    loops: list[TurnsBeside] = []
+    loops: list[BackgroundWorker] = []
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
         trader.declares(1.0, 0.9)
         trader.carries(carried)
@@ -30,7 +30,7 @@ def test_two_loops_trade_by_themselves(alpha: Trader, beta: Trader, tmp_path: Pa
             folder.mkdir(mode=0o700, exist_ok=True)
         path.write_text(f"{trader.name} 0 {'x' * 32}".encode()[:32].hex())
         path.chmod(0o600)
-        loop = turns_beside(tmp_path, trader.name, trader.party.urls.job, partners, print)
+        loop = market_worker(tmp_path, trader.name, trader.party.urls.job, partners, print)
         assert loop is not None
         loops.append(loop)
 

@@ -45,15 +45,15 @@ def test_what_a_partner_hears_of_a_round_is_the_same_whatever_load_costs(
 
 def test_bells_of_trade_are_empty(alpha: Trader, beta: Trader) -> None:
     agree_on(alpha, beta, a_price("10"))
-    ears = [trader.party.a_login("reader") for trader in (alpha, beta)]
-    for ear in ears:
+    listener_io = [trader.party.a_login("reader") for trader in (alpha, beta)]
+    for ear in listener_io:
         ear("LISTEN medusa_progress")
     for trader, carried in ((alpha, parts(9)), (beta, parts(3))):
         trader.declares(1.0, 0.9)
         trader.carries(carried)
     a_round(alpha, beta)
     assert len(beta.moves()) == 2
-    for ear, trader in zip(ears, (alpha, beta), strict=True):
+    for ear, trader in zip(listener_io, (alpha, beta), strict=True):
         assert set(heard(ear, trader)) == {""}
         ear.connection.close()
 

@@ -1,2 +1,2 @@
 -- Tell each partner one hash of what is agreed with it; how many.
-SELECT medusa_market.tell_standings()
+SELECT medusa_market.send_statuses()

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION medusa.note_standing() RETURNS trigger
+CREATE OR REPLACE FUNCTION medusa.note_stable_prefix() RETURNS trigger
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
     SELECT least(least(p.boundary_us, p.end_us), (
@@ -9,5 +9,5 @@ BEGIN
     NEW.made_at := clock_timestamp();
     RETURN NEW;
 END $$;
-COMMENT ON FUNCTION medusa.note_standing() IS
+COMMENT ON FUNCTION medusa.note_stable_prefix() IS
     'Records with a version when this home reached it and where the stable prefix ended.';

@@ -1,4 +1,4 @@
-CREATE OR REPLACE FUNCTION medusa.put_aside(records jsonb, commit_id bigint,
+CREATE OR REPLACE FUNCTION medusa.write_quarantine(records jsonb, commit_id bigint,
     batch_no bigint) RETURNS void
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -13,11 +13,11 @@ BEGIN
     INSERT INTO medusa.quarantine
         (stream, origin, position, field, reason, content, commit_id, batch_no, size_bytes, sha256)
     SELECT r.stream, r.origin, r.position, r.field, r.reason, r.content,
-        put_aside.commit_id, put_aside.batch_no, r.size_bytes, r.sha256
+        write_quarantine.commit_id, write_quarantine.batch_no, r.size_bytes, r.sha256
     FROM ROWS FROM (jsonb_to_recordset(records) AS (stream text, origin text, position bigint,
             field text, reason text, content text, size_bytes bigint, sha256 text))
         WITH ORDINALITY
         AS r (stream, origin, position, field, reason, content, size_bytes, sha256, i)
     ORDER BY r.i;
 END $$;
-COMMENT ON FUNCTION medusa.put_aside(jsonb, bigint, bigint) IS 'Write records to quarantine.';
+COMMENT ON FUNCTION medusa.write_quarantine(jsonb, bigint, bigint) IS 'Write records to quarantine.';

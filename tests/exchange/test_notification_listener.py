@@ -12,7 +12,13 @@ import psycopg2
 from sqlalchemy import text
 
 from pipelines.catalog.server.embedded_server import EmbeddedServer
-from pipelines.exchange.notification_listener import CHANNEL, TRY_AGAIN_S, Bell, Ears, Line
+from pipelines.exchange.notification_listener import (
+    CHANNEL,
+    TRY_AGAIN_S,
+    Line,
+    ListenerIO,
+    NotificationListener,
+)
 from tests.catalog.homes_under_test import watcher_of
 
 
@@ -57,58 +63,60 @@ class World:
     def sleep(self, limit_s: float) -> None:
         self.now_s += limit_s
 
-    def bell(self, *urls: str) -> Bell:
-        ears = Ears(listen=self.listen, wait=self.wait, now_s=lambda: self.now_s, sleep=self.sleep)
-        return Bell(urls, ears)
+    def listener(self, *urls: str) -> NotificationListener:
+        listener_io = ListenerIO(
+            listen=self.listen, wait=self.wait, now_s=lambda: self.now_s, sleep=self.sleep
+        )
+        return NotificationListener(urls, listener_io)
 
 
 def test_without_a_notification_it_returns_after_the_limit() -> None:
     world = World()
-    world.bell("home", "partner").wait(500)
+    world.listener("home", "partner").wait(500)
     assert world.now_s == 0.5
 
 
 def test_a_notification_sent_while_no_call_waited_is_received_at_once_and_once() -> None:
     world = World()
-    bell = world.bell("home", "partner")
-    bell.wait(500)
+    listener = world.listener("home", "partner")
+    listener.wait(500)
     world.lines["partner"].notifies += ["first", "second"]
-    bell.wait(500)
+    listener.wait(500)
     assert world.now_s == 0.5
-    bell.wait(500)
+    listener.wait(500)
     assert world.now_s == 1.0
 
 
 def test_a_line_that_died_ends_the_wait_and_is_made_again_later() -> None:
     world = World()
-    bell = world.bell("home")
-    bell.wait(500)
+    listener = world.listener("home")
+    listener.wait(500)
     dead = world.lines["home"]
     dead.is_dead = True
-    bell.wait(500)
+    listener.wait(500)
     assert dead.is_closed
     assert world.now_s == 0.5
-    bell.wait(500)
+    listener.wait(500)
     assert world.lines["home"] is not dead
 
 
 def test_a_home_that_is_away_is_tried_now_and_then_and_the_limit_stands_in() -> None:
     world = World(away={"home"})
-    bell = world.bell("home")
+    listener = world.listener("home")
     for _ in range(10):
-        bell.wait(500)
+        listener.wait(500)
     assert (world.tries, world.now_s) == (1, 5.0)
     world.away.clear()
     while world.now_s < TRY_AGAIN_S + 1:
-        bell.wait(500)
+        listener.wait(500)
     assert world.tries == 2
 
 
 def test_a_closed_listener_receives_nothing_and_closes_all_connections() -> None:
     world = World()
-    bell = world.bell("home", "partner")
-    bell.wait(500)
-    bell.close()
+    listener = world.listener("home", "partner")
+    listener.wait(500)
+    listener.close()
     assert all(line.is_closed for line in world.lines.values())
 
 
@@ -120,16 +128,16 @@ def test_a_listener_works_with_a_thousand_open_files(
         for _ in range(1_100):
             handle = os.open(os.devnull, os.O_RDONLY)
             stack.callback(os.close, handle)
-        bell = Bell([url])
-        stack.callback(bell.close)
-        bell.wait(1)
+        listener = NotificationListener([url])
+        stack.callback(listener.close)
+        listener.wait(1)
         with watcher_of(url) as watcher, watcher.connect() as connection:
             connection.execute(text(f"NOTIFY {CHANNEL}"))
         began_s = time.monotonic()
-        bell.wait(60_000)
+        listener.wait(60_000)
         assert time.monotonic() - began_s < 30
         end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         with watcher_of(url) as watcher, watcher.connect() as connection:
             connection.execute(text(f"{end} WHERE application_name = 'medusa bell'"))
-        bell.wait(60_000)
+        listener.wait(60_000)
         assert time.monotonic() - began_s < 30, "a line that died ends the wait"
