@@ -35,25 +35,25 @@ from pipelines.catalog.reading_roles import (
 
 
 class Catalog(
-    ContractPresence,
     Deployments,
     Guarantees,
+    ContractPresence,
     Leases,
-    LandedFiles,
     Landing,
+    LandedFiles,
     Steps,
+    StepHistory,
     Imports,
     Readers,
-    Recalls,
-    Trims,
     Lines,
     LineVersions,
-    StepHistory,
     Quarantine,
-    Certificates,
-    LoadLog,
     Cursors,
     Sinks,
+    Certificates,
+    LoadLog,
+    Recalls,
+    Trims,
     Protocol,
 ):
     """One home: every role."""

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, settings: Settings) -> int:
     """Print the URL; Refused for a home that was not made in this folder."""
-    from pipelines.catalog.postgres.postgres_catalog import catalog_url
+    from pipelines.catalog.postgres.home_database import catalog_url
     from pipelines.homes.home import chosen_participant, known_homes, open_homes
 
     chosen = chosen_participant(settings, options.participant)

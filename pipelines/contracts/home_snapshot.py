@@ -18,7 +18,7 @@ from medusa_core.segments import Producer
 from medusa_core.step_costs import Cost
 from pipelines.catalog.postgres.costs import step_costs_of
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.postgres.rows import promise_of
 from pipelines.catalog.records import Assignment, PlanRecord, StreamRecord

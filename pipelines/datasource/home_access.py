@@ -21,7 +21,7 @@ from medusa_core.names import Participant
 from medusa_core.suggest import did_you_mean
 from pipelines.base.settings import Settings
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.postgres.snapshot_session import PostgresSession
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import ROLES, home_urls

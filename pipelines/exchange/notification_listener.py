@@ -15,7 +15,7 @@ import psycopg2
 import psycopg2.extensions
 
 from pipelines.base import clock
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 
 CHANNEL = "medusa_progress"
 TRY_AGAIN_S = 10.0

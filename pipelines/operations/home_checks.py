@@ -21,7 +21,8 @@ from pipelines.base import clock
 from pipelines.base.settings import PARTICIPANT, Settings
 from pipelines.base.time_text import duration
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.postgres_catalog import CONNECT_S_MAX, PostgresCatalog, catalog_url
+from pipelines.catalog.postgres.home_database import CONNECT_S_MAX, catalog_url
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.migrations import pending

@@ -171,7 +171,7 @@ def _server(settings: Settings) -> str:
     from sqlalchemy import create_engine
 
     from pipelines.catalog.postgres.database_errors import errors_of_catalog
-    from pipelines.catalog.postgres.postgres_catalog import catalog_url
+    from pipelines.catalog.postgres.home_database import catalog_url
     from pipelines.catalog.postgres.queries import query
     from pipelines.catalog.server.migrations import check_connection
     from pipelines.homes.home import known_homes

@@ -22,7 +22,8 @@ from pipelines.catalog.interface import Catalog, Session
 from pipelines.catalog.memory.memory_catalog import MemoryCatalog
 from pipelines.catalog.memory.store import ManualClock, Store, Transaction, Waiting
 from pipelines.catalog.memory.tables import LINES
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog, catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.postgres.snapshot_session import PostgresSession, postgres_session
 from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog.building import ALPHA

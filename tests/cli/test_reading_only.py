@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import create_engine, text
 
 from medusa_core.errors import Refused, Unavailable
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.schema_files import known_files
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import create_home

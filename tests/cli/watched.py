@@ -21,7 +21,7 @@ from medusa_core.plans import Plan
 from medusa_core.segments import Producer, Stability
 from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import drop_home
 from pipelines.homes.home import known_homes, make_home

@@ -8,7 +8,7 @@ from pyspark.sql.types import LongType, StructType
 from sqlalchemy import text
 
 from medusa_core.errors import Refused
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.home_databases import home_urls
 from pipelines.datasource import MedusaSource
 from pipelines.datasource.home_access import OpenHome

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.types import StructType
 
 from medusa_core.errors import MedusaError, Refused, Unavailable
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.home_databases import home_urls
 from pipelines.datasource import MedusaSource, register
 from pipelines.datasource.user_errors import in_one_sentence

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, text
 from medusa_core.errors import Expired, Refused
 from medusa_core.grid import FOREVER_US
 from medusa_core.segments import Stability
-from pipelines.catalog.postgres.postgres_catalog import catalog_engine, catalog_url
+from pipelines.catalog.postgres.home_database import catalog_engine, catalog_url
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.datasource import MedusaSource
 from pipelines.datasource.offsets import Offset, offset_of

@@ -16,7 +16,7 @@ from medusa_core.loads import load_of
 from medusa_core.names import Participant, StreamName
 from medusa_core.segments import Stability
 from medusa_core.states import State
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.platform.drills.link_faults import LinkFaults, Lost, write_faults
 from pipelines.quality.check_run import run_checks

@@ -20,7 +20,8 @@ from medusa_core.errors import Unavailable
 from medusa_core.knowledge import Limits
 from medusa_core.names import Participant, StreamName
 from pipelines.base.failpoints import FILE, POINT
-from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog, catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.home_databases import home_urls
 from pipelines.homes.home import known_homes
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 
 from medusa_core.names import Participant, StreamName
 from pipelines.base.settings import Settings
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.operations.contract_application import ApplyRequest, apply_contracts
 from pipelines.participant.assembly import has_ended
 from pipelines.storage.csv_export import export_stream

@@ -18,7 +18,7 @@ from medusa_core.grid import parse_duration_us
 from medusa_core.names import check_name
 from pipelines.base.settings import Settings
 from pipelines.base.time_text import parse_time_us
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.contracts.yaml_values import parse_yaml
 from pipelines.language.expressions import compile_expression
 from pipelines.sources.recorded.reader import read_recorded_file

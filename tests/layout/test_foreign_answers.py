@@ -67,7 +67,7 @@ READ_BY_CALLERS: Mapping[str, str] = {
     "medusa_core/market/agreements.py:_fields": "`read_message` makes each Refused",
     "pipelines/catalog/memory/mailbox.py:read_inbox": OWN,
     "pipelines/catalog/postgres/choices.py:choice_document": OWN,
-    "pipelines/catalog/postgres/postgres_catalog.py:_connect": "its callers do",
+    "pipelines/catalog/postgres/home_database.py:_connect": "its callers do",
     "pipelines/catalog/postgres/statements.py:_snapshot": "its callers do",
     "pipelines/operations/home_checks.py:_listens": "its caller does, in `_connected`",
     "pipelines/contracts/data_contract_text.py:_standard": OWN,

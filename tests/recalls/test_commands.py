@@ -190,7 +190,7 @@ def note_divergence(lines: Lines, bucket: int) -> None:
     """What the choice among both producers would have noted."""
     from sqlalchemy import create_engine, text
 
-    from pipelines.catalog.postgres.postgres_catalog import catalog_url
+    from pipelines.catalog.postgres.home_database import catalog_url
     from pipelines.catalog.server.home_databases import home_urls
     from pipelines.homes.home import known_homes
 

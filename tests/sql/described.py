@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from sqlalchemy import Engine, create_engine, text
 
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog.homes_under_test import rows_of
 

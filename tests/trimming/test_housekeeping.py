@@ -10,7 +10,7 @@ from sqlalchemy import create_engine, text
 from medusa_core.commits import Hold
 from medusa_core.errors import Unavailable
 from medusa_core.grid import Range
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.homes.home import known_homes
 from pipelines.participant.housekeeper import EVERY_S, Housekeeper, TrimmedLine
 from pipelines.storage.orphans import find_orphans

@@ -11,7 +11,9 @@ from medusa_core.certificates import Certificate, LineEvent, Suite
 from medusa_core.grid import Range
 from medusa_core.names import StreamName, Version
 from medusa_core.segments import Stability
+from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.postgres.rows import producer_of
+from pipelines.catalog.reading_roles import Certificates
 
 
 def certificate_document(certificate: Certificate) -> str:
@@ -64,3 +66,18 @@ def event_of(row: RowMapping) -> LineEvent:
         missing=tuple(StreamName(name) for name in row["missing"]),
         rows=row["rows"],
     )
+
+
+class PostgresCertificates(HomeDatabase, Certificates):
+    """Certificates of lines."""
+
+    def record_certificate(self, certificate: Certificate) -> int:
+        """See `Certificates.record_certificate`."""
+        document = certificate_document(certificate)
+        return int(self._value("record_certificate", request=document))
+
+    def certificates(self, stream: StreamName | None = None, *,
+                     limit: int | None = None) -> tuple[Certificate, ...]:  # fmt: skip
+        """See `Certificates.certificates`."""
+        found = self._rows("certificates", stream=stream, limit=limit)
+        return tuple(certificate_of(row) for row in found)

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import RowMapping
 
 from medusa_core.commits import Cause
-from medusa_core.loads import ActivityKind, LoadKey, LoadSample, RecordedSample, Shares
+from medusa_core.loads import WINDOW_MS, ActivityKind, LoadKey, LoadSample, RecordedSample, Shares
+from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.reading_roles import LoadLog
+
+if TYPE_CHECKING:
+    from medusa_core.market.declared import DeclaredCost
 
 BY_FRAGMENT = "work"
 
@@ -62,3 +67,23 @@ def recorded_of(rows: Iterable[RowMapping]) -> tuple[RecordedSample, ...]:
         )
         for of, (from_ms, to_ms) in periods.items()
     )
+
+
+class PostgresLoadLog(HomeDatabase, LoadLog):
+    """Metered load."""
+
+    def record_load(self, sample: LoadSample) -> bool:
+        """See `LoadLog.record_load`."""
+        made: bool = self._value("record_load", committing=True, request=sample_document(sample))
+        return made
+
+    def loads_since(self, window_ms: int = WINDOW_MS) -> tuple[RecordedSample, ...]:
+        """See `LoadLog.loads_since`."""
+        return recorded_of(self._rows("loads_since", window_ms=window_ms))
+
+    def declared_cost(self) -> DeclaredCost | None:
+        """See `LoadLog.declared_cost`."""
+        from pipelines.catalog.postgres.declared_costs import declared_of
+
+        found = self._rows("declared_cost")
+        return declared_of(found[0]) if found else None

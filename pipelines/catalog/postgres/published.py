@@ -10,8 +10,8 @@ from medusa_core.names import Participant, StreamName, Version
 from medusa_core.segments import Producer
 from pipelines.base.foreign_documents import foreign_form, of_declared_types
 from pipelines.catalog.postgres.database_errors import errors_of_partner
+from pipelines.catalog.postgres.home_database import catalog_engine
 from pipelines.catalog.postgres.news import news_of
-from pipelines.catalog.postgres.postgres_catalog import catalog_engine
 from pipelines.catalog.postgres.queries import query
 
 if TYPE_CHECKING:

@@ -8,7 +8,9 @@ from typing import Any
 
 from medusa_core.names import StreamName, Version
 from medusa_core.recalls import LineRecall, RecallRequest, RecallResult
+from pipelines.catalog.postgres.home_database import HomeDatabase
 from pipelines.catalog.postgres.rows import Row, producer_of
+from pipelines.catalog.processing_roles import Recalls
 
 
 def recall_document(request: RecallRequest, *, explain: bool) -> str:
@@ -69,3 +71,16 @@ def line_recalls_document(recalls: tuple[LineRecall, ...]) -> list[dict[str, Any
         }
         for r in recalls
     ]
+
+
+class PostgresRecalls(HomeDatabase, Recalls):
+    """Recalls of lines."""
+
+    def recall(self, request: RecallRequest, *, explain: bool = False) -> tuple[RecallResult, ...]:
+        """See `Recalls.recall`."""
+        document = recall_document(request, explain=explain)
+        return tuple(recalled_of(row) for row in self._value("recall", request=document))
+
+    def recalls(self, stream: StreamName | None = None) -> tuple[RecallResult, ...]:
+        """See `Recalls.recalls`."""
+        return tuple(recalled_of(row) for row in self._rows("recalls", stream=stream))

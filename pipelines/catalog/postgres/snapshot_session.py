@@ -12,7 +12,8 @@ from sqlalchemy import Connection, text
 
 from medusa_core.names import Participant
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.postgres_catalog import SNAPSHOT, PostgresCatalog
+from pipelines.catalog.postgres.home_database import SNAPSHOT
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 
 
 class HeldCatalog(PostgresCatalog):

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, RowMapping, text
 
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.postgres_catalog import SNAPSHOT, catalog_engine
+from pipelines.catalog.postgres.home_database import SNAPSHOT, catalog_engine
 from pipelines.catalog.postgres.queries import query
 
 

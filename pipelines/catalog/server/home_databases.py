@@ -27,7 +27,7 @@ from sqlalchemy.engine import URL
 from medusa_core.errors import Refused
 from medusa_core.names import NAME_LENGTH_MAX, Participant, check_name
 from pipelines.catalog.postgres.database_errors import errors_of_catalog
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.postgres.queries import query
 from pipelines.catalog.server.migrations import migrate
 from pipelines.catalog.server.role_bounds import bounds_of

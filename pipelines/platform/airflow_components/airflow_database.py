@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 from medusa_core.errors import Refused, Unavailable
 from medusa_core.names import check_name
 from pipelines.catalog.postgres.database_errors import error_of
-from pipelines.catalog.postgres.postgres_catalog import catalog_url
+from pipelines.catalog.postgres.home_database import catalog_url
 from pipelines.catalog.server import roles
 
 CONNECT_S_MAX = 10

@@ -5,7 +5,7 @@ DECLARE
 BEGIN
     SELECT h.participant INTO name FROM medusa.home AS h;
     IF name IS NULL THEN
-        RAISE EXCEPTION 'nobody lives in this database: run medusa migrate' USING ERRCODE = 'MD001';
+        RAISE EXCEPTION 'this database has not been initialised: run medusa migrate' USING ERRCODE = 'MD001';
     END IF;
     RETURN name;
 END $$;

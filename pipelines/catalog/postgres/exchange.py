@@ -1,0 +1,124 @@
+"""What homes read of each other, in Postgres: imported lines and the readers of this home."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from medusa_core.commits import CommitResult, Hold, Lease
+from medusa_core.divergence import Divergence
+from medusa_core.exchange import ImportStatus, LineNews
+from medusa_core.imports import ChosenRows, ImportKnowledge
+from medusa_core.knowledge import Limits
+from medusa_core.names import Epoch, Participant, PlanId, StreamName, Version
+from medusa_core.segments import Producer
+from pipelines.catalog import import_rows as imported
+from pipelines.catalog.postgres import choices, many, rows
+from pipelines.catalog.postgres.database_errors import errors_of_catalog
+from pipelines.catalog.postgres.deployments import segment_answers
+from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.postgres.news import import_document, news_of
+from pipelines.catalog.postgres.queries import query
+from pipelines.catalog.processing_roles import Imports, Readers
+
+
+class PostgresExchange(HomeDatabase, Imports, Readers):
+    """Imports of this home, and the readers of its streams."""
+
+    def imports(self) -> tuple[ImportStatus, ...]:
+        """See `Imports.imports`."""
+        return tuple(
+            ImportStatus(
+                stream=StreamName(row["stream"]),
+                producer=rows.producer_of(row),
+                version=Version(row["last_version"]),
+                boundary_us=row["boundary_us"],
+                reader=Producer(self._participant, row["own_replica"]),
+                epoch=Epoch(row["epoch"]),
+                plan=PlanId(row["plan"]),
+                tentative_us=row["tentative_us"],
+                disputed_us=row["disputed_us"],
+                chain=row["chain"],
+                read_at_ms=row["read_at_ms"],
+            )
+            for row in self._rows("imports", participant=self._participant)
+        )
+
+    def import_line(self, lease: Lease, news: LineNews, plan: PlanId) -> bool:
+        """See `Imports.import_line`: the numbers are in `medusa.import_line`."""
+        request = import_document(many.lease_fields(lease), news, plan)
+        return bool(self._value("import_line", committing=True, request=request))
+
+    def read_imports(self, limits: Limits) -> tuple[ImportKnowledge, ...]:
+        """See `Imports.read_imports`: two strides in one snapshot, one where nothing is new."""
+        found: list[ImportKnowledge] = []
+        with errors_of_catalog(), self._snapshot() as connection:
+            values = {
+                "participant": self._participant,
+                "segments_max": limits.buckets_per_step_max,
+            }
+            document = connection.execute(query("knowledge_imports"), values).scalar_one()
+            for known, ids in choices.imports_of(document, self._participant):
+                expected = list(imported.rows_requested(known, ids))
+                requests = [w.request for w in expected]
+                answers = segment_answers(connection, requests, imported.limits_of(limits))
+                pairs = [(w, a) for w, (_, a) in zip(expected, answers, strict=True)]
+                found.append(imported.with_rows(known, pairs))
+        return tuple(found)
+
+    def commit_choice(self, lease: Lease, chosen: ChosenRows) -> CommitResult | None:
+        """See `Imports.commit_choice`: the numbers are in `medusa.commit_choice`."""
+        request = choices.choice_document(lease, chosen)
+        answer = self._value("commit_choice", committing=True, request=request)
+        return None if answer is None else CommitResult(**answer)
+
+    def divergences(self, stream: StreamName | None = None) -> tuple[Divergence, ...]:
+        """See `Imports.divergences`."""
+        return tuple(choices.divergence_of(row) for row in self._rows("divergences", stream=stream))
+
+    def disputed(self) -> Mapping[StreamName, int]:
+        """See `Imports.disputed`."""
+        return {row["stream"]: row["from_us"] for row in self._rows("disputed")}
+
+    def line_news(self, stream: StreamName, producer: Producer, after: Version, *,
+                  segments_max: int) -> LineNews:  # fmt: skip
+        """See `Readers.line_news`."""
+        document = self._value(
+            "line_news",
+            stream=stream,
+            participant=producer.participant,
+            replica=producer.replica,
+            after=after,
+            segments_max=segments_max,
+        )
+        return news_of(document, stream, producer, after)
+
+    def acknowledge(self, stream: StreamName, reader: Participant, through_us: int,
+                    limit_ms: int, path_ms: int = 0) -> None:  # fmt: skip
+        """See `Readers.acknowledge`."""
+        self._value(
+            "acknowledge",
+            stream=stream,
+            reader=reader,
+            through_us=through_us,
+            limit_ms=limit_ms,
+            path_ms=path_ms,
+        )
+
+    def place_hold(self, hold: Hold) -> None:
+        """See `Readers.place_hold`."""
+        self._value(
+            "place_hold",
+            stream=hold.stream,
+            holder=hold.holder,
+            purpose=hold.purpose,
+            from_us=hold.from_us,
+            limit_ms=hold.limit_ms,
+        )
+
+    def release_hold(self, stream: StreamName, holder: str, purpose: str) -> None:
+        """See `Readers.release_hold`."""
+        self._value("release_hold", stream=stream, holder=holder, purpose=purpose)
+
+    def holds(self, stream: StreamName) -> tuple[Hold, ...]:
+        """See `Readers.holds`."""
+        return tuple(Hold(**row) for row in self._rows("holds", stream=stream))

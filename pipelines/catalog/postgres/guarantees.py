@@ -1,0 +1,43 @@
+"""Bounds and verification counts of streams in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from medusa_core.bounds import Bound, Policy
+from medusa_core.names import StreamName
+from pipelines.catalog.postgres import rows
+from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.processing_roles import ContractPresence, Guarantees
+
+
+class PostgresGuarantees(HomeDatabase, Guarantees, ContractPresence):
+    """What is promised of streams."""
+
+    def declare_bound(self, stream: StreamName, bound: Bound | None, lag_ms: int) -> None:
+        """See `Guarantees.declare_bound`."""
+        self._value(
+            "declare_bound",
+            stream=stream,
+            bound_ms=bound.bound_ms if bound else None,
+            during_failure=(bound.during_failure if bound else Policy.PROCESS).value,
+            during_stabilization=(bound.during_stabilization if bound else Policy.PROCESS).value,
+            failure_ms_max=bound.failure_ms_max if bound else None,
+            lag_ms=lag_ms,
+        )
+
+    def bounds(self) -> Mapping[StreamName, tuple[Bound | None, int]]:
+        """See `Guarantees.bounds`."""
+        return {row["stream"]: rows.promise_of(row) for row in self._rows("bounds")}
+
+    def declare_verify(self, stream: StreamName, count: int) -> None:
+        """See `Guarantees.declare_verify`."""
+        self._value("declare_verify", stream=stream, verify_count=count)
+
+    def verifies(self) -> Mapping[StreamName, int]:
+        """See `Guarantees.verifies`."""
+        return {row["stream"]: row["verify_count"] for row in self._rows("verifies")}
+
+    def has_contracts(self) -> bool:
+        """See `ContractPresence.has_contracts`."""
+        return bool(self._value("has_contracts"))

@@ -1,0 +1,115 @@
+"""The Postgres database of a home: its URL, its engine, and how statements are sent to it.
+
+Every statement is a transaction of its own, except those of a snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, RowMapping, create_engine, make_url, text
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError
+
+from medusa_core.errors import Refused, Unavailable
+from medusa_core.names import Participant
+from pipelines.catalog.postgres.database_errors import errors_of_catalog
+from pipelines.catalog.postgres.queries import query
+from pipelines.catalog.server.migrations import check_connection
+
+CONNECT_S_MAX = 10
+SNAPSHOT = text("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+
+
+def catalog_url(url: str) -> URL:
+    """The URL with the driver that is used here, whatever driver it names."""
+    try:
+        return make_url(url).set(drivername="postgresql+psycopg2")
+    except (ArgumentError, ValueError):
+        # The value is not repeated: it may hold a password.
+        raise Refused("MEDUSA_CATALOG_URL is not a valid PostgreSQL URL: correct it") from None
+
+
+def catalog_engine(
+    url: str, pool_size: int = 5, connect_args: Mapping[str, Any] | None = None
+) -> Engine:
+    """An engine whose statements are transactions of their own: one round trip each."""
+    return create_engine(
+        catalog_url(url),
+        isolation_level="AUTOCOMMIT",
+        pool_size=pool_size,
+        connect_args={
+            "connect_timeout": CONNECT_S_MAX,
+            "application_name": "medusa",
+            # Short statements: compiling one costs more than running it.
+            "options": "-c jit=off",
+            **(connect_args or {}),
+        },
+    )
+
+
+class HomeDatabase:
+    """The Postgres database of one participant's home, and how statements are sent to it."""
+
+    def __init__(self, url: str, participant: Participant) -> None:
+        self._participant = participant
+        self._engine = catalog_engine(url)
+        with errors_of_catalog(), self._engine.connect() as connection:
+            check_connection(connection)
+            home = connection.execute(query("read_home")).mappings().first()
+        if home is None:
+            raise Unavailable(
+                f"this database has not been initialised: run medusa migrate --participant {participant}"
+            )
+        if home["participant"] != participant:
+            raise Refused(f"this is the home of {home['participant']}, not of {participant}")
+
+    @property
+    def participant(self) -> Participant:
+        """Whose home this is."""
+        return self._participant
+
+    @property
+    def engine(self) -> Engine:
+        """For other stores of the same home."""
+        return self._engine
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.dispose()
+
+    def read_clock_ms(self) -> int:
+        """The catalog's clock."""
+        return int(self._value("read_clock"))
+
+    def _connect(self) -> AbstractContextManager[Connection]:
+        return self._engine.connect()
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        with self._connect() as connection:
+            connection.execute(SNAPSHOT)
+            try:
+                yield connection
+            except BaseException:
+                if not connection.invalidated:
+                    connection.execute(text("ROLLBACK"))
+                raise
+            connection.execute(text("COMMIT"))
+
+    def _rows(self, name: str, *, committing: bool = False, **values: Any) -> Sequence[RowMapping]:
+        with errors_of_catalog():
+            opened = self._connect()
+            connection = opened.__enter__()
+        try:
+            with errors_of_catalog(committing=committing):
+                return connection.execute(query(name), values).mappings().all()
+        finally:
+            opened.__exit__(None, None, None)
+
+    def _value(self, name: str, *, committing: bool = False, **values: Any) -> Any:
+        (row,) = self._rows(name, committing=committing, **values)
+        (value,) = row.values()
+        return value

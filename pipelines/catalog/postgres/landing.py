@@ -1,0 +1,102 @@
+"""Landed records in Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from medusa_core.commits import LandedBatch, Lease, SourcePromise
+from medusa_core.grid import Range
+from medusa_core.names import StreamName
+from medusa_core.segments import SegmentFile
+from pipelines.catalog.postgres import many, rows
+from pipelines.catalog.postgres.home_database import HomeDatabase
+from pipelines.catalog.processing_roles import LandedFiles, Landing
+
+
+class PostgresLanding(HomeDatabase, Landing, LandedFiles):
+    """Sources, landed batches and their files."""
+
+    def declare_source(self, stream: StreamName, document: str) -> None:
+        """See `Landing.declare_source`."""
+        self._value("declare_source", stream=stream, document=document)
+
+    def sources(self) -> Mapping[StreamName, str]:
+        """See `Landing.sources`."""
+        return {row["stream"]: row["document"] for row in self._rows("sources")}
+
+    def land(self, lease: Lease, batch: LandedBatch) -> bool:
+        """See `Landing.land`."""
+        document = rows.landing_document(many.lease_fields(lease), batch)
+        return bool(self._value("land", request=document))
+
+    def promise(self, lease: Lease, stream: StreamName, *, origin_us: int, boundary_us: int,
+                end_us: int | None) -> None:  # fmt: skip
+        """See `Landing.promise`."""
+        self._value(
+            "promise",
+            **many.lease_fields(lease),
+            stream=stream,
+            origin_us=origin_us,
+            boundary_us=boundary_us,
+            end_us=end_us,
+        )
+
+    def land_many(self, landed: Sequence[tuple[Lease, LandedBatch]]) -> bool:
+        """See `Landing.land_many`."""
+        return bool(self._value("land_many", request=many.landing_document_of_many(landed)))
+
+    def promise_many(self, promises: Sequence[SourcePromise]) -> None:
+        """See `Landing.promise_many`."""
+        self._value("promise_many", requests=many.promises_document(promises))
+
+    def landed_state(self, stream: StreamName, query_id: str) -> tuple[int, str | None] | None:
+        """See `Landing.landed_state`."""
+        found = self._rows("landed_state", stream=stream, query_id=query_id)
+        return (found[0]["batch_id"], found[0]["source_state"]) if found else None
+
+    def landed_states(
+        self, streams: Sequence[StreamName], query_id: str
+    ) -> Mapping[StreamName, tuple[int, str | None]]:
+        """See `Landing.landed_states`."""
+        found = self._rows("landed_states", streams=list(streams), query_id=query_id)
+        return {row["stream"]: (row["batch_id"], row["source_state"]) for row in found}
+
+    def landed_extent(self, stream: StreamName) -> tuple[int, int] | None:
+        """See `Landing.landed_extent`."""
+        (row,) = self._rows("landed_extent", stream=stream)
+        return None if row["first_us"] is None else (row["first_us"], row["last_us"])
+
+    def landed_extents(self, streams: Sequence[StreamName]) -> Mapping[StreamName, tuple[int, int]]:
+        """See `Landing.landed_extents`."""
+        found = self._rows("landed_extents", streams=list(streams))
+        return {row["stream"]: (row["first_us"], row["last_us"]) for row in found}
+
+    def landed_files(self, stream: StreamName, part: Range) -> tuple[SegmentFile, ...]:
+        """See `LandedFiles.landed_files`."""
+        found = self._rows("landed_files", stream=stream, from_us=part.from_us, to_us=part.to_us)
+        return tuple(rows.file_of(*row.values()) for row in found)
+
+    def landed_files_of(
+        self, parts: Sequence[tuple[StreamName, Range]]
+    ) -> tuple[tuple[SegmentFile, ...], ...]:
+        """See `LandedFiles.landed_files_of`."""
+        found: list[list[SegmentFile]] = [[] for _ in parts]
+        for row in self._rows(
+            "landed_files_of",
+            parts=list(range(len(parts))),
+            streams=[stream for stream, _ in parts],
+            from_us=[part.from_us for _, part in parts],
+            to_us=[part.to_us for _, part in parts],
+        ):
+            file = rows.file_of(row["path"], row["size_bytes"], row["sha256"], row["rows"])
+            found[row["part"]].append(file)
+        return tuple(map(tuple, found))
+
+    def landed_batches(self, stream: StreamName, query_id: str) -> Mapping[int, int]:
+        """See `LandedFiles.landed_batches`."""
+        found = self._rows("landed_batches", stream=stream, query_id=query_id)
+        return {row["batch_id"]: row["records"] for row in found}
+
+    def landed_queries(self, stream: StreamName) -> tuple[str, ...]:
+        """See `LandedFiles.landed_queries`."""
+        return tuple(row["query_id"] for row in self._rows("landed_queries", stream=stream))
