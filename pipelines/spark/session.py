@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from medusa_core.errors import Unavailable
+from medusa_core.errors import Conflict, Unavailable
 from pipelines.base.settings import SparkSettings, set_environment
 from pipelines.spark.classes import reading
 from pipelines.spark.java import check_memory, java_home, java_version
@@ -77,10 +77,11 @@ def open_session(
     Its JVM reads an archive of Spark's classes, if one was made, unless other options are given.
     `settings` are those of the environment by default.
 
-    Raises Unavailable if Java or memory is missing or the JVM does not start, Refused for a master
-    that is not valid.
+    Raises Conflict if this process has a Spark session already, Unavailable if Java or memory is
+    missing or the JVM does not start, Refused for a master that is not valid.
     """
     settings = settings or SparkSettings.from_environment(may_be_local=True)
+    _check_no_session()
     check_memory()
     cores = cores or len(os.sched_getaffinity(0))
     directory = directory.resolve()
@@ -117,16 +118,15 @@ def open_session(
     jvm_log = directory / "logs" / "jvm.log"
     launch: Callable[..., Any] = launch_gateway
     try:
-        if SparkContext._active_spark_context is None:
-            # What the JVM says of itself (that it incubates a module, say) is not for the user. It
-            # leads a process group of its own: Ctrl-C reaches it through us, in order.
-            with jvm_log.open("ab") as words:
-                popen = {"stdout": words, "stderr": words, "start_new_session": True}
-                context: Any = _with_our_interrupt(
-                    lambda: SparkContext(conf=conf, gateway=launch(conf, popen))
-                )
-            # Its thread would print a trace when the JVM dies, which is told by others in words.
-            context._accumulatorServer.handle_error = lambda request, address: None
+        # What the JVM says of itself (that it incubates a module, say) is not for the user. It
+        # leads a process group of its own: Ctrl-C reaches it through us, in order.
+        with jvm_log.open("ab") as words:
+            popen = {"stdout": words, "stderr": words, "start_new_session": True}
+            context: Any = _with_our_interrupt(
+                lambda: SparkContext(conf=conf, gateway=launch(conf, popen))
+            )
+        # Its thread would print a trace when the JVM dies, which others report in a sentence.
+        context._accumulatorServer.handle_error = lambda request, address: None
         session = SparkSession.builder.getOrCreate()
     except (PySparkRuntimeError, Py4JError, OSError) as error:
         reason = str(error).splitlines()[0]  # as long as there is a JVM to ask
@@ -138,6 +138,17 @@ def open_session(
             "Java 17 or newer runs and that memory is free, then try again"
         ) from error
     return session
+
+
+def _check_no_session() -> None:
+    """A process has one session. A second opener would share it and close it for both, and one
+    that others made may lack the settings that give expressions their meaning."""
+    from pyspark import SparkContext
+
+    if SparkContext._active_spark_context is not None:
+        raise Conflict(
+            "this process has a Spark session already: stop it, or call Medusa in another process"
+        )
 
 
 def _with_our_interrupt(make: Callable[[], Any]) -> Any:

@@ -6,8 +6,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pytest
+
+from medusa_core.errors import Conflict
 from pipelines.base.settings import REPOSITORY
+from pipelines.spark.session import open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 TWICE = """
 import os, sys
@@ -54,3 +62,11 @@ def test_a_session_that_does_not_start_leaves_no_process_and_the_next_one_starts
     assert lines[2] == f"rows 3 in {tmp_path / 'second' / 'spark'}"
     assert lines[3] == "network timeout 77s", "settings of the folder reach the second session too"
     assert lines[4] == "left 0"
+
+
+def test_a_process_that_has_a_session_opens_no_second_one_and_keeps_its_own(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with pytest.raises(Conflict, match="has a Spark session already"):
+        open_session(tmp_path)
+    assert spark.range(3).count() == 3

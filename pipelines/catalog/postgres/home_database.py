@@ -61,7 +61,8 @@ class HomeDatabase:
             home = connection.execute(query("read_home")).mappings().first()
         if home is None:
             raise Unavailable(
-                f"this database has not been initialised: run medusa migrate --participant {participant}"
+                "this database has not been initialised: run medusa migrate --participant "
+                f"{participant}"
             )
         if home["participant"] != participant:
             raise Refused(f"this is the home of {home['participant']}, not of {participant}")
