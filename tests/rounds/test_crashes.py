@@ -68,11 +68,11 @@ import sys
 from pathlib import Path
 from medusa_core.names import Participant
 from pipelines.exchange.in_process import Partner
-from pipelines.market.rounds.round_assembly import open_turns
+from pipelines.market.rounds.round_assembly import open_market_worker
 directory, name, url, partner, reader = sys.argv[1:]
 partners = {Participant(partner): Partner(reader_url=reader, storage=Path("/nowhere"))}
-with open_turns(Path(directory), Participant(name), url, partners, print) as turns:
-    turns.turn(opens="a test")
+with open_market_worker(Path(directory), Participant(name), url, partners, print) as worker:
+    worker.tick(opens="a test")
 """
 
 

@@ -30,7 +30,7 @@ def open_market_worker(
     *,
     to_all: bool = False,
 ) -> Iterator[MarketWorker]:
-    """Turns that sign with the participant's key; see `open_desk`."""
+    """A market worker that signs with the participant's key."""
     with (
         open_contract_sync(
             directory, participant, url, partners, on_error, to_all=to_all
