@@ -2,7 +2,7 @@
 
 Every test runs the real `bootstrap.py` with a real pip in a copy of its own, for a project with one
 tiny dependency that lies in a folder: no network is used. Restricted machines are real interpreters
-whose library lacks a part.
+whose library lacks a part. A whole set-up takes pip seconds: those are run by `make test-long`.
 """
 
 from __future__ import annotations
@@ -196,6 +196,7 @@ def a_python_without(base: Path, *missing: str) -> Path:
 # ---------------------------------------------------------------- the normal way
 
 
+@pytest.mark.long
 def test_a_fresh_folder_is_set_up_and_the_second_run_changes_nothing(ready: Project) -> None:
     assert ready.installed_version() == "1.0"
     stamp = ready.root / ".venv/medusa.json"
@@ -205,6 +206,7 @@ def test_a_fresh_folder_is_set_up_and_the_second_run_changes_nothing(ready: Proj
     assert stamp.stat().st_mtime_ns == written
 
 
+@pytest.mark.long
 def test_it_is_quick_when_nothing_changed_because_it_starts_no_other_program(
     ready: Project,
 ) -> None:
@@ -213,12 +215,14 @@ def test_it_is_quick_when_nothing_changed_because_it_starts_no_other_program(
     assert done.stderr == ""
 
 
+@pytest.mark.long
 def test_nothing_is_written_where_it_is_set_up_already(ready: Project) -> None:
     before = sorted(path.name for path in ready.root.iterdir())
     ready.succeed(HOME="/nowhere/to/be/found")
     assert sorted(path.name for path in ready.root.iterdir()) == before
 
 
+@pytest.mark.long
 def test_make_calls_it_in_a_folder_with_a_space(ready: Project) -> None:
     shutil.copy(REPOSITORY / "Makefile", ready.root)
     done = subprocess.run(
@@ -251,6 +255,7 @@ def test_a_moved_folder_is_set_up_again(project: Project) -> None:
     assert str(project.root) in (project.root / ".venv/bin/pip").read_text()
 
 
+@pytest.mark.long
 def test_two_at_once_wait_for_each_other(project: Project) -> None:
     pipe = subprocess.PIPE
     both = [
@@ -263,6 +268,7 @@ def test_two_at_once_wait_for_each_other(project: Project) -> None:
     assert project.installed_version() == "1.0"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_run_is_continued_by_the_next(project: Project, how: signal.Signals) -> None:
     process = subprocess.Popen(
@@ -281,6 +287,7 @@ def test_an_interrupted_run_is_continued_by_the_next(project: Project, how: sign
     assert project.installed_version() == "1.0"
 
 
+@pytest.mark.long
 def test_a_package_that_was_half_installed_is_installed_again(project: Project) -> None:
     project.succeed()
     (site,) = (project.root / ".venv").glob("lib/python*/site-packages")
@@ -295,6 +302,7 @@ def test_a_package_that_was_half_installed_is_installed_again(project: Project) 
 # ---------------------------------------------------------------- restricted machines
 
 
+@pytest.mark.long
 def test_without_ensurepip_the_pip_outside_installs_into_the_environment(
     project: Project, tmp_path: Path
 ) -> None:
@@ -309,6 +317,7 @@ def test_without_ensurepip_the_pip_outside_installs_into_the_environment(
     assert not list((project.root / ".venv").glob("lib/*/site-packages/pip"))
 
 
+@pytest.mark.long
 def test_without_pip_ensurepip_is_enough(project: Project, tmp_path: Path) -> None:
     project.python = a_python_without(tmp_path / "bare", "pip")
     project.succeed(PATH="/nowhere")
@@ -326,6 +335,7 @@ def test_without_both_one_sentence_says_what_to_install(
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_settings_of_the_user_that_lead_elsewhere_do_not_matter(
     project: Project, tmp_path: Path
 ) -> None:
@@ -341,6 +351,7 @@ def test_settings_of_the_user_that_lead_elsewhere_do_not_matter(
     assert project.installed_version() == "1.0"
 
 
+@pytest.mark.long
 def test_a_home_that_is_no_folder_does_not_matter(project: Project) -> None:
     project.python = BASE_PYTHON
     project.succeed(HOME="/dev/null")
@@ -375,6 +386,7 @@ def test_a_folder_that_is_not_writable_is_one_sentence(project: Project) -> None
 # ---------------------------------------------------------------- failures, in words
 
 
+@pytest.mark.long
 def test_without_a_network_one_sentence_says_so_and_names_the_log(project: Project) -> None:
     # Port 9 of this machine stands for an index that cannot be reached.
     index = {"PIP_NO_INDEX": "0", "PIP_FIND_LINKS": "", "PIP_INDEX_URL": "http://127.0.0.1:9/"}
@@ -386,6 +398,7 @@ def test_without_a_network_one_sentence_says_so_and_names_the_log(project: Proje
     project.succeed()
 
 
+@pytest.mark.long
 def test_a_package_with_another_content_is_refused(project: Project) -> None:
     project.lock(f"tiny==1.0 \\\n    --hash=sha256:{'0' * 64}\n")
     done = project.run()
@@ -424,6 +437,7 @@ def test_the_file_can_be_read_by_an_old_python() -> None:
 # ---------------------------------------------------------------- clean
 
 
+@pytest.mark.long
 def test_clean_removes_what_was_made_and_nothing_else(project: Project, tmp_path: Path) -> None:
     before = sorted(path.name for path in project.root.iterdir())
     project.succeed()

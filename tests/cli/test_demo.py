@@ -18,6 +18,7 @@ from pipelines.cli.main import main
 from pipelines.report.recount import recount
 from pipelines.sources.generated_files import write_generated
 from tests.cli.kept import Kept
+from tests.sweeps import examples
 from tests.waiting import until
 
 MEDUSA = Path(sys.executable).with_name("medusa")
@@ -41,12 +42,13 @@ def processes_of(directory: Path) -> list[str]:
     return found
 
 
+@pytest.mark.sweep
 def test_the_demo_ends_with_a_checked_answer_a_report_and_commands_that_work(
     server_folder: Path,
 ) -> None:
     directory = server_folder.parent / "it's here"
     command = [str(MEDUSA), "demo", "--scene", "replay", "--records", "20000"]
-    for again in (False, True):  # the second replaces the home of the first
+    for again in range(examples(1, 2)):  # the second replaces the home of the first
         done = subprocess.run(command, env=environment(directory), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         assert "equal to DuckDB, row for row" in done.stdout, again
@@ -64,6 +66,7 @@ def test_the_demo_ends_with_a_checked_answer_a_report_and_commands_that_work(
     assert table is not None
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_every_process_and_says_so(server_folder: Path) -> None:
     directory = server_folder.parent / "interrupted"
     with subprocess.Popen(

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from pipelines.platform.drills.run_processes import Running, running_in
 from tests.cli.test_demo import MEDUSA, environment, processes_of
 from tests.report.test_page import Seen
@@ -44,6 +46,7 @@ def is_all_gone(directory: Path, were: list[Running]) -> bool:
     return not processes_of(directory) and not any(process.is_there for process in were)
 
 
+@pytest.mark.long
 def test_a_partner_that_is_cut_off_is_done_without_in_time_and_corrected_in_the_end(
     server_folder: Path,
 ) -> None:
@@ -76,6 +79,7 @@ def test_a_partner_that_is_cut_off_is_done_without_in_time_and_corrected_in_the_
     assert "orig_h" in ran.stdout
 
 
+@pytest.mark.long
 def test_whatever_ends_the_scene_leaves_nothing_behind_and_it_can_be_played_again(
     server_folder: Path,
 ) -> None:

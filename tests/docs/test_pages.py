@@ -21,12 +21,16 @@ from pipelines.base.settings import REPOSITORY
 from pipelines.cli.main import parser
 from tests.conftest import folder_on_memory
 from tests.docs.pages import DOCS, Block, blocks_of, difference, page
+from tests.sweeps import examples, long_but
 
 PAGES = ("own-query", "own-source", "operate", "recover", "drills")
 """In the order in which they are read: the later ones go on with the projects of the first."""
 
-OWN_PROJECT = ("own-query", "own-source", "drills")
+FROM_NOTHING = ("own-query", "own-source", "drills")
 """Pages that make a project and need no other."""
+
+RUN_MAX = examples(1, len(PAGES))
+"""Pages that are run: each starts several processes with a JVM of its own."""
 
 SECONDS_MAX = 600
 BLOCK, FAILED = "@@ block", "@@ failed"
@@ -55,11 +59,12 @@ def projects() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def ran(projects: Path) -> Mapping[str, Sequence[Ran]]:
-    """Every page, once; beside each other those that need no other's project."""
-    with ThreadPoolExecutor() as beside:
-        begun = {name: beside.submit(run_page, projects, name) for name in OWN_PROJECT}
+    """Each page that is run here, once; at the same time those that need no other's project."""
+    with ThreadPoolExecutor() as pool:
+        begun = {name: pool.submit(run_page, projects, name) for name in FROM_NOTHING[:RUN_MAX]}
         found = {name: running.result() for name, running in begun.items()}
-    return found | {name: run_page(projects, name) for name in PAGES if name not in found}
+    rest = [name for name in PAGES[:RUN_MAX] if name not in found]
+    return found | {name: run_page(projects, name) for name in rest}
 
 
 def run_page(folder: Path, name: str) -> list[Ran]:
@@ -97,7 +102,8 @@ def run_page(folder: Path, name: str) -> list[Ran]:
     ]
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", long_but(RUN_MAX, PAGES))
 def test_every_command_of_a_page_ends_as_the_page_says(
     ran: Mapping[str, Sequence[Ran]], name: str
 ) -> None:
@@ -107,13 +113,15 @@ def test_every_command_of_a_page_ends_as_the_page_says(
         assert done.failed == expected, f"{done.block.commands}{done.printed}"
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", long_but(RUN_MAX, PAGES))
 def test_what_a_page_shows_is_what_is_printed(ran: Mapping[str, Sequence[Ran]], name: str) -> None:
     for done in ran[name]:
         line = difference(done.block.shown, done.printed)
         assert line is None, f"the page shows\n{line}\nbut this was printed:\n{done.printed}"
 
 
+@pytest.mark.sweep
 def test_the_readme_of_a_new_project_says_what_has_been_run(
     ran: Mapping[str, Sequence[Ran]], projects: Path
 ) -> None:

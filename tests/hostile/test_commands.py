@@ -12,6 +12,7 @@ from tests.hostile.cases import commands, dangerous
 from tests.hostile.cases.shapes import CommandCase, FileCase
 from tests.hostile.conftest import Ended
 from tests.hostile.judging import a_sentence, tree
+from tests.sweeps import long_but
 
 CASES = (
     *commands.USAGE, *commands.NAMES, *commands.FILES, *commands.HOMES, *commands.CATALOGS,
@@ -53,7 +54,7 @@ network = Network(
 """
 
 
-@pytest.mark.parametrize("case", dangerous.REFUSED, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", long_but(1, dangerous.REFUSED), ids=lambda case: case.name)
 def test_a_replay_of_a_file_that_unpacks_to_much_is_refused_in_time_and_in_one_sentence(
     case: FileCase,
     run: Callable[..., Ended],

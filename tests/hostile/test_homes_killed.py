@@ -27,11 +27,12 @@ from pipelines.homes.home import SERVER, known_homes
 from tests.conftest import folder_on_memory
 from tests.federation.building import write_replicated
 from tests.hostile.judging import a_sentence, fit_for_a_terminal, in_time
+from tests.sweeps import examples, long_but
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).parents[2]
 SECONDS_MAX = 120
-KILLS, LOOKS_SHORT = 2, 3
+KILLS, LOOKS_SHORT = examples(1, 2), 3
 KILLS_LONG = 60
 
 LOOKS: Sequence[Sequence[str]] = (
@@ -125,7 +126,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return once
 
 
-@pytest.fixture(params=["the folder's own server", "a server"])
+@pytest.fixture(params=long_but(1, ["a server", "the folder's own server"]))
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A folder without a home."""
     url = ""
@@ -171,6 +172,7 @@ def kill(place: Place, kill_at: int, *words: str) -> None:
     assert process.returncode == -signal.SIGKILL, errors
 
 
+@pytest.mark.sweep
 def test_after_a_kill_commands_continue_the_making_or_refuse_in_a_sentence(
     place: Place, run: Run
 ) -> None:
@@ -194,7 +196,7 @@ def test_a_folder_that_was_not_given_to_the_user_of_postgres_yet_is_given_later(
 
 
 @pytest.mark.parametrize("place", ["the folder's own server"], indirect=True)
-@pytest.mark.parametrize("victims", ["the command", "initdb", "both"])
+@pytest.mark.parametrize("victims", long_but(1, ["both", "the command", "initdb"]))
 def test_after_a_kill_while_the_server_is_made_the_next_command_makes_it(
     place: Place, run: Run, victims: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.hostile.cases.dangerous import CASES
 from tests.hostile.cases.shapes import FileCase
+from tests.sweeps import IS_LONG
 
 PEAK_BYTES_MAX = 1 << 30
 """Beyond the imports: a chunk of 256 MiB as text, as columns, and as what it is cut from."""
@@ -22,12 +23,19 @@ CPU_S_MAX = 10.0
 
 SECONDS_MAX = 600
 
+QUICK = (
+    "zeros in one line, 12 MiB", "a line of 2 GiB", "JSON lines of brackets, 2 GiB",
+    "Parquet: 20,000 columns", "Parquet: a text of 1 MiB in 100,000 rows",
+)  # fmt: skip
+"""One of each kind of file; `make test-long` reads them all."""
+
 
 @pytest.fixture(scope="module")
 def told() -> Mapping[str, Mapping[str, Any]]:
     """What came of each case, in a process of its own."""
+    names = [case.name for case in CASES] if IS_LONG else QUICK
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.hostile.dangerous"],
+        [sys.executable, "-m", "tests.hostile.dangerous", *names],
         capture_output=True, text=True, timeout=SECONDS_MAX, check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr[-2_000:]
@@ -35,7 +43,12 @@ def told() -> Mapping[str, Mapping[str, Any]]:
     return {line["name"]: line for line in lines}
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.sweep
+@pytest.mark.parametrize(
+    "case",
+    [case if case.name in QUICK else pytest.param(case, marks=pytest.mark.long) for case in CASES],
+    ids=lambda case: case.name,
+)
 def test_a_small_file_that_unpacks_to_much_costs_bounded_memory_and_time(
     case: FileCase, told: Mapping[str, Mapping[str, Any]]
 ) -> None:

@@ -18,6 +18,7 @@ from pipelines.participant.repairs import LANDED_BEFORE
 from tests.catalog import building as a
 from tests.cli.watched import Watched
 from tests.hostile.conftest import Ended
+from tests.sweeps import long_but
 from tests.waiting import until
 
 
@@ -28,7 +29,7 @@ def landed(homes: Watched) -> int:
         return sum(sum(home.catalog.landed_batches(a.SRC, q).values()) for q in queries)
 
 
-@pytest.mark.parametrize("point", ["land.written", "land.logged"])
+@pytest.mark.parametrize("point", long_but(1, ["land.logged", "land.written"]))
 def test_killed_at_a_point_and_handed_in_again_a_record_lands_once(
     point: str, homes: Watched, on: Callable[..., Ended], tmp_path: Path
 ) -> None:
