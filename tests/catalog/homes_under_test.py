@@ -188,7 +188,9 @@ END $$
 @contextmanager
 def watcher_of(superuser_url: str) -> Iterator[Engine]:
     """A superuser's engine on a home's database: to wipe it, and to see who waits."""
-    engine = create_engine(catalog_url(superuser_url), isolation_level="AUTOCOMMIT")
+    engine = create_engine(
+        catalog_url(superuser_url), isolation_level="AUTOCOMMIT", pool_pre_ping=True
+    )
     try:
         yield engine
     finally:
