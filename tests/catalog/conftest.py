@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from sqlalchemy import Engine
 
 from pipelines.catalog.interface import Catalog
+from pipelines.catalog.postgres.postgres_catalog import PostgresCatalog
 from pipelines.catalog.server.embedded_server import EmbeddedServer
 from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_home
 from tests.catalog.building import ALPHA, FIRST, HOUR_MS, LANDING, MAIN, TAIL, a_deployment, a_key
@@ -37,11 +39,21 @@ def watcher(postgres_server: EmbeddedServer, home_urls: HomeUrls) -> Iterator[En
         yield engine
 
 
+@pytest.fixture(scope="session")
+def suite_catalog(watcher: Engine, home_urls: HomeUrls) -> Iterator[PostgresCatalog]:
+    """The catalog of that home; a new session would compile each function that a test calls."""
+    wipe(watcher)
+    with closing(PostgresCatalog(home_urls.job, ALPHA)) as catalog:
+        yield catalog
+
+
 @pytest.fixture
-def postgres_home(watcher: Engine, home_urls: HomeUrls) -> Iterator[PostgresHome]:
+def postgres_home(
+    watcher: Engine, home_urls: HomeUrls, suite_catalog: PostgresCatalog
+) -> Iterator[PostgresHome]:
     """A home where nothing is deployed, in Postgres: for roles that are not in memory."""
     wipe(watcher)
-    found = PostgresHome(home_urls, watcher)
+    found = PostgresHome(home_urls, watcher, catalog=suite_catalog)
     yield found
     found.close()
 

@@ -109,12 +109,20 @@ def _raising(error: MedusaError) -> Callable[[], Any]:
 class PostgresHome:
     """A home in Postgres; `watcher` sees who waits for whom."""
 
-    def __init__(self, urls: HomeUrls, watcher: Engine, participant: Participant = ALPHA) -> None:
+    def __init__(
+        self,
+        urls: HomeUrls,
+        watcher: Engine,
+        participant: Participant = ALPHA,
+        catalog: PostgresCatalog | None = None,
+    ) -> None:
+        """A catalog that is given stays open at the end."""
         self._urls = urls
         self._watcher = watcher
         self._threads = ThreadPoolExecutor(max_workers=4)
         self._sessions: list[PostgresSession] = []
-        self.catalog = PostgresCatalog(urls.job, participant)
+        self._is_own = catalog is None
+        self.catalog = catalog or PostgresCatalog(urls.job, participant)
 
     def session(self) -> PostgresSession:
         session = postgres_session(self._urls.job, ALPHA)
@@ -152,7 +160,8 @@ class PostgresHome:
     def close(self) -> None:
         for session in self._sessions:
             session.close()
-        self.catalog.close()
+        if self._is_own:
+            self.catalog.close()
         self._threads.shutdown()
 
 

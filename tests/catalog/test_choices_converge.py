@@ -6,6 +6,7 @@ from collections import Counter
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,6 +18,7 @@ from pipelines.catalog.memory.store import ManualClock
 from pipelines.catalog.memory.tables import LINES, SegmentRow
 from tests.catalog import building as a
 from tests.catalog.producing import CHOSEN, PRODUCERS, Reading, S, T, digests_of
+from tests.sweeps import examples
 
 BUCKETS = 8
 Commands = list[tuple[str, int, int]]
@@ -83,7 +85,10 @@ def check_laws(reading: Reading, seen: dict[int, Any]) -> None:
             at_us += a.WIDTH_US
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.sweep
+@settings(
+    deadline=None, max_examples=examples(20, 60), suppress_health_check=[HealthCheck.too_slow]
+)
 @given(
     commands(),
     st.integers(2, 3),
@@ -157,7 +162,10 @@ def _is_left(history: list[SegmentRow], row: SegmentRow, at_us: int) -> bool:
     )
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow])
+@pytest.mark.sweep
+@settings(
+    deadline=None, max_examples=examples(15, 40), suppress_health_check=[HealthCheck.too_slow]
+)
 @given(commands(), st.integers(0, BUCKETS - 1), st.integers(1, 2))
 def test_where_producers_disagree_nothing_becomes_final_that_was_not(
     made: Commands, differs: int, verify: int

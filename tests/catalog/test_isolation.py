@@ -13,6 +13,7 @@ from medusa_core.segments import Stability
 from pipelines.catalog.interface import Catalog, Session
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import Call, HomeUnderTest
+from tests.sweeps import long_but
 
 FRAGMENTS = a.some_fragments()
 SOON_MS = 1_500  # long enough to begin to wait
@@ -153,7 +154,7 @@ def hold_line(home: HomeUnderTest, fragment: str) -> Session:
 
 
 @every_line_write
-@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("keep", long_but(1, [True, False]))
 def test_a_write_whose_lease_ends_while_it_waits_for_the_line_is_refused(
     both_lanes: HomeUnderTest, fragment: str, write: Call, keep: bool
 ) -> None:

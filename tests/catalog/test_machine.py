@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -33,6 +34,7 @@ from pipelines.catalog.records import Deployment, StepRecord
 from pipelines.catalog.server.home_databases import HomeUrls
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import Call, HomeUnderTest, MemoryHome, PostgresHome, wipe
+from tests.sweeps import examples
 
 WRITERS = ("w0", "w1")
 LIMITS = Limits(records_per_step_max=12, buckets_per_step_max=3)
@@ -384,6 +386,7 @@ def strip(value: Any) -> Any:
     return value
 
 
+@pytest.mark.sweep
 def test_both_catalogs_give_the_same_answers_errors_and_waits(
     home_urls: HomeUrls, watcher: Engine
 ) -> None:
@@ -394,7 +397,7 @@ def test_both_catalogs_give_the_same_answers_errors_and_waits(
     run_state_machine_as_test(
         Machine,
         settings=settings(
-            max_examples=60,
+            max_examples=examples(20, 60),
             stateful_step_count=30,
             deadline=None,
             derandomize=True,

@@ -30,6 +30,7 @@ from tests.catalog.homes_under_test import (
     watcher_of,
     wipe,
 )
+from tests.sweeps import examples
 
 READER = Participant("beta")
 IMPORT = import_fragment(a.SUMS)
@@ -380,7 +381,8 @@ def _play(pair: Pair, happened: Sequence[Event]) -> list[object]:
     return answers
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(100, 400), deadline=None)
 @given(st.lists(events, max_size=30))
 def test_no_order_of_trims_reads_and_deaths_loses_a_row_that_a_hold_covers(
     happened: list[Event],
@@ -388,10 +390,11 @@ def test_no_order_of_trims_reads_and_deaths_loses_a_row_that_a_hold_covers(
     _play(Pair(MemoryHome(), MemoryCatalog(READER, ManualClock(1_000))), happened)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("new_pair", ["postgres"], indirect=True)
 def test_postgres_and_memory_tell_and_take_the_same_news_of_trimmed_lines(new_pair: Pairs) -> None:
     @settings(
-        max_examples=30,
+        max_examples=examples(10, 30),
         deadline=None,
         phases=[Phase.explicit, Phase.reuse, Phase.generate],
         suppress_health_check=list(HealthCheck),

@@ -30,6 +30,7 @@ from tests.contracts.writing import (
     trimmed,
     write_contracts,
 )
+from tests.sweeps import examples
 
 SECOND = 1_000_000
 A, B, C, D = (Participant(name) for name in ("alpha", "beta", "gamma", "delta"))
@@ -259,7 +260,8 @@ CUTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(20, 60), deadline=None)
 @given(cuts=st.tuples(CUTS, CUTS, CUTS, CUTS))
 def test_runs_cut_short_in_any_order_end_in_the_same_logs(
     cuts: tuple[list[list[tuple[Participant, int]]], ...],

@@ -1,4 +1,6 @@
-"""Seeds that once showed something, each with a sentence; they are run again with every test run.
+"""Seeds that once showed something, each with a sentence.
+
+One of each shape is run again with every test run, all of them by `make test-long`.
 
 A seed is one schedule as long as scenarios and faults are drawn as they were. Where that changes,
 a seed kept here is an ordinary one from then on; what it showed has a test of its own elsewhere, or
@@ -102,7 +104,14 @@ KEPT: tuple[tuple[int, Shape, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("seed", "shape", "sentence"), KEPT)
+ONCE = {266, 4_887, 6_048, 44}
+"""One of each shape."""
+
+
+@pytest.mark.parametrize(
+    ("seed", "shape", "sentence"),
+    [kept if kept[0] in ONCE else pytest.param(*kept, marks=pytest.mark.long) for kept in KEPT],
+)
 def test_a_seed_that_once_showed_something_breaks_no_law(
     seed: int, shape: Shape, sentence: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -28,13 +29,15 @@ from pipelines.simulation.rounds.market_schedule import run_market_schedule
 from pipelines.simulation.rounds.market_world import MarketWorld
 from pipelines.simulation.rounds.reckoning import adds, cost_of, price_of
 from pipelines.simulation.rounds.rest import could_gain, rounds_max
+from tests.sweeps import examples
 
 SEED = 40_000
 CPUS = os.cpu_count() or 1
 
 
-def test_forty_markets_break_no_law_and_leave_no_kind_of_fault_out() -> None:
-    figures = run_schedules(40, SEED, shape=MARKETS)
+@pytest.mark.sweep
+def test_markets_break_no_law_and_leave_no_kind_of_fault_out() -> None:
+    figures = run_schedules(examples(20, 40), SEED, shape=MARKETS)
     assert figures.violations == []
     assert {kind for kind in MARKET_KINDS if figures.faults[kind]} == set(MARKET_KINDS)
     for what in ("offer", "answer", "room", "move", "refused", "revision", "load"):
@@ -63,22 +66,24 @@ def test_of_five_seeds_one_is_a_market_and_the_others_are_what_they_were() -> No
             assert shape == WHOLE
 
 
+@pytest.mark.sweep
 def test_a_market_s_seed_gives_the_same_events_byte_for_byte_in_any_process() -> None:
+    schedules, here = examples(1, 3), io.StringIO()
+    for seed in range(SEED, SEED + schedules):
+        run_market_schedule(seed, lambda event: print(event, file=here))
+    assert len(here.getvalue().splitlines()) > 100 * schedules
     code = (
         "from pipelines.simulation.rounds.market_schedule import run_market_schedule\n"
-        f"for seed in range({SEED}, {SEED + 3}):\n    run_market_schedule(seed, print)"
+        f"for seed in range({SEED}, {SEED + schedules}):\n    run_market_schedule(seed, print)"
     )
-    told = [
-        subprocess.run(
+    for hash_seed in ("1", "2")[:schedules]:
+        there = subprocess.run(
             [sys.executable, "-c", code],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,
             check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    ]
-    assert told[0] == told[1]
-    assert len(told[0].splitlines()) > 300
+        )
+        assert there.stdout.decode() == here.getvalue()
 
 
 def test_telling_a_market_changes_nothing() -> None:
@@ -158,8 +163,9 @@ def test_a_level_that_a_contract_has_not_has_no_price() -> None:
     assert price_of(agreement, -1) is None
 
 
+@pytest.mark.sweep
 def test_a_market_does_not_depend_on_earlier_runs() -> None:
     alone = run_market_schedule(SEED + 7)
-    run_schedules(10, SEED + 300, shape=MARKETS)
+    run_schedules(examples(3, 10), SEED + 300, shape=MARKETS)
     again = schedule_of(SEED + 7, MARKETS)
     assert (again.market, again.events, again.gaps) == (alone.market, alone.events, alone.gaps)

@@ -74,10 +74,20 @@ BUGS = {
 """Each with the laws of which it breaks one first."""
 
 LATE = {
+    "answer_counted_twice",
+    "bound_ignored_during_correction",
     "choice_without_a_lease",
     "closing_not_looked_at_again",
+    "commit_without_epoch_check",
     "dead_producer_waited_for",
+    "diamond_reads_one_way",
+    "final_in_spite_of_a_divergence",
+    "gap_chosen_though_another_has_the_rows",
+    "late_answer_binds",
+    "lost_lease_not_noticed",
+    "lost_wake_up",
     "offer_sent_before_it_is_noted",
+    "other_sizes_not_asked_for",
     "price_of_an_old_revision",
     "room_believed_for_ever",
     "sheds_what_does_not_pay",

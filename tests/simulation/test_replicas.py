@@ -31,13 +31,13 @@ from tests.sweeps import examples
 
 SEED = 60_000
 SEEDS = range(SEED, SEED + 200)
-GONE_FOR_GOOD = 60_047
+GONE_FOR_GOOD = 60_076
 """The first seed in which somebody is, as things are drawn now."""
 
 
 @pytest.mark.sweep
 def test_schedules_with_replicas_break_no_law_whichever_replica_is_gone() -> None:
-    schedules = examples(12, 24)
+    schedules = examples(5, 24)
     figures = run_schedules(schedules, SEED, shape=REPLICAS)
     assert figures.violations == []
     assert all(figures.faults[kind] > 0 for kind in REPLICA_KINDS)

@@ -13,6 +13,7 @@ from pipelines.sources.recorded.reader import Chunk, read_recorded_file
 from pipelines.sources.recorded.recorded_formats import read_text
 from pipelines.sources.recorded.recorded_rows import Target
 from pipelines.sources.recorded.text_chunks import Records
+from tests.sweeps import examples
 
 # Few letters, so that quotes, delimiters and line ends meet in every way.
 TEXT = st.lists(
@@ -121,7 +122,8 @@ LINES = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(20, 60), deadline=None)
 @given(LINES, st.sampled_from(["\n", "\r\n"]), st.integers(1, 45))
 def test_chunks_of_any_size_hold_the_same_records_and_quarantine(
     tmp_path_factory: pytest.TempPathFactory, lines: list[str], line_end: str, size: int

@@ -22,6 +22,7 @@ from pipelines.storage import file_limits, parquet_bounds
 from pipelines.storage.file_limits import UNUSABLE_RECORDS_FREE, FileLimits
 from pipelines.storage.parquet_bounds import look_at_pages
 from pipelines.storage.parquet_pages import WrongPages
+from tests.sweeps import examples
 
 SOURCE = Source(name="s", columns={"ts_us": "bigint", "host": "string"}, time="ts_us")
 HEADER = b"ts_us,host\n"
@@ -134,7 +135,8 @@ TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 TABLES = st.lists(st.tuples(st.integers(0, 2**40), st.none() | TEXTS), min_size=1, max_size=300)
 
 
-@settings(max_examples=60)
+@pytest.mark.sweep
+@settings(max_examples=examples(20, 60))
 @given(
     rows=TABLES,
     compression=st.sampled_from(["none", "snappy", "gzip", "zstd", "lz4", "brotli"]),

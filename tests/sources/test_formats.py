@@ -29,6 +29,7 @@ from tests.sources.writing import (
     write_parquet_of_text,
     zeek_text,
 )
+from tests.sweeps import examples
 
 ZEEK = Settings.from_environment(os.environ).test_data / "netmon-zeek-server"
 needs_data = pytest.mark.skipif(not ZEEK.is_dir(), reason=f"test data is not in {ZEEK}")
@@ -79,7 +80,8 @@ def digests(table: pa.Table, source: Source) -> object:
     return digests_by_bucket(table, columns, np.asarray(starts, np.int64))
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(15, 60), deadline=None)
 @given(ROWS)
 def test_every_format_gives_the_same_records_and_the_same_reasons(
     tmp_path_factory: pytest.TempPathFactory, rows: list[Row]

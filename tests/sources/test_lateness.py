@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from medusa_core.lateness import LatenessRule, LatenessState, Verdict, judge
 from pipelines.base.settings import Settings
 from pipelines.sources.arrow_lateness import judge_column
+from tests.sweeps import examples, long_but
 
 ZEEK = Settings.from_environment(os.environ).test_data / "netmon-zeek-server"
 needs_data = pytest.mark.skipif(not ZEEK.is_dir(), reason=f"test data is not in {ZEEK}")
@@ -31,7 +32,8 @@ rules = st.builds(
 bounds = st.none() | st.integers(-10, 250)
 
 
-@settings(max_examples=400, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(100, 400), deadline=None)
 @given(rules, times, st.sets(st.integers(1, 119)), bounds, bounds)
 @example(LatenessRule(max_jump_us=5), [0, 10_000] * 50, set(), None, None)
 def test_any_cut_into_columns_gives_the_verdicts_of_the_plain_rule(
@@ -62,7 +64,8 @@ def test_any_cut_into_columns_gives_the_verdicts_of_the_plain_rule(
     assert state == plain.state
 
 
-@settings(max_examples=200, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(50, 200), deadline=None)
 @given(rules, times)
 def test_late_is_what_the_definition_says_where_nothing_is_held(
     rule: LatenessRule, times: list[int]
@@ -88,7 +91,7 @@ def test_long_sequences_with_wrong_clocks_are_judged_as_by_the_plain_rule() -> N
 
 @needs_data
 @pytest.mark.parametrize(("disorder_s", "late"), [(60, 4_753), (3_900, 1), (3_901, 0)])
-@pytest.mark.parametrize("batch", [1, 997, 70_459])
+@pytest.mark.parametrize("batch", long_but(1, [997, 1, 70_459]))
 def test_the_zeek_server_has_the_same_late_records_in_batches_of_any_size(
     disorder_s: int, late: int, batch: int
 ) -> None:

@@ -20,6 +20,7 @@ from pipelines.sources.recorded.reader import read_recorded_file
 from pipelines.sources.recorded.recorded_text import convert_text
 from pipelines.storage.arrow_schema import arrow_type
 from pipelines.storage.csv_export import export_csv
+from tests.sweeps import examples
 
 TYPES = {
     "t_us": "bigint",
@@ -84,7 +85,8 @@ def records_in(file: Path, source: Source) -> pa.Table:
     return pa.concat_tables([c.records for c in chunks]) if chunks else None
 
 
-@settings(max_examples=100, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(30, 100), deadline=None)
 @given(ROWS)
 def test_csv_and_parquet_of_the_same_rows_read_the_same(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]
@@ -113,7 +115,8 @@ def assert_same(one: pa.Table, other: pa.Table) -> None:
         assert left.equals(right), name
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(15, 50), deadline=None)
 @given(ROWS)
 def test_what_is_exported_reads_back_the_same(
     tmp_path_factory: pytest.TempPathFactory, rows: list[dict[str, Any]]

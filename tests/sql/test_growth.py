@@ -16,9 +16,10 @@ from pipelines.catalog.server.home_databases import HomeUrls, create_home, drop_
 from tests.catalog import building as a
 from tests.catalog.homes_under_test import watcher_of
 from tests.catalog.producing import BETA, Reading
+from tests.sweeps import examples
 
-FEW, MANY = 100, 30_000
-# A thousand times the rows make an index two pages higher; a step reads several indexes.
+FEW, MANY = 100, examples(6_000, 30_000)
+# Hundreds of times the rows make an index two pages higher; a step reads several indexes.
 PAGES_MORE_MAX = 12
 FILL = """
 DO $$
@@ -144,6 +145,7 @@ def pages_of_commit(connection: Connection, request: str) -> int:
     return int(plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"])
 
 
+@pytest.mark.sweep
 def test_a_step_touches_as_many_pages_after_a_long_history_as_after_a_short_one(
     growing: tuple[HomeUrls, Engine],
 ) -> None:
@@ -179,6 +181,7 @@ END $$
 """
 
 
+@pytest.mark.sweep
 def test_what_steps_cost_is_read_without_the_commits_that_only_landed(
     postgres_server: EmbeddedServer,
 ) -> None:
@@ -208,6 +211,7 @@ def test_what_steps_cost_is_read_without_the_commits_that_only_landed(
         drop_home(admin_url, urls.database)
 
 
+@pytest.mark.sweep
 def test_what_is_read_of_several_producers_does_not_grow_with_what_was_chosen_long_ago(
     postgres_server: EmbeddedServer,
 ) -> None:

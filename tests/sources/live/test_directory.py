@@ -32,6 +32,7 @@ from tests.sources.live.building import (
     write_csv,
     write_parquet,
 )
+from tests.sweeps import long_but
 
 ZEEK = Settings.from_environment(os.environ).test_data / "netmon-zeek-server"
 needs_data = pytest.mark.skipif(not ZEEK.is_dir(), reason=f"test data is not in {ZEEK}")
@@ -155,7 +156,7 @@ def test_files_that_come_one_by_one_leave_no_thread_and_no_socket_behind(watchin
         assert source.poll(NOW_MS).landed == 1
         return threading.active_count(), len(os.listdir("/proc/self/fd"))
 
-    held = [landed_one_more(at) for at in range(12)]
+    held = [landed_one_more(at) for at in range(8)]
     threads, sockets = (max(h[of] for h in held[6:]) - held[3][of] for of in (0, 1))
     assert threads <= 2
     assert sockets <= 2
@@ -175,7 +176,9 @@ def test_a_file_under_a_temporary_name_is_not_read(watching: Landing) -> None:
     assert watching.catalog.quarantine_count() == 0
 
 
-@pytest.mark.parametrize("name", ["a b%20c.csv", "[x] {y} *?.csv", "ü€.csv", "k=v.csv", "no_end"])
+@pytest.mark.parametrize(
+    "name", long_but(2, ["[x] {y} *?.csv", "ü€.csv", "a b%20c.csv", "k=v.csv", "no_end"])
+)
 def test_files_of_any_name_are_read(watching: Landing, name: str) -> None:
     watching.inbox = watching.inbox / "a [folder] {like} this*?"
     watching.inbox.mkdir()
@@ -412,11 +415,14 @@ def test_a_folder_that_goes_away_is_named(watching: Landing) -> None:
 @needs_data
 @pytest.mark.parametrize(
     ("disorder", "late", "cuts"),
-    [
-        ("60s", 4_753, (70_459,)),
-        ("60s", 4_753, (1, 10_000, 10_001, 40_000, 70_000, 70_459)),
-        ("3901s", 0, (33_333, 70_459)),
-    ],
+    long_but(
+        1,
+        [
+            ("60s", 4_753, (1, 10_000, 10_001, 40_000, 70_000, 70_459)),
+            ("60s", 4_753, (70_459,)),
+            ("3901s", 0, (33_333, 70_459)),
+        ],
+    ),
 )
 def test_the_zeek_server_has_the_same_late_records_however_it_is_cut_into_files(
     watching: Landing, disorder: str, late: int, cuts: tuple[int, ...]

@@ -20,6 +20,7 @@ from pipelines.sources.live.lander import Lander, Piece
 from pipelines.sources.live.source_state import HeldRecord, LiveState
 from pipelines.storage.arrow_schema import columns_of, record_schema
 from tests.sources.live.building import NOW_MS, SOURCE, STREAM, WIDTH_US, Landing, S
+from tests.sweeps import examples
 
 SCHEMA = record_schema(columns_of("source", SOURCE.columns))
 
@@ -58,7 +59,8 @@ times_s = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@pytest.mark.sweep
+@settings(max_examples=examples(20, 60), deadline=None)
 @given(
     times_s,
     st.sets(st.integers(0, 40)),

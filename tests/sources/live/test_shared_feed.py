@@ -36,6 +36,7 @@ from pipelines.sources.live.source_declaration import parse_declaration
 from pipelines.sources.live.source_factory import Declared, Place, open_sources
 from pipelines.storage.arrow_schema import columns_of
 from tests.sources.live.building import NOW_MS, SOLO, WIDTH_US, S
+from tests.sweeps import long_but
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -231,7 +232,7 @@ def test_killed_between_landing_and_checkpoint_nothing_lands_twice(home: Home) -
     assert len(home.rows(SOUTH)) == 2
 
 
-@pytest.mark.parametrize("point", ["land.written", "land.logged"])
+@pytest.mark.parametrize("point", long_but(1, ["land.written", "land.logged"]))
 def test_dead_at_any_point_of_landing_the_feed_lands_the_same(
     tmp_path: Path, spark: SparkSession, point: str
 ) -> None:
