@@ -189,6 +189,7 @@ class Homes:
         self._stack = stack
         self._alone = alone
         self._server: str | None = None
+        self._up_to_date: dict[Participant, HomeUrls] = {}
 
     def url(self, participant: Participant, *, as_it_is: bool = False) -> str | None:
         """Where a home is, as a job logs in; None if it was not made yet.
@@ -198,8 +199,9 @@ class Homes:
         homes = known_homes(self._settings.directory)
         if participant not in homes:
             return None
-        opened = create_home if self._alone and not as_it_is else home_urls
-        return opened(self._admin_url(), participant, homes[participant]).job
+        if self._alone and not as_it_is:
+            return self._made(participant, homes[participant]).job
+        return home_urls(self._admin_url(), participant, homes[participant]).job
 
     def urls(self, participant: Participant) -> HomeUrls | None:
         """How each role logs in to a home as it is; None if it was not made yet."""
@@ -216,8 +218,14 @@ class Homes:
         directory = self._settings.directory
         database = _database_for(self._settings, participant)
         _record(directory, participant, database, storage)
-        url = create_home(self._admin_url(), participant, database).job
+        url = self._made(participant, database).job
         return self._stack.enter_context(_opened(directory, participant, url))
+
+    def _made(self, participant: Participant, database: str) -> HomeUrls:
+        """Make a home or bring it up to date, once: nobody else may while the folder is held."""
+        if participant not in self._up_to_date:
+            self._up_to_date[participant] = create_home(self._admin_url(), participant, database)
+        return self._up_to_date[participant]
 
     def _admin_url(self) -> str:
         if self._server is None:

@@ -12,10 +12,10 @@ from pipelines.base.settings import Settings
 from pipelines.catalog.interface import Catalog
 from pipelines.contracts.home_snapshot import HomeSnapshot, read_home_snapshot
 from pipelines.homes.home import open_home, open_homes
-from tests.contracts.test_apply import Apply, apply, lent, settings
+from tests.contracts.test_apply import Apply, apply, settings
 from tests.contracts.writing import REPLICATED
 
-__all__ = ["apply", "lent", "settings"]
+__all__ = ["apply", "settings"]
 
 A, B, C, D = (Participant(name) for name in ("alpha", "beta", "gamma", "delta"))
 LARGE, TICKS = StreamName("large"), StreamName("ticks")
@@ -60,7 +60,6 @@ def test_replicas_come_into_all_homes_and_the_same_again_is_nothing(
         assert holders(home.catalog, TICKS) == {"beta", "gamma"}
 
 
-@pytest.mark.usefixtures("lent")
 @pytest.mark.parametrize(
     "alone",
     [False, pytest.param(True, marks=pytest.mark.long)],
@@ -106,7 +105,6 @@ def test_explaining_replicas_says_it_all_and_makes_nothing(
     assert not settings.directory.exists()
 
 
-@pytest.mark.usefixtures("lent")
 def test_how_many_must_agree_can_be_changed_at_any_time(apply: Apply, settings: Settings) -> None:
     assert apply(files=TWO).code == 0
     ran = apply(files=REPLICATED)
