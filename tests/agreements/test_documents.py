@@ -31,7 +31,14 @@ from medusa_core.market.terms import (
 )
 from medusa_core.names import FragmentName, Participant, StreamName
 from tests.agreements.building import ALPHA, DAY_MS, Party, SqlRefused, some_terms
-from tests.agreements.drawn_documents import YEAR_1_MS, YEAR_9999_MS, documents
+from tests.agreements.drawn_documents import SUBJECTS as SUBJECTS_AS_JSON
+from tests.agreements.drawn_documents import (
+    YEAR_1_MS,
+    YEAR_9999_MS,
+    a_document,
+    documents,
+    edits,
+)
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 FRAGMENTS = st.from_regex(r"[a-z][a-z0-9_]{0,20}([.][a-z][a-z0-9_]{0,9})?", fullmatch=True)
@@ -138,19 +145,30 @@ def python_answer(document: bytes) -> str:
 
 def sql_answer(superuser: Engine, document: bytes) -> str:
     """Whether a row of the document's terms may be stored, even by a superuser."""
-    with superuser.connect() as connection, connection.begin() as transaction:
+    with superuser.connect() as connection:
         try:
             connection.exec_driver_sql(
                 "INSERT INTO medusa_market.contract_revision "
-                "SELECT t.* FROM medusa_market.terms_of(%s) AS t",
+                "SELECT t.* FROM medusa_market.terms_of(%s) AS t ON CONFLICT DO NOTHING",
                 (document,),
             )
         except DBAPIError as error:
             is_refused = getattr(error.orig, "pgcode", None) == "MD001"
             return "refused" if is_refused else str(error)
-        finally:
-            transaction.rollback()
         return "accepted"
+
+
+@pytest.mark.parametrize("kind", SUBJECTS_AS_JSON)
+def test_python_and_sql_accept_and_refuse_the_same_edit(
+    watchers: dict[Participant, Engine], kind: str
+) -> None:
+    answers: set[str] = set()
+    for edit in edits():
+        document = a_document(kind, edit)
+        answer = python_answer(document)
+        answers.add(answer)
+        assert sql_answer(watchers[ALPHA], document) == answer, edit
+    assert answers == {"accepted", "refused"}
 
 
 @settings(max_examples=300, deadline=None)
