@@ -167,11 +167,11 @@ def _time_ms_of(given: object) -> int | None:
     return (datetime.fromisoformat(str(given)) - _EPOCH) // timedelta(milliseconds=1)
 
 
-_LETTERS = f"a lower-case letter, then lower-case letters, digits and '_', {NAME_LENGTH_MAX} "
+_CHARACTERS = f"a lower-case letter, then lower-case letters, digits and '_', {NAME_LENGTH_MAX} "
 
-NAME = _like(f"write a name: {_LETTERS}characters at most", _NAME)
+NAME = _like(f"write a name: {_CHARACTERS}characters at most", _NAME)
 FRAGMENT = _like(
-    f"write a name, FRAGMENT or NETWORK.FRAGMENT: each {_LETTERS}characters at most",
+    f"write a name, FRAGMENT or NETWORK.FRAGMENT: each {_CHARACTERS}characters at most",
     rf"{_NAME}(\.{_NAME})?",
 )
 CURRENCY = _like("write three capitals, such as EUR", "[A-Z]{3}")
