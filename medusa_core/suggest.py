@@ -1,4 +1,4 @@
-"""The nearest existing name, which a refusal of an unknown name suggests.
+"""What a refusal says of a value: what it is, and the nearest existing name.
 
 Names are compared without case, and `-` equals `_`. The cost is bounded whatever the input: a
 word longer than any name has no neighbour, and of very many names only the first ones are
@@ -8,6 +8,7 @@ compared.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from decimal import Decimal
 from difflib import get_close_matches
 from itertools import islice
 
@@ -17,6 +18,9 @@ LENGTH_MAX = NAME_LENGTH_MAX + 1
 """One letter too many is a common slip; beyond that a word is no misspelt name."""
 
 LOOKED_AT_MAX = 2_000
+SHOWN_MAX = 150
+"""Characters of a value that a sentence repeats."""
+
 NEAR_ENOUGH = 0.6
 """Of `difflib`'s ratio, twice the letters in common by the letters of both: 1 is the same name."""
 
@@ -38,6 +42,25 @@ def did_you_mean(word: object, known: Iterable[object], otherwise: str = "") -> 
     """`did you mean 'count'?`; if no known name is near enough, `otherwise`."""
     near = nearest(word, known)
     return otherwise if near is None else f"did you mean {near!r}?"
+
+
+def shown(value: object) -> str:
+    """What a value is, for a sentence: `empty`, `a list`, a number, or a text in quotes, cut."""
+    match value:
+        case None | "":
+            return "empty"
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            return "a mapping"
+        case list() | tuple() | frozenset():
+            return "a list"
+        case str():
+            return repr(value[:SHOWN_MAX])
+        case Decimal():
+            return f"{value:f}"[:SHOWN_MAX]
+        case _:
+            return str(value)[:SHOWN_MAX]
 
 
 def _plain(name: str) -> str:

@@ -14,9 +14,9 @@ from typing import Any
 
 from medusa_core.errors import Refused
 from medusa_core.market.converging import Holding
-from medusa_core.market.documents import checked_revision, terms_of
+from medusa_core.market.documents import terms_of
 from medusa_core.market.envelopes import SIGNATURE_BYTES, EnvelopeKind
-from medusa_core.market.terms import ContractName, Revision, Terms
+from medusa_core.market.terms import ContractName, Revision, Terms, checked_revision
 from medusa_core.names import Participant, check_name
 
 _MS_MAX = 2**53

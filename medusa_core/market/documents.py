@@ -14,6 +14,7 @@ from typing import Any
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
+from medusa_core.market.term_rules import WHOLE_MAX
 from medusa_core.market.terms import (
     Availability,
     BillingUnit,
@@ -28,10 +29,9 @@ from medusa_core.market.terms import (
     Subject,
     Suggested,
     Terms,
-    checked_fragment,
     plain,
 )
-from medusa_core.names import Participant, StreamName, check_name
+from medusa_core.names import Participant, StreamName
 
 FORMAT = "medusa.contract/1"
 DOCUMENT_BYTES_MAX = 64 * 1024
@@ -98,11 +98,11 @@ def terms_from(given: object) -> Terms:
 def _terms(given: Mapping[str, Any]) -> Terms:
     supersedes = given["supersedes"]
     terms = Terms(
-        contract=ContractName(check_name("contract", given["contract"])),
+        contract=ContractName(_text(given["contract"])),
         number=_whole(given["number"]),
-        supersedes=None if supersedes is None else checked_revision(supersedes),
-        payer=Participant(check_name("participant", given["payer"])),
-        provider=Participant(check_name("participant", given["provider"])),
+        supersedes=None if supersedes is None else Revision(_text(supersedes)),
+        payer=Participant(_text(given["payer"])),
+        provider=Participant(_text(given["provider"])),
         currency=_text(given["currency"]),
         valid_from_ms=_whole(given["valid_from_ms"]),
         valid_until_ms=_whole(given["valid_until_ms"]),
@@ -116,13 +116,6 @@ def _terms(given: Mapping[str, Any]) -> Terms:
             "otherwise: send them as Medusa writes them"
         )
     return terms
-
-
-def checked_revision(text: object) -> Revision:
-    """A revision's hash; Refused if it cannot be one."""
-    if isinstance(text, str) and len(text) == 64 and set(text) <= set("0123456789abcdef"):
-        return Revision(text)
-    raise Refused(f"{str(text)[:80]!r} is no revision: it has 64 hexadecimal digits")
 
 
 def _subject_fields(subject: Subject) -> dict[str, Any]:
@@ -163,9 +156,7 @@ def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
                     high=_amount(given["price_high"]),
                     step=_amount(given["price_step"]),
                 ),
-                fragments=None
-                if fragments is None
-                else frozenset(map(checked_fragment, fragments)),
+                fragments=None if fragments is None else frozenset(fragments),
                 load_max=_amount(given["load_max"]),
                 billed=frozenset(map(Cause, given["billed"])),
                 availability=_availability(given["availability"]),
@@ -174,7 +165,7 @@ def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
             )
         case ContractKind.CONTENT:
             return Content(
-                stream=StreamName(check_name("stream", given["stream"])),
+                stream=StreamName(_text(given["stream"])),
                 price=_amount(given["price"]),
                 per=BillingUnit(given["per"]),
                 availability=_availability(given["availability"]),
@@ -183,8 +174,8 @@ def _subject(kind: ContractKind, given: Mapping[str, Any]) -> Subject:
             )
         case ContractKind.SUGGESTED:
             return Suggested(
-                stream=StreamName(check_name("stream", given["stream"])),
-                instead=Participant(check_name("participant", given["instead"])),
+                stream=StreamName(_text(given["stream"])),
+                instead=Participant(_text(given["instead"])),
             )
 
 
@@ -208,7 +199,7 @@ def _availability(given: Mapping[str, Any]) -> Availability:
 
 
 def _whole(given: object) -> int:
-    if isinstance(given, int) and not isinstance(given, bool) and abs(given) < 2**53:
+    if isinstance(given, int) and not isinstance(given, bool) and abs(given) <= WHOLE_MAX:
         return given
     raise ValueError(f"{str(given)[:40]!r}, which is no whole number")
 

@@ -15,9 +15,14 @@ from math import isfinite
 from typing import Any, NewType, TypeVar
 
 from medusa_core.errors import Refused
-from medusa_core.market.documents import checked_revision
 from medusa_core.market.envelopes import BODY_BYTES_MAX
-from medusa_core.market.terms import LEVELS_MAX, ContractName, Revision, checked_fragment
+from medusa_core.market.terms import (
+    LEVELS_MAX,
+    ContractName,
+    Revision,
+    checked_fragment,
+    checked_revision,
+)
 from medusa_core.names import FragmentName, check_name
 
 Nonce = NewType("Nonce", str)

@@ -8,7 +8,6 @@ Source: CIDR 2003, 6.5 (movement, content and suggested contracts); NSDI 2004 (b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -17,16 +16,34 @@ from typing import NewType
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
+from medusa_core.market.term_rules import (
+    AMOUNT,
+    AMOUNT_OR_ZERO,
+    ANY,
+    CURRENCY,
+    FRAGMENT,
+    FRAGMENTS_MAX,
+    LENGTH,
+    NAME,
+    NOTICE,
+    NUMBER,
+    REPLICAS,
+    REVISION,
+    TIME,
+    ListRule,
+    TermFinding,
+    require,
+    unless,
+    word_of,
+)
 from medusa_core.names import FragmentName, Participant, StreamName
+from medusa_core.suggest import shown
 
 ContractName = NewType("ContractName", str)
 Revision = NewType("Revision", str)
 """The SHA-256 of a contract's document, 64 hexadecimal digits."""
 
 LEVELS_MAX = 1_000
-PLACES_MAX = 6
-MONEY_MAX = Decimal(10) ** 12
-_FRAGMENT = re.compile(r"[a-z][a-z0-9_]{0,62}(\.[a-z][a-z0-9_]{0,62})?")
 
 
 class ContractKind(Enum):
@@ -74,8 +91,8 @@ class BillingUnit(Enum):
 class PriceRange:
     """Prices from `low` to `high` in equal steps: level 0 is `low`, the last one is `high`.
 
-    Currency per unit of load and hour. Raises Refused unless 0 < low <= high and the step divides
-    what lies between.
+    Currency per unit of load and hour. Raises InvalidTerms unless 0 < low <= high and the step
+    divides what lies between.
     """
 
     low: Decimal
@@ -83,23 +100,34 @@ class PriceRange:
     step: Decimal
 
     def __post_init__(self) -> None:
-        for name in ("low", "high", "step"):
-            check_money(f"the price's {name}", getattr(self, name))
-        if self.low > self.high:
-            raise Refused(
-                f"the lowest price {plain(self.low)} is above the highest {plain(self.high)}: "
-                "exchange them"
+        low, high, step = ("price", "low"), ("price", "high"), ("price", "step")
+        require(
+            AMOUNT.finding(low, self.low),
+            AMOUNT.finding(high, self.high),
+            AMOUNT.finding(step, self.step),
+        )
+        between, each = self.high - self.low, plain(self.step)
+        require(
+            unless(
+                between >= 0,
+                low,
+                f"is {plain(self.low)}, above price.high {plain(self.high)}: exchange them",
             )
-        if (self.high - self.low) % self.step:
-            raise Refused(
-                f"steps of {plain(self.step)} do not lead from {plain(self.low)} to "
-                f"{plain(self.high)}: choose a step that divides {plain(self.high - self.low)}"
-            )
-        if self.top > LEVELS_MAX:
-            raise Refused(
-                f"a price range of {self.top} steps is too fine: choose a step that makes "
-                f"{LEVELS_MAX} at most"
-            )
+        )
+        require(
+            unless(
+                between % self.step == 0,
+                step,
+                f"is {each}, which does not lead from {plain(self.low)} to {plain(self.high)}: "
+                f"write a step that divides {plain(between)}",
+            ),
+            unless(
+                self.top <= LEVELS_MAX,
+                step,
+                f"is {each}, which makes {self.top:,} steps: write a step that makes "
+                f"{LEVELS_MAX:,} at most",
+            ),
+        )
 
     @property
     def top(self) -> int:
@@ -111,12 +139,6 @@ class PriceRange:
         if not 0 <= level <= self.top:
             raise ValueError(f"level {level} of {self.top}")
         return self.low + level * self.step
-
-    def level_of(self, price: Decimal) -> int | None:
-        """Which level a price is; None if it is none of this range."""
-        if not self.low <= price <= self.high or (price - self.low) % self.step:
-            return None
-        return int((price - self.low) / self.step)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +153,35 @@ class Availability:
     method: Method
     replicas: int = 1
     bound_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        recovery, replicas = ("availability", "recovery"), ("availability", "replicas")
+        require(
+            REPLICAS.finding(replicas, self.replicas),
+            None
+            if self.bound_ms is None
+            else LENGTH.finding(("availability", "bound"), self.bound_ms),
+        )
+        require(
+            unless(
+                self.method is not Method.AMNESIA or self.recovery is Recovery.GAP,
+                recovery,
+                f"is {self.recovery.value}, but a failure loses results with method amnesia: "
+                "write recovery: gap, or another method",
+            ),
+            unless(
+                self.method is not Method.ACTIVE_STANDBY or self.replicas > 1,
+                replicas,
+                f"leaves method active_standby with {self.replicas} replica: write replicas: 2 or "
+                "more",
+            ),
+        )
+
+
+FRAGMENTS = ListRule(
+    "write any, or a list of fragments, such as [main]", FRAGMENT, FRAGMENTS_MAX, everything=ANY
+)
+CAUSES = ListRule("write a list of causes, such as [normal, tentative]", word_of(Cause), len(Cause))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +203,14 @@ class Movement:
     hold_ms_max: int
     load_unit: LoadUnit = LoadUnit.CORE
 
+    def __post_init__(self) -> None:
+        require(
+            AMOUNT.finding(("load_max",), self.load_max),
+            FRAGMENTS.finding(("moves",), self.fragments),
+            CAUSES.finding(("billed",), self.billed),
+            *_promise_findings(self),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
@@ -164,6 +223,13 @@ class Content:
     penalty: Decimal
     hold_ms_max: int
 
+    def __post_init__(self) -> None:
+        require(
+            NAME.finding(("stream",), self.stream),
+            AMOUNT.finding(("price",), self.price),
+            *_promise_findings(self),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggested:
@@ -171,6 +237,9 @@ class Suggested:
 
     stream: StreamName
     instead: Participant
+
+    def __post_init__(self) -> None:
+        require(NAME.finding(("stream",), self.stream), NAME.finding(("instead",), self.instead))
 
 
 Subject = Movement | Content | Suggested
@@ -182,7 +251,8 @@ class Terms:
 
     It is valid from `valid_from_ms` until before `valid_until_ms` (Unix time), settled every
     `settlement_ms`, and ended by either party `notice_ms` ahead. `number` counts its revisions from
-    1 on, `supersedes` is the one before. Raises Refused for terms that contradict each other.
+    1 on, `supersedes` is the one before. Raises InvalidTerms where terms break a rule or
+    contradict each other.
     """
 
     contract: ContractName
@@ -198,7 +268,42 @@ class Terms:
     subject: Subject
 
     def __post_init__(self) -> None:
-        check_terms(self)
+        require(
+            NAME.finding(("contract",), self.contract),
+            NUMBER.finding(("number",), self.number),
+            None if self.supersedes is None else REVISION.finding(("supersedes",), self.supersedes),
+            NAME.finding(("payer",), self.payer),
+            NAME.finding(("provider",), self.provider),
+            CURRENCY.finding(("currency",), self.currency),
+            TIME.finding(("valid", "from"), self.valid_from_ms),
+            TIME.finding(("valid", "until"), self.valid_until_ms),
+            LENGTH.finding(("settlement",), self.settlement_ms),
+            NOTICE.finding(("notice",), self.notice_ms),
+        )
+        instead = self.subject.instead if isinstance(self.subject, Suggested) else None
+        require(
+            unless(
+                (self.number == 1) == (self.supersedes is None),
+                ("number",),
+                f"is {self.number} and supersedes {self.supersedes or 'nothing'}: the first "
+                "revision alone supersedes nothing",
+            ),
+            unless(
+                self.payer != self.provider,
+                ("provider",),
+                f"is {self.provider}, the payer too: name another participant",
+            ),
+            unless(
+                self.valid_from_ms < self.valid_until_ms,
+                ("valid", "until"),
+                "ends the contract before it begins: write a time after valid.from",
+            ),
+            unless(
+                instead not in self.parties,
+                ("instead",),
+                f"is {instead}, a party of the contract: name a third participant",
+            ),
+        )
 
     @property
     def kind(self) -> ContractKind:
@@ -223,60 +328,19 @@ class Terms:
         return self.provider if party == self.payer else self.payer
 
 
-def check_terms(terms: Terms) -> None:
-    """Refuse terms that contradict each other, whatever their subject."""
-    name = terms.contract
-    if terms.payer == terms.provider:
-        raise Refused(f"contract {name} is one of {terms.payer} with itself: name two parties")
-    if terms.number < 1 or (terms.number == 1) != (terms.supersedes is None):
-        raise Refused(
-            f"revision {terms.number} of contract {name} supersedes "
-            f"{terms.supersedes or 'nothing'}: the first alone supersedes nothing"
-        )
-    if not (len(terms.currency) == 3 and terms.currency.isascii() and terms.currency.isupper()):
-        raise Refused(
-            f"the currency {terms.currency!r} of contract {name} is not valid: write three "
-            "capital letters, "
-            "such as EUR"
-        )
-    if terms.valid_from_ms >= terms.valid_until_ms:
-        raise Refused(f"contract {name} ends before it begins: let valid.until follow valid.from")
-    for what, length_ms, least_ms in (
-        ("settlement period", terms.settlement_ms, 1),
-        ("notice", terms.notice_ms, 0),
-    ):
-        if length_ms < least_ms:
-            raise Refused(f"the {what} of contract {name} is {length_ms} ms: write a duration")
-    match terms.subject:
-        case Movement() as movement:
-            check_money("the most load", movement.load_max)
-            _check_promise(name, movement.penalty, movement.hold_ms_max, movement.availability)
-            if movement.fragments is not None and not movement.fragments:
-                raise Refused(f"contract {name} lets nothing move: name fragments, or `any`")
-            for fragment in movement.fragments or ():
-                checked_fragment(fragment)
-            if not movement.billed:
-                raise Refused(f"contract {name} bills no cause: name one at least, such as normal")
-        case Content() as content:
-            check_money("the price", content.price)
-            _check_promise(name, content.penalty, content.hold_ms_max, content.availability)
-        case Suggested() as suggested:
-            if suggested.instead in terms.parties:
-                raise Refused(
-                    f"contract {name} suggests to buy from {suggested.instead}, a party itself: "
-                    "name a third participant"
-                )
-
-
 def checked_fragment(text: object) -> FragmentName:
     """A fragment as contracts name it: FRAGMENT, or NETWORK.FRAGMENT where two networks of the
     payer have one of that name; Refused if it is neither."""
-    if isinstance(text, str) and _FRAGMENT.fullmatch(text):
-        return FragmentName(text)
-    raise Refused(
-        f"{str(text)[:150]!r} is not a name of a fragment: write FRAGMENT or NETWORK.FRAGMENT, "
-        "each beginning with a lower-case letter, with lower-case letters, digits and _"
-    )
+    if FRAGMENT.holds(text):
+        return FragmentName(str(text))
+    raise Refused(f"fragment {shown(text)} is not valid: {FRAGMENT.write}")
+
+
+def checked_revision(text: object) -> Revision:
+    """A revision's hash; Refused if it cannot be one."""
+    if REVISION.holds(text):
+        return Revision(str(text))
+    raise Refused(f"revision {shown(text)} is not valid: {REVISION.write}")
 
 
 def is_named(name: FragmentName, fragments: Collection[FragmentName]) -> bool:
@@ -300,38 +364,14 @@ def may_name_same(
     )
 
 
-def check_money(what: str, amount: Decimal, *, zero: bool = False) -> None:
-    """Refuse an amount that is no number above 0 (or 0) with six places at most."""
-    if not amount.is_finite() or amount > MONEY_MAX or amount < 0 or (amount == 0 and not zero):
-        least = "from 0" if zero else "above 0"
-        raise Refused(f"{what} is {amount}: write a number {least}, {MONEY_MAX:,f} at most")
-    if amount != round(amount, PLACES_MAX):
-        raise Refused(f"{what} is {amount}: write {PLACES_MAX} decimal places at most")
-
-
 def plain(amount: Decimal) -> str:
     """The one way to write an amount: no exponent, no trailing zeros."""
     text = f"{amount:f}"
     return (text.rstrip("0").rstrip(".") or "0") if "." in text else text
 
 
-def _check_promise(
-    name: ContractName, penalty: Decimal, hold_ms_max: int, availability: Availability
-) -> None:
-    check_money("the penalty", penalty, zero=True)
-    if hold_ms_max < 1:
-        raise Refused(f"holds under contract {name} last {hold_ms_max} ms: write a duration")
-    if availability.replicas < 1:
-        raise Refused(f"contract {name} promises {availability.replicas} replicas: write 1 or more")
-    if availability.method is Method.AMNESIA and availability.recovery is not Recovery.GAP:
-        raise Refused(
-            f"contract {name} promises {availability.recovery.value} recovery, but with method "
-            "amnesia a failure loses what was in work: promise gap, or another method"
-        )
-    if availability.method is Method.ACTIVE_STANDBY and availability.replicas < 2:
-        raise Refused(
-            f"contract {name} leaves method active_standby with {availability.replicas} replica: "
-            "write 2 or more"
-        )
-    if availability.bound_ms is not None and availability.bound_ms < 1:
-        raise Refused(f"contract {name} promises a bound of {availability.bound_ms} ms")
+def _promise_findings(subject: Movement | Content) -> tuple[TermFinding | None, ...]:
+    return (
+        AMOUNT_OR_ZERO.finding(("penalty",), subject.penalty),
+        LENGTH.finding(("hold_max",), subject.hold_ms_max),
+    )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from medusa_core.errors import Refused
 from medusa_core.grid import parse_duration_us
 from medusa_core.names import check_name
-from medusa_core.suggest import did_you_mean
+from medusa_core.suggest import did_you_mean, shown
 from pipelines.contracts.yaml_values import Value
 
 
@@ -125,19 +125,8 @@ def listing(names: Collection[str]) -> str:
 
 def kind_of(value: Value) -> str:
     """What a value is, for a sentence: `empty`, `a list`, or the text or number as written."""
-    match value.content:
-        case None:
-            return "empty"
-        case bool() as given:
-            return "true" if given else "false"
-        case dict():
-            return "a mapping"
-        case tuple():
-            return "a list"
-        case int() | float() as number:
-            return value.written or repr(number)
-        case given:
-            return repr(given) if given != "" else "empty"
+    is_number = isinstance(value.content, int | float) and not isinstance(value.content, bool)
+    return value.written if is_number and value.written else shown(value.content)
 
 
 def _one_of(names: Collection[str]) -> str:

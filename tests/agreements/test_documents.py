@@ -7,13 +7,14 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from medusa_core.commits import Cause
-from medusa_core.market.documents import document_of, revision_of
+from medusa_core.errors import Refused
+from medusa_core.market.documents import document_of, revision_of, terms_of
 from medusa_core.market.terms import (
     Availability,
     BillingUnit,
@@ -29,12 +30,20 @@ from medusa_core.market.terms import (
     Terms,
 )
 from medusa_core.names import FragmentName, Participant, StreamName
-from tests.agreements.building import ALPHA, Party, SqlRefused, some_terms
+from tests.agreements.building import ALPHA, DAY_MS, Party, SqlRefused, some_terms
+from tests.agreements.drawn_documents import SUBJECTS as SUBJECTS_AS_JSON
+from tests.agreements.drawn_documents import (
+    YEAR_1_MS,
+    YEAR_9999_MS,
+    a_document,
+    documents,
+    edits,
+)
 
 NAMES = st.from_regex(r"[a-z][a-z0-9_]{0,20}", fullmatch=True)
 FRAGMENTS = st.from_regex(r"[a-z][a-z0-9_]{0,20}([.][a-z][a-z0-9_]{0,9})?", fullmatch=True)
 MONEY = st.decimals(Decimal("0.000001"), Decimal(10) ** 12, places=6, allow_nan=False)
-LENGTHS = st.integers(1, 2**53 - 1)
+LENGTHS = st.integers(1, 366 * DAY_MS)
 
 
 @st.composite
@@ -44,17 +53,24 @@ def price_ranges(draw: Callable[..., Any]) -> PriceRange:
     return PriceRange(low=low, high=low + step * draw(st.integers(0, 1000)), step=step)
 
 
+PROMISES = st.sampled_from(
+    [
+        (recovery, method)
+        for recovery in Recovery
+        for method in Method
+        if method is not Method.AMNESIA or recovery is Recovery.GAP
+    ]
+)
 AVAILABILITIES = st.builds(
-    Availability,
-    recovery=st.sampled_from(Recovery),
-    method=st.sampled_from(Method),
-    replicas=LENGTHS,
+    lambda promise, replicas, bound_ms: Availability(
+        recovery=promise[0],
+        method=promise[1],
+        replicas=replicas + (promise[1] is Method.ACTIVE_STANDBY),
+        bound_ms=bound_ms,
+    ),
+    promise=PROMISES,
+    replicas=st.integers(1, 999),
     bound_ms=st.none() | LENGTHS,
-).filter(
-    lambda promised: (
-        (promised.method is not Method.AMNESIA or promised.recovery is Recovery.GAP)
-        and (promised.method is not Method.ACTIVE_STANDBY or promised.replicas > 1)
-    )
 )
 SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
     st.builds(
@@ -82,8 +98,10 @@ SUBJECTS: st.SearchStrategy[Subject] = st.one_of(
 
 @st.composite
 def terms(draw: Callable[..., Any]) -> Terms:
-    begins = draw(st.integers(-60_000_000_000_000, 9_000_000_000_000_000))
-    number = draw(st.just(1) | LENGTHS)
+    begins, ends = sorted(
+        draw(st.sets(st.integers(YEAR_1_MS, YEAR_9999_MS), min_size=2, max_size=2))
+    )
+    number = draw(st.just(1) | st.integers(1, 2**53 - 1))
     return Terms(
         contract=ContractName(draw(NAMES)),
         number=number,
@@ -92,7 +110,7 @@ def terms(draw: Callable[..., Any]) -> Terms:
         provider=Participant(draw(NAMES.filter(lambda n: n not in ("alpha", "zeta")))),
         currency=draw(st.from_regex("[A-Z]{3}", fullmatch=True)),
         valid_from_ms=begins,
-        valid_until_ms=begins + draw(st.integers(1, 7_199_254_740_991)),
+        valid_until_ms=ends,
         settlement_ms=draw(LENGTHS),
         notice_ms=draw(LENGTHS | st.just(0)),
         subject=draw(SUBJECTS),
@@ -115,6 +133,52 @@ def test_a_document_says_in_sql_what_it_says_in_python(alpha: Party, these: Term
     assert bytes(written) == document
     assert hashed == revision_of(these)
     assert sound == "", "what Python takes, SQL takes"
+
+
+def python_answer(document: bytes) -> str:
+    try:
+        terms_of(document)
+    except Refused:
+        return "refused"
+    return "accepted"
+
+
+def sql_answer(superuser: Engine, document: bytes) -> str:
+    """Whether a row of the document's terms may be stored, even by a superuser."""
+    with superuser.connect() as connection:
+        try:
+            connection.exec_driver_sql(
+                "INSERT INTO medusa_market.contract_revision "
+                "SELECT t.* FROM medusa_market.terms_of(%s) AS t ON CONFLICT DO NOTHING",
+                (document,),
+            )
+        except DBAPIError as error:
+            is_refused = getattr(error.orig, "pgcode", None) == "MD001"
+            return "refused" if is_refused else str(error)
+        return "accepted"
+
+
+@pytest.mark.parametrize("kind", SUBJECTS_AS_JSON)
+def test_python_and_sql_accept_and_refuse_the_same_edit(
+    watchers: dict[Participant, Engine], kind: str
+) -> None:
+    answers: set[str] = set()
+    for edit in edits():
+        document = a_document(kind, edit)
+        answer = python_answer(document)
+        answers.add(answer)
+        assert sql_answer(watchers[ALPHA], document) == answer, edit
+    assert answers == {"accepted", "refused"}
+
+
+@settings(max_examples=300, deadline=None)
+@given(document=documents())
+def test_python_and_sql_accept_and_refuse_the_same_terms(
+    watchers: dict[Participant, Engine], document: bytes
+) -> None:
+    answer = python_answer(document)
+    event(answer)
+    assert sql_answer(watchers[ALPHA], document) == answer
 
 
 WRONG = {

@@ -9,11 +9,12 @@ from textwrap import dedent
 
 import pytest
 
+from medusa_core.market.contract_files import FIELDS, FieldRule
+from medusa_core.market.terms import ContractKind
 from pipelines.base.settings import REPOSITORY
 from pipelines.cli.main import main, parser
 from pipelines.contracts.participants import read_participants
 from pipelines.market.contracts.bilateral import examine_bilateral
-from pipelines.market.contracts.bilateral_schema import KINDS, schema
 from tests.docs.pages import page
 
 EXAMPLES = dict(
@@ -24,7 +25,7 @@ SHOWN = page("bilateral").partition("<!-- example: check -->\n\n")[2].partition(
 
 def test_there_is_an_example_of_each_kind() -> None:
     kinds = [re.findall(r"^kind: (\w+)$", text, re.MULTILINE) for text in EXAMPLES.values()]
-    assert kinds == [[kind] for kind in KINDS]
+    assert kinds == [[kind.value] for kind in ContractKind]
 
 
 def test_the_examples_are_contracts_of_the_participants_that_ship(tmp_path: Path) -> None:
@@ -46,18 +47,20 @@ def test_what_the_page_shows_of_a_check_is_what_is_printed(
     assert capsys.readouterr().out == dedent(SHOWN)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_table_has_every_field_of_a_kind(kind: str) -> None:
+@pytest.mark.parametrize("kind", ContractKind)
+def test_the_table_has_every_field_of_a_kind(kind: ContractKind) -> None:
     rows = re.findall(r"^\| (`[^|]+) \| ([\w, ]+) \| ", page("bilateral"), re.MULTILINE)
     listed = {
         name for names, kinds in rows for name in re.findall(r"`([\w.]+)`", names)
-        if kinds == "all" or kind in kinds.split(", ")
+        if kinds == "all" or kind.value in kinds.split(", ")
     }  # fmt: skip
-    definitions = schema()["$defs"]
     expected: set[str] = set()
-    for name, rule in definitions[kind]["properties"].items():
-        inside = definitions.get(rule["$ref"].rpartition("/")[2], {}).get("properties")
-        expected |= {name} if inside is None else {f"{name}.{part}" for part in inside}
+    for name, field in FIELDS[kind].items():
+        match field.rule:
+            case FieldRule(fields=inside):
+                expected |= {f"{name}.{part}" for part in inside}
+            case _:
+                expected.add(name)
     assert listed == expected
 
 

@@ -1,67 +1,120 @@
-"""The schema says the same as the reader: what an editor takes is what Medusa takes."""
+"""The JSON Schema for editors refuses nothing that Medusa accepts, and has the same fields."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import event, given
 from jsonschema import Draft202012Validator
 
 from medusa_core.commits import Cause
-from medusa_core.market.terms import BillingUnit, ContractKind, Method, Recovery
+from medusa_core.market.contract_files import (
+    FIELDS,
+    REQUIRED,
+    ContractField,
+    FieldRule,
+    terms_of_file,
+)
+from medusa_core.market.term_rules import InvalidTerms
+from medusa_core.market.terms import BillingUnit, ContractKind, LoadUnit, Method, Recovery
+from pipelines.base.settings import REPOSITORY
 from pipelines.contracts.yaml_values import parse_yaml, plain
-from pipelines.market.contracts.bilateral_schema import KINDS, check_shape, schema
+from tests.bilateral.drawn_files import files
 from tests.bilateral.writing import TEXTS
 
-DEFINITIONS: Mapping[str, Any] = schema()["$defs"]
+SCHEMA: Mapping[str, Any] = json.loads(
+    (REPOSITORY / "contracts/schema/bilateral.schema.json").read_text(encoding="utf-8")
+)
+DEFINITIONS: Mapping[str, Any] = SCHEMA["$defs"]
+EDITOR = Draft202012Validator(SCHEMA)
 
 
-def fields_in(rule: Mapping[str, Any], path: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every field of an object's rule and of those inside it, with all that is said of it."""
-    for name, given in rule["properties"].items():
-        field = dict(given)
-        while "$ref" in field:
-            field = {**DEFINITIONS[field.pop("$ref").rpartition("/")[2]], **field}
-        yield f"{path}.{name}", field
-        if "properties" in field:
-            yield from fields_in(field, f"{path}.{name}")
+def resolved(rule: Mapping[str, Any]) -> dict[str, Any]:
+    """All that is said of a field, its references followed."""
+    field = dict(rule)
+    while "$ref" in field:
+        field = {**DEFINITIONS[field.pop("$ref").rpartition("/")[2]], **field}
+    return field
+
+
+def accepts(file: object) -> bool:
+    """Whether Medusa accepts a file, given as JSON has it."""
+    try:
+        terms_of_file(json.loads(json.dumps(file), parse_float=Decimal))
+    except InvalidTerms:
+        return False
+    return True
 
 
 def test_it_is_a_schema_of_its_draft() -> None:
-    Draft202012Validator.check_schema(schema())
+    Draft202012Validator.check_schema(SCHEMA)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_field_has_a_title_and_says_what_to_write(kind: str) -> None:
-    fields = list(fields_in(DEFINITIONS[kind], kind))
-    assert len(fields) >= 9
-    for path, field in fields:
-        assert field.get("title"), path
-        assert field.get("errorMessage"), path
-
-
-def test_words_are_those_that_terms_know() -> None:
-    availability = DEFINITIONS["availability"]["properties"]
-    for rule, known in (
-        (DEFINITIONS["kind"], ContractKind),
-        (DEFINITIONS["per"], BillingUnit),
-        (DEFINITIONS["billed"]["items"], Cause),
-        (availability["recovery"], Recovery),
-        (availability["method"], Method),
-    ):
-        words = [member.value for member in known]
-        assert sorted(rule["enum"]) == sorted(words)
-        *first, last = rule["enum"]
-        assert f"{', '.join(first)} or {last}" in rule.get("errorMessage", DEFINITIONS)
+@given(file=files())
+def test_what_medusa_accepts_an_editor_accepts(file: dict[str, Any]) -> None:
+    is_accepted = accepts(file)
+    event("accepted" if is_accepted else "refused")
+    if is_accepted:
+        assert EDITOR.is_valid(file), next(EDITOR.iter_errors(file)).message
 
 
 @pytest.mark.parametrize("name", TEXTS)
 @pytest.mark.parametrize(
     "change", [("", ""), ("contract:", "contrakt:"), ("payer: ", "payer: 3"), ("valid:", "void:")]
 )
-def test_an_editor_and_the_reader_agree(name: str, change: tuple[str, str]) -> None:
-    document = parse_yaml(TEXTS[name].replace(*change, 1).encode(), "f.yaml")
-    editor = Draft202012Validator(schema())
-    assert editor.is_valid(plain(document)) == (not list(check_shape(document)))
-    assert editor.is_valid(plain(document)) == (change == ("", ""))
+def test_an_editor_marks_what_is_misspelt(name: str, change: tuple[str, str]) -> None:
+    file = plain(parse_yaml(TEXTS[name].replace(*change, 1).encode(), "f.yaml"))
+    assert EDITOR.is_valid(file) == (change == ("", "")) == accepts(file)
+
+
+def fields_of(kind: ContractKind) -> Iterator[tuple[ContractField, dict[str, Any]]]:
+    """Every field of a kind, those inside mappings too: in the table, and in the schema."""
+    pairs = [(FIELDS[kind], DEFINITIONS[kind.value])]
+    for fields, rule in pairs:
+        assert list(rule["properties"]) == list(fields), "the same fields in the same order"
+        assert rule["additionalProperties"] is False
+        required = {name for name, field in fields.items() if field.default is REQUIRED}
+        assert set(rule["required"]) == required
+        for name, field in fields.items():
+            shown = resolved(rule["properties"][name])
+            yield field, shown
+            if isinstance(field.rule, FieldRule):
+                pairs.append((field.rule.fields, shown))
+
+
+@pytest.mark.parametrize("kind", ContractKind)
+def test_it_has_the_fields_of_each_kind_with_their_titles(kind: ContractKind) -> None:
+    for field, shown in fields_of(kind):
+        assert shown["title"] == field.title
+        assert shown["errorMessage"] == field.rule.write
+
+
+def test_words_are_those_that_terms_know() -> None:
+    availability = DEFINITIONS["availability"]["properties"]
+    for rule, known in (
+        (DEFINITIONS["kind"], ContractKind),
+        (DEFINITIONS["load_unit"], LoadUnit),
+        (DEFINITIONS["per"], BillingUnit),
+        (DEFINITIONS["billed"]["items"], Cause),
+        (availability["recovery"], Recovery),
+        (availability["method"], Method),
+    ):
+        assert rule["enum"] == [member.value for member in known]
+
+
+def test_no_program_reads_it() -> None:
+    """One module imports a JSON Schema library: it checks the data contracts that are exported."""
+    imports = re.compile(r"^\s*(import|from) jsonschema\b", re.MULTILINE)
+    found = [
+        path.relative_to(REPOSITORY).as_posix()
+        for folder in ("medusa_core", "pipelines", "dags")
+        for path in (REPOSITORY / folder).rglob("*.py")
+        if imports.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["pipelines/contracts/data_contract_text.py"]
+    assert not list((REPOSITORY / "pipelines").rglob("*.schema.json"))

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from medusa_core.commits import Cause
 from medusa_core.errors import Refused
+from medusa_core.market.contract_files import NO_CURRENCY
 from medusa_core.market.documents import document_of, terms_of
+from medusa_core.market.term_rules import AMOUNT, AMOUNT_OR_ZERO, MONEY_MAX, TIME, TermRule
 from medusa_core.market.terms import (
-    MONEY_MAX,
     Availability,
     BillingUnit,
     Content,
@@ -24,17 +25,11 @@ from medusa_core.market.terms import (
     Recovery,
     Suggested,
     Terms,
-    check_terms,
     plain,
 )
 from medusa_core.names import FragmentName, Participant
-from pipelines.contracts.yaml_values import Value, parse_yaml
-from pipelines.market.contracts.bilateral_terms import (
-    HOLD_MS_MAX,
-    NO_CURRENCY,
-    amount_of,
-    time_ms_of,
-)
+from pipelines.contracts.yaml_values import parse_yaml
+from pipelines.market.contracts.bilateral import as_written
 from tests.bilateral.writing import CONTENT, MOVEMENT, SUGGESTED, TEXTS, examine
 
 DAY_MS = 86_400_000
@@ -48,11 +43,11 @@ def terms_in(folder: Path, name: str, text: str) -> Terms:
     return examined.contracts[0].terms
 
 
-def value_of(text: str) -> Value:
-    """A YAML value as it stands in a file."""
-    document = parse_yaml(f"amount: {text}\n".encode(), "f.yaml")
-    assert isinstance(document.content, dict)
-    return document.content["amount"]
+def value_of(rule: TermRule, text: str) -> object:
+    """The value of a field with this YAML text."""
+    document = as_written(parse_yaml(f"field: {text}\n".encode(), "f.yaml"))
+    assert isinstance(document, dict)
+    return rule.value_of(("field",), document["field"])
 
 
 def test_a_movement_contract_says_what_its_file_says(tmp_path: Path) -> None:
@@ -83,7 +78,7 @@ def test_a_content_contract_has_defaults_for_what_is_not_written(tmp_path: Path)
         per=BillingUnit.RECORD,
         availability=Availability(recovery=Recovery.ROLLBACK, method=Method.UPSTREAM_BACKUP),
         penalty=Decimal(0),
-        hold_ms_max=HOLD_MS_MAX,
+        hold_ms_max=7 * DAY_MS,
     )
 
 
@@ -130,8 +125,8 @@ def test_an_amount_is_the_decimal_that_was_written(
 ) -> None:
     exact = round(amount, places)
     text = f"{exact:.{places}f}"
-    value = value_of(f'"{text}"' if quoted else text)
-    read = amount_of(value, "the price", zero=True)
+    read = value_of(AMOUNT_OR_ZERO, f'"{text}"' if quoted else text)
+    assert isinstance(read, Decimal)
     assert read == exact
     assert Decimal(plain(read)) == exact
     assert read.as_tuple() == Decimal(text).as_tuple()
@@ -140,11 +135,12 @@ def test_an_amount_is_the_decimal_that_was_written(
 @given(text=st.text(st.sampled_from("0123456789.,-+eE_ nNaAiIfF٣²"), min_size=1, max_size=12))
 def test_what_is_no_amount_is_refused_and_never_becomes_another(text: str) -> None:
     try:
-        amount = amount_of(value_of(f"'{text}'"), "the price", zero=True)
+        amount = value_of(AMOUNT_OR_ZERO, f"'{text}'")
     except Refused:
         return
     assert text.isascii()
-    assert Decimal(text) == amount >= 0
+    assert Decimal(text) == amount
+    assert Decimal(text) >= 0
     assert set(text) <= set("0123456789.")
 
 
@@ -152,7 +148,7 @@ def test_what_is_no_amount_is_refused_and_never_becomes_another(text: str) -> No
     "text", ["0.1", "0.30", "1.30", "2.675", "0.000001", "999999999999.999999"]
 )
 def test_no_amount_becomes_binary_noise(text: str) -> None:
-    assert amount_of(value_of(text), "the price") == Decimal(text)
+    assert value_of(AMOUNT, text) == Decimal(text)
 
 
 # ------------------------------------------------------------ times
@@ -168,7 +164,7 @@ def test_no_amount_becomes_binary_noise(text: str) -> None:
     ],
 )
 def test_a_time_is_unix_milliseconds(text: str, time_ms: int) -> None:
-    assert time_ms_of(value_of(text)) == time_ms
+    assert value_of(TIME, text) == time_ms
 
 
 @pytest.mark.parametrize(
@@ -176,17 +172,16 @@ def test_a_time_is_unix_milliseconds(text: str, time_ms: int) -> None:
              "2026-01-01T00:00:60Z", "2026-01-01t00:00:00Z", "2026-01-01T00:00:00"]
 )  # fmt: skip
 def test_an_invalid_time_is_refused(text: str) -> None:
-    with pytest.raises(Refused, match="which is no time: write one in UTC"):
-        time_ms_of(value_of(text))
+    with pytest.raises(Refused, match="write a time that exists, in UTC"):
+        value_of(TIME, text)
 
 
 @pytest.mark.parametrize("name", ["../x", "a b", "", "a.b.c", "x" * 200])
 def test_a_fragment_that_may_move_is_named_like_one(tmp_path: Path, name: str) -> None:
     terms = terms_in(tmp_path, "spare", MOVEMENT)
     assert isinstance(terms.subject, Movement)
-    named = replace(terms.subject, fragments=frozenset({FragmentName(name)}))
-    with pytest.raises(Refused):
-        check_terms(replace(terms, subject=named))
+    with pytest.raises(Refused, match="write a name, FRAGMENT or NETWORK"):
+        replace(terms.subject, fragments=frozenset({FragmentName(name)}))
 
 
 def test_each_party_is_the_others_partner_and_nobody_else_has_one(tmp_path: Path) -> None:
@@ -197,9 +192,11 @@ def test_each_party_is_the_others_partner_and_nobody_else_has_one(tmp_path: Path
         terms.partner_of(Participant("somebody"))
 
 
-@pytest.mark.parametrize("changes", [{"settlement_ms": 0}, {"notice_ms": -1}])
+@pytest.mark.parametrize(
+    "changes", [{"settlement_ms": 0}, {"notice_ms": -1}, {"settlement_ms": 367 * DAY_MS}]
+)
 def test_durations_of_a_contract_are_ones(tmp_path: Path, changes: dict[str, int]) -> None:
     terms = terms_in(tmp_path, "spare", MOVEMENT)
-    check_terms(replace(terms, settlement_ms=1, notice_ms=0))
+    replace(terms, settlement_ms=1, notice_ms=0)
     with pytest.raises(Refused, match="write a duration"):
-        check_terms(replace(terms, **changes))  # type: ignore[arg-type]
+        replace(terms, **changes)  # type: ignore[arg-type]

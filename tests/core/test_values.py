@@ -26,8 +26,8 @@ from medusa_core.exchange import import_fragment
 from medusa_core.frozen import FrozenMap
 from medusa_core.grid import FOREVER_US
 from medusa_core.imports import is_import_of
-from medusa_core.market.documents import checked_revision
-from medusa_core.market.terms import MONEY_MAX, check_money
+from medusa_core.market.term_rules import AMOUNT, AMOUNT_OR_ZERO, MONEY_MAX
+from medusa_core.market.terms import checked_revision
 from medusa_core.names import Epoch, PlanId, StreamName, Version, check_name
 from medusa_core.network import Network
 from medusa_core.plans import Plan
@@ -294,16 +294,17 @@ def test_a_recall_begins_the_second_generation_or_a_later_one(
 
 @pytest.mark.parametrize("amount", ["NaN", "Infinity", "-Infinity", "-1", "0", "0.0000001"])
 def test_what_is_no_amount_of_money_is_refused(amount: str) -> None:
-    with pytest.raises(Refused):
-        check_money("the price", Decimal(amount))
+    finding = AMOUNT.finding(("price",), Decimal(amount))
+    assert finding is not None
+    assert "write a number above 0" in finding.says
 
 
 def test_amounts_of_money_have_bounds() -> None:
-    check_money("the price", Decimal("0.000001"))
-    check_money("the price", Decimal(MONEY_MAX))
-    check_money("the penalty", Decimal(0), zero=True)
-    with pytest.raises(Refused):
-        check_money("the price", MONEY_MAX + Decimal("0.01"))
+    assert AMOUNT.holds(Decimal("0.000001"))
+    assert AMOUNT.holds(Decimal(MONEY_MAX))
+    assert AMOUNT_OR_ZERO.holds(Decimal(0))
+    assert not AMOUNT_OR_ZERO.holds(Decimal("-0.000001"))
+    assert not AMOUNT.holds(MONEY_MAX + Decimal("0.01"))
 
 
 def test_a_quarantined_record_is_complete_when_all_of_its_bytes_are_kept() -> None:

@@ -73,7 +73,6 @@ READ_BY_CALLERS: Mapping[str, str] = {
     "pipelines/contracts/data_contract_text.py:_standard": OWN,
     "pipelines/exchange/notification_listener.py:listening": "`Bell` tries again later",
     "pipelines/homes/network_files.py:network_of_plan": OWN,
-    "pipelines/market/contracts/bilateral_schema.py:schema": OWN,
     "pipelines/platform/airflow_components/airflow_database.py:_connect": "its two callers do",
     "pipelines/platform/drills/resume_later.py:main": OWN,
     "pipelines/quality/stored_rows.py:_shared": "`_landed` reads rows in `rows_of`",

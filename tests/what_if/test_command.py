@@ -99,7 +99,7 @@ def test_a_what_if_of_an_unsigned_contract_uses_its_file(
     assert found["before"]["contracts"]["rest"]["moves_out"] == 0
     path.write_text(FILE.format(name="rest", provider="alpha", low=10))
     assert main([*WHAT_IF, "--file", str(path)]) == 2
-    assert "itself" in capsys.readouterr().err
+    assert "provider is alpha, the payer too" in capsys.readouterr().err
     path.write_text(FILE.format(name="rest", provider="beta", low=11))
     assert main([*WHAT_IF, "--file", str(path)]) == 2
     assert "the lowest price 11 is above the highest 10" in capsys.readouterr().err

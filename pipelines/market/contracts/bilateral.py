@@ -7,21 +7,23 @@ homes. The number and size of the files that are read are bounded.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from pathlib import Path
 
 from medusa_core.errors import Refused
+from medusa_core.market.contract_files import terms_of_file
+from medusa_core.market.term_rules import InvalidTerms
+from medusa_core.market.terms import Terms
 from pipelines.contracts.folder import SUFFIX, check_inside
 from pipelines.contracts.participants import ParticipantContract
 from pipelines.contracts.yaml_values import Value, read_yaml
 from pipelines.market.contracts.bilateral_across import check_across
 from pipelines.market.contracts.bilateral_contract import BilateralContract
 from pipelines.market.contracts.bilateral_findings import Finding, finding_at, refuse_all
-from pipelines.market.contracts.bilateral_schema import check_shape
-from pipelines.market.contracts.bilateral_terms import NotRead, terms_of_file
 
 __all__ = [
     "BilateralContract",
@@ -35,7 +37,7 @@ FOLDER = "bilateral"
 FILES_MAX = 2_000
 SIZE_BYTES_MAX = 4 * 1024 * 1024
 FINDINGS_MAX = 20
-"""In one file: who has more of them has written something else."""
+"""Findings in one file; one with more of them is something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +100,13 @@ def read_bilateral_file(path: Path) -> BilateralContract:
 
 
 def _contract(document: Value, path: Path) -> tuple[BilateralContract | None, list[Finding]]:
-    found = islice(check_shape(document), FINDINGS_MAX)
-    # A value can break two rules that are told alike.
-    findings = list({finding.sentence: finding for finding in found}.values())
+    terms: Terms | None = None
+    findings: list[Finding] = []
+    try:
+        terms = terms_of_file(as_written(document))
+    except InvalidTerms as error:
+        wrong = islice(error.findings, FINDINGS_MAX)
+        findings = [finding_at(_value_at(document, one.path), one.says) for one in wrong]
     match document.content:
         case dict() as fields if "contract" in fields:
             at = fields["contract"]
@@ -109,13 +115,36 @@ def _contract(document: Value, path: Path) -> tuple[BilateralContract | None, li
                 findings.append(finding_at(at, says))
         case _:
             return None, findings
-    if findings:
+    if terms is None or findings:
         return None, findings
-    try:
-        terms = terms_of_file(document)
-    except NotRead as not_read:
-        return None, not_read.findings
     return BilateralContract(terms=terms, at=at, places=dict(_places(document))), []
+
+
+def as_written(value: Value) -> object:
+    """The value as JSON has it, its decimals with the digits that are written."""
+    match value.content:
+        case dict() as fields:
+            return {name: as_written(inside) for name, inside in fields.items()}
+        case tuple() as items:
+            return [as_written(item) for item in items]
+        case float():
+            return Decimal(value.written or "")
+        case scalar:
+            return scalar
+
+
+def _value_at(document: Value, path: Iterable[str | int]) -> Value:
+    """The part of the file that a path leads to, or the nearest one around it that is written."""
+    value = document
+    for step in path:
+        match value.content, step:
+            case dict() as fields, str() if step in fields:
+                value = fields[step]
+            case tuple() as items, int():
+                value = items[step]
+            case _:
+                break
+    return value
 
 
 def _places(value: Value) -> Iterator[tuple[str, Value]]:

@@ -16,8 +16,9 @@ from medusa_core.market.agreements import (
     ends_statement,
     holds_statement,
 )
-from medusa_core.market.documents import checked_revision, revision_of
+from medusa_core.market.documents import revision_of
 from medusa_core.market.envelopes import Envelope, contract_bytes, statement_bytes
+from medusa_core.market.terms import checked_revision
 from medusa_core.names import Participant
 from pipelines.catalog.agreement_store import KnownKeys, Signed
 from pipelines.market.sync.signatures import is_signed

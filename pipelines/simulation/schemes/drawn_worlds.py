@@ -21,7 +21,8 @@ from random import Random
 
 from medusa_core.errors import Refused
 from medusa_core.market.costs import CostFunction, Queue
-from medusa_core.market.terms import PLACES_MAX, PriceRange
+from medusa_core.market.term_rules import PLACES_MAX
+from medusa_core.market.terms import PriceRange
 from pipelines.simulation.schemes.worlds import Contract, World
 
 UNIT = 0.01

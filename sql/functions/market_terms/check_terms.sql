@@ -24,6 +24,12 @@ BEGIN
             'later end, such as [2026-01-01,2027-01-01)', terms.contract,
             coalesce(quote_literal(terms.validity::text), 'NULL') USING ERRCODE = 'MD001';
     END IF;
+    IF lower(terms.validity) < timestamptz '0001-01-01 00:00:00+00'
+        OR upper(terms.validity) >= timestamptz '9999-12-31 23:59:59+00' + interval '1 s'
+    THEN
+        RAISE EXCEPTION 'the validity of contract % is %: write times of the years 1 to 9999',
+            terms.contract, quote_literal(terms.validity::text) USING ERRCODE = 'MD001';
+    END IF;
     IF medusa_market.at_ms(medusa.to_ms(lower(terms.validity))) <> lower(terms.validity)
         OR medusa_market.at_ms(medusa.to_ms(upper(terms.validity))) <> upper(terms.validity)
     THEN
@@ -34,9 +40,16 @@ BEGIN
         terms.settlement_ms, 1);
     PERFORM medusa_market.check_length('the notice of contract ' || terms.contract, terms.notice_ms,
         0);
-    IF (terms.number > 0 AND (terms.number = 1) = (terms.supersedes IS NULL)) IS NOT TRUE THEN
+    IF (terms.number BETWEEN 1 AND 9007199254740991
+        AND (terms.number = 1) = (terms.supersedes IS NULL)) IS NOT TRUE
+    THEN
         RAISE EXCEPTION 'revision % of contract % supersedes %: the first alone supersedes nothing',
             terms.number, terms.contract, coalesce(terms.supersedes, 'nothing')
+            USING ERRCODE = 'MD001';
+    END IF;
+    IF (terms.supersedes ~ '^[0-9a-f]{64}$') IS FALSE THEN
+        RAISE EXCEPTION 'revision % of contract % supersedes %: write 64 hexadecimal digits',
+            terms.number, terms.contract, quote_literal(left(terms.supersedes, 80))
             USING ERRCODE = 'MD001';
     END IF;
     strange := CASE terms.kind
@@ -69,8 +82,8 @@ BEGIN
     PERFORM medusa_market.check_amount('the penalty', terms.penalty, 0);
     PERFORM medusa_market.check_length('a hold under contract ' || terms.contract,
         terms.hold_ms_max, 1);
-    IF (terms.replicas BETWEEN 1 AND 9007199254740991) IS NOT TRUE THEN
-        RAISE EXCEPTION 'contract % promises % replicas: write 1 or more', terms.contract,
+    IF (terms.replicas BETWEEN 1 AND 1000) IS NOT TRUE THEN
+        RAISE EXCEPTION 'contract % promises % replicas: write 1 to 1000', terms.contract,
             coalesce(terms.replicas::text, 'NULL') USING ERRCODE = 'MD001';
     END IF;
     IF terms.method = 'amnesia' AND terms.recovery <> 'gap' THEN
@@ -117,6 +130,10 @@ BEGIN
         IF cardinality(terms.fragments) = 0 THEN
             RAISE EXCEPTION 'contract % lets nothing move: name fragments, or NULL for any',
                 terms.contract USING ERRCODE = 'MD001';
+        END IF;
+        IF cardinality(terms.fragments) > 1000 THEN
+            RAISE EXCEPTION 'contract % lets % fragments move: name 1,000 at most, or NULL for any',
+                terms.contract, cardinality(terms.fragments) USING ERRCODE = 'MD001';
         END IF;
         PERFORM medusa_market.check_fragments(terms.fragments);
     END IF;
