@@ -22,7 +22,7 @@ from pipelines.market.sync.signing_keys import load_key
 from pipelines.operations.job_supervision import lane_is_held
 from pipelines.participant.home_session import open_session
 
-REQUESTED = "asked for by medusa round"
+REQUESTED = "requested by medusa round"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -202,7 +202,7 @@ def _running(
         watcher = stack.enter_context(watcher_of(settings, participant, home_session.home.catalog))
         if settings.metrics_port == 0 and watcher.metrics_url is not None:
             observer(ServesMetrics(url=watcher.metrics_url))
-        # What is opened from here on is closed before the end of the JVM is told.
+        # What is opened from here on is closed before the end of the JVM is reported.
         stack.enter_context(jvm_errors(watcher.error))
         holder = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         session = OwnSession(home_session, stack)

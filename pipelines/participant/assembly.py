@@ -36,7 +36,7 @@ from pipelines.participant.driver import Driver
 from pipelines.participant.home_session import HomeSession
 from pipelines.participant.housekeeper import Housekeeper
 from pipelines.participant.loop import Inputs, LoopObserver, ParticipantLoop, Workers
-from pipelines.participant.market_door import MarketDoor, MarketTicks
+from pipelines.participant.market_door import MarketDoor, MarketTicker
 from pipelines.platform.drills.fault_injected_links import FaultInjectedLinks
 from pipelines.sinks.delivery_workers import Deliveries
 from pipelines.sources.closing import BucketCloser
@@ -78,7 +78,7 @@ class Engines:
 
 
 class OwnSession:
-    """The Spark session of this process, opened when it is first asked for."""
+    """The Spark session of this process, opened at its first use."""
 
     def __init__(self, session: HomeSession, stack: ExitStack) -> None:
         self._home_session = session
@@ -192,7 +192,7 @@ def loop_of(
 def market_of(session: HomeSession, observer: LoopObserver) -> MarketDoor:
     """The door to the market, which is loaded when the home has a contract."""
 
-    def opens() -> MarketTicks | None:
+    def opens() -> MarketTicker | None:
         from pipelines.market.rounds.round_assembly import market_worker
 
         home = session.home

@@ -166,7 +166,7 @@ def test_a_tick_that_never_ends_does_not_keep_a_program_from_ending(clock: Clock
     worker.look()
     assert begun.wait(30)
     worker.close()
-    assert "has not come to its end" in str(told.pop())
+    assert "has not ended within" in str(told.pop())
     let_go.set()
 
 
@@ -194,7 +194,7 @@ def test_an_internal_error_is_reported_as_one_and_stops_no_ticks(
 
     until(is_made_again, "the next turn is made")
     worker.close()
-    assert str(told[0]) == f"a fault of Medusa's own in a turn about contracts: {said}"
+    assert str(told[0]) == f"a fault of Medusa's own in the contract synchronisation: {said}"
     assert told[0].__cause__ is error
 
 

@@ -97,5 +97,5 @@ def test_a_message_that_expired_unsent_is_sealed_again(alpha: Party, beta: Party
 
 
 def test_an_idle_tick_is_one_query(alpha: Party) -> None:
-    assert not alpha.agreements.has_due()
+    assert not alpha.agreements.has_pending()
     assert alpha.contract_sync.tick().is_idle

@@ -131,7 +131,7 @@ def known(facts: MarketFacts) -> dict[str, Any]:
             )
             for name, told in facts.answers.items()
         },
-        "wanted": {name: replace(w, offer="") for name, w in facts.request.items()},
+        "wanted": {name: replace(w, offer="") for name, w in facts.requested_loads.items()},
         "silent": {partner: silence.asks_round for partner, silence in facts.silent.items()},
     }  # fmt: skip
 

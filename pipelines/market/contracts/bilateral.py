@@ -99,7 +99,7 @@ def read_bilateral_file(path: Path) -> BilateralContract:
 
 def _contract(document: Value, path: Path) -> tuple[BilateralContract | None, list[Finding]]:
     found = islice(check_shape(document), FINDINGS_MAX)
-    # A value can break two rules that are told alike.
+    # A value can break two rules that have one message.
     findings = list({finding.sentence: finding for finding in found}.values())
     match document.content:
         case dict() as fields if "contract" in fields:
@@ -150,7 +150,7 @@ def _paths(directory: Path) -> tuple[list[Path], list[Finding]]:
         if path.suffix != SUFFIX or entry.name.startswith("."):
             continue
         paths.append(path)
-        with suppress(OSError):  # what cannot be read is told when it is read
+        with suppress(OSError):  # what cannot be read is reported when it is read
             size_bytes += entry.stat().st_size
         if size_bytes > SIZE_BYTES_MAX:
             raise Refused(
