@@ -174,10 +174,10 @@ def tick_participant(settings: Settings, options: RunOptions) -> TickResult:
 
 def decide_next(settings: Settings, options: RunOptions) -> tuple[Decision, ...]:
     """What the next iteration would decide from what is known now; nothing is changed."""
-    with open_session(settings, chosen_participant(settings, options.participant)) as session:
-        leases = LeaseRenewer(session.home.catalog, "explain")
-        assigned_plans = load_assigned_plans(session)
-        drivers = drivers_of(session, assigned_plans, leases, _no_engine, options.limits)
+    with open_session(settings, chosen_participant(settings, options.participant)) as home_session:
+        leases = LeaseRenewer(home_session.home.catalog, "explain")
+        assigned_plans = load_assigned_plans(home_session)
+        drivers = drivers_of(home_session, assigned_plans, leases, _no_engine, options.limits)
         return tuple(decision for driver in drivers for decision in driver.decide())
 
 

@@ -43,13 +43,13 @@ def open_session(settings: Settings, participant: Participant) -> Iterator[HomeS
         )
     if settings.catalog_url is not None:
         admin_url = settings.catalog_url_of("postgres") or ""
-        with _opened(settings, participant, homes, admin_url, lambda: None) as session:
-            yield session
+        with _opened(settings, participant, homes, admin_url, lambda: None) as home_session:
+            yield home_session
         return
     with EmbeddedServer(settings.directory / SERVER) as server:
         admin_url = server.superuser_url()
-        with _opened(settings, participant, homes, admin_url, server.revive) as session:
-            yield session
+        with _opened(settings, participant, homes, admin_url, server.revive) as home_session:
+            yield home_session
 
 
 @contextmanager

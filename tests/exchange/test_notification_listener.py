@@ -1,4 +1,4 @@
-"""The bell: nothing that is said is missed, and a time limit stands in for what is not heard."""
+"""Notifications: none is missed, and a time limit covers those that do not arrive."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SimulatedConnection:
 
 @dataclass
 class World:
-    """Homes by URL, those that are away, and a clock that moves while the bell waits."""
+    """Homes by URL, those that are away, and a clock that moves while the listener waits."""
 
     lines: dict[str, SimulatedConnection] = field(default_factory=dict)
     away: set[str] = field(default_factory=set)
